@@ -1,0 +1,9 @@
+//! The mind at work: the loop of model and tools, what tools are, and the guards around them.
+
+mod guard;
+mod run;
+mod schema;
+mod tool;
+
+pub use run::{Agent, Ended, Limits, Order, Reply};
+pub use tool::{Context, Offer, Registry, Tool, ToolOutput};

@@ -1,0 +1,136 @@
+//! What a tool is, and which tools a turn is offered.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::text;
+
+/// The most characters of a tool's answer that reach the model (specification §7).
+const MAX_OUTPUT: usize = 30_000;
+
+/// What a running tool may know of its turn.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The run.
+    pub run_id: String,
+    /// Ends when the run is stopped.
+    pub cancel: CancellationToken,
+}
+
+/// What a tool answers. Tools never fail otherwise: an error is a text that the model reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// The text for the model.
+    pub text: String,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// The turn ends here and nothing is said.
+    pub silent: bool,
+}
+
+impl ToolOutput {
+    /// Returns an answer.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false, silent: false }
+    }
+
+    /// Returns a failure that says why.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true, silent: false }
+    }
+}
+
+/// Something the model may do.
+pub trait Tool: Send + Sync {
+    /// Returns its name, description and parameters.
+    fn spec(&self) -> ToolSpec;
+
+    /// Returns true when it changes nothing, so that several may run at once.
+    fn read_only(&self) -> bool;
+
+    /// Returns true when it may act only on the owner's own words.
+    fn for_owner_only(&self) -> bool;
+
+    /// Runs it with arguments that fit its schema.
+    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput>;
+}
+
+/// All tools of this daemon, in the order in which they are offered.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Registry {
+    /// Returns a registry of `tools`; with `enabled` only those named there.
+    pub fn new(tools: Vec<Arc<dyn Tool>>, enabled: Option<&[String]>) -> Self {
+        let named = |tool: &Arc<dyn Tool>| enabled.is_none_or(|names| names.iter().any(|name| name == tool.spec().name));
+        Self { tools: tools.into_iter().filter(named).collect() }
+    }
+
+    /// Returns what a turn is offered. A turn with any text that is not the owner's gets no tool
+    /// that acts.
+    pub fn offer(&self, all_words_are_the_owners: bool) -> Offer {
+        let tools: Vec<Arc<dyn Tool>> =
+            self.tools.iter().filter(|tool| all_words_are_the_owners || !tool.for_owner_only()).cloned().collect();
+        let specs = tools.iter().map(|tool| tool.spec()).collect();
+        Offer { tools, specs }
+    }
+}
+
+/// The tools of one turn.
+#[derive(Clone)]
+pub struct Offer {
+    tools: Vec<Arc<dyn Tool>>,
+    /// What the model is shown.
+    pub specs: Arc<[ToolSpec]>,
+}
+
+impl Offer {
+    /// Returns the tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        // `bash` is what many models were trained to call the shell.
+        let name = if name == "bash" { "exec" } else { name };
+        self.specs.iter().position(|spec| spec.name == name).and_then(|at| self.tools.get(at))
+    }
+
+    /// Runs a call: unknown names, bad arguments and panics become errors for the model.
+    pub async fn run(&self, name: &str, input: &Value, context: &Context) -> ToolOutput {
+        let Some(tool) = self.get(name).cloned() else {
+            let known: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
+            return ToolOutput::error(format!("no tool is called {name:?}; there are: {}", known.join(", ")));
+        };
+        if let Err(reason) = super::schema::check(&tool.spec().schema, input) {
+            return ToolOutput::error(format!("the arguments do not fit: {reason}"));
+        }
+        let (input, context) = (input.clone(), context.clone());
+        // A task of its own, so that a panic in a tool is an answer and not the end of the turn.
+        let task = tokio::spawn(async move { tool.run(&input, &context).await });
+        let mut output = match AbortOnDrop(task).await {
+            Ok(output) => output,
+            Err(error) => ToolOutput::error(format!("the tool broke down: {error}")),
+        };
+        output.text = crate::secret::redact(&text::head_and_tail(&output.text, MAX_OUTPUT, 70));
+        output
+    }
+}
+
+/// Ends the task when nobody waits for it any more.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> std::future::Future for AbortOnDrop<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context)
+    }
+}

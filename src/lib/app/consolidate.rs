@@ -1,0 +1,27 @@
+//! `agent-consolidate`: turns what was said into facts. In this build there is no memory yet, so there is nothing to do.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::cli::{self, Shared};
+
+/// Turn what was said into facts (nothing to do yet in this build)
+#[derive(Debug, Parser)]
+#[command(name = "agent-consolidate", version = cli::version())]
+struct Arguments {
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let arguments: Arguments = match cli::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    if !arguments.shared.quiet {
+        cli::err("agent-consolidate: nothing to do yet: this build has no memory to work on");
+    }
+    ExitCode::SUCCESS
+}

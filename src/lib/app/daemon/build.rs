@@ -1,0 +1,114 @@
+//! From settings to the things that work with them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+
+use super::super::cli::{Exit, Failure};
+use crate::agent::{Agent, Limits, Registry};
+use crate::channel::telegram::Telegram;
+use crate::config::{self, Config, Environment, ExecPolicy, Home, Loaded, Models, ProviderType, Secrets};
+use crate::cost::{Client, Ledger};
+use crate::message::AgentEvent;
+use crate::net;
+use crate::pipeline::Live;
+use crate::provider::Provider;
+use crate::provider::anthropic::Anthropic;
+use crate::provider::offline::Offline;
+use crate::provider::openai::OpenAi;
+use crate::sandbox::Root;
+use crate::tools::{self, ExecSettings};
+
+/// Returns the settings with the loop built from them.
+pub(super) fn live(
+    home: &Home,
+    env: &Environment,
+    loaded: Loaded,
+    ledger: Ledger,
+    events: broadcast::Sender<AgentEvent>,
+) -> Result<Live, Failure> {
+    let secrets = Secrets::open(home, env)?;
+    let providers = providers(&loaded.models, &secrets)?;
+    let config = loaded.config;
+    let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
+    let client = Client::new(ledger, providers, loaded.models, config.cost.clone(), call_timeout);
+    let root = Root::open(home.workspace())
+        .map_err(|error| Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read"))?;
+    let exec = exec_settings(home, env, &config);
+    let registry = Registry::new(tools::all(Arc::new(root), exec), config.tools.enabled.as_deref());
+    let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
+    Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events), config })
+}
+
+fn exec_settings(home: &Home, env: &Environment, config: &Config) -> Option<ExecSettings> {
+    let exec = &config.tools.exec;
+    // Nobody can be asked in this build, so what wants a yes is not offered.
+    if matches!(exec.policy, ExecPolicy::Off | ExecPolicy::Ask) {
+        return None;
+    }
+    let variable = |name: &String| Some((name.clone(), env.get(name)?.into_string().ok()?));
+    let mut hidden = vec![home.config_dir().to_owned(), home.state().to_owned()];
+    hidden.extend(env.get("HOME").map(std::path::PathBuf::from).filter(|dir| dir.is_absolute() && dir.parent().is_some()));
+    Some(ExecSettings {
+        workspace: home.workspace().to_owned(),
+        hidden,
+        network: exec.network,
+        off: exec.sandbox == config::Sandbox::Off,
+        env: exec.env.iter().filter_map(variable).collect(),
+        timeout_secs: exec.timeout_secs,
+        max_timeout_secs: exec.max_timeout_secs,
+    })
+}
+
+/// Returns the loaded providers by name.
+pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<String, Arc<dyn Provider>>, Failure> {
+    let http = net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+    let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();
+    for model in models.all() {
+        let provider = &model.provider;
+        if providers.contains_key(&provider.name) {
+            continue;
+        }
+        let key = match &provider.api_key_env {
+            Some(name) => Some(secrets.get(name)?.ok_or_else(|| {
+                let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+                Failure::new(Exit::Config, format!("the key {name} of the provider {}{file} is not set", provider.name))
+                    .hint(format!("put {name}=… into .env (mode 0600) or into the environment of the daemon"))
+            })?),
+            None => None,
+        };
+        let built: Arc<dyn Provider> = match provider.kind {
+            ProviderType::Anthropic => Arc::new(Anthropic::new(http.clone(), &provider.base_url, key)),
+            ProviderType::Openai => Arc::new(OpenAi::new(http.clone(), &provider.base_url, key)),
+            ProviderType::Offline => Arc::new(Offline::new()),
+            ProviderType::Gemini => {
+                return Err(Failure::new(Exit::Config, format!("the provider {} is of type gemini, which is not in this build", provider.name))
+                    .hint("use type = \"openai\" with Gemini's OpenAI-compatible address"));
+            }
+        };
+        providers.insert(provider.name.clone(), built);
+    }
+    Ok(providers)
+}
+
+/// Returns the Telegram channel when it is on.
+pub(super) fn telegram(config: &Config, secrets: &Secrets) -> Result<Option<Arc<Telegram>>, Failure> {
+    let telegram = &config.telegram;
+    if !telegram.enabled {
+        return Ok(None);
+    }
+    let token = secrets.get(&telegram.token_env)?.ok_or_else(|| {
+        Failure::new(Exit::Config, format!("[telegram] is enabled and the bot token {} is not set", telegram.token_env))
+            .hint(format!("get a token from @BotFather and put {}=… into .env (mode 0600)", telegram.token_env))
+    })?;
+    let fits = token.expose().split_once(':').is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20);
+    if !fits {
+        return Err(Failure::new(Exit::Config, format!("the bot token {} is no bot token", telegram.token_env))
+            .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
+    }
+    let channel = Telegram::new(telegram, token)
+        .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+    Ok(Some(Arc::new(channel)))
+}

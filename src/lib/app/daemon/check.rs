@@ -1,0 +1,40 @@
+//! `agent-daemon check`: would the daemon start, and with what?
+
+use super::super::cli::{self, Exit, Failure, Shared};
+use super::build;
+use crate::config::{self, Secrets};
+
+pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    let loaded = config::load(&home, &env, &[])?;
+    let secrets = Secrets::open(&home, &env)?;
+    build::providers(&loaded.models, &secrets)?;
+    build::telegram(&loaded.config, &secrets)?;
+    let warnings: Vec<String> = loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
+    let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
+    if json {
+        let settings: Vec<_> = loaded
+            .settings()
+            .iter()
+            .filter(|_| show_origin)
+            .map(|setting| serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()}))
+            .collect();
+        cli::json(&serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "settings": settings}));
+        return Ok(Exit::Ok);
+    }
+    if show_origin {
+        for setting in loaded.settings() {
+            cli::out(&format!("{} = {}  # {}", setting.key, setting.value, setting.origin));
+        }
+    }
+    for warning in &warnings {
+        cli::err(&format!("warning: {warning}"));
+    }
+    for note in &notes {
+        cli::err(&format!("note: {note}"));
+    }
+    if !shared.quiet {
+        cli::err(&format!("{}: the configuration is good", home.config_file().display()));
+    }
+    Ok(Exit::Ok)
+}

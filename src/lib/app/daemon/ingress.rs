@@ -1,0 +1,230 @@
+//! Commands in: the FIFO as doorbell and short path, the spool as record.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecursiveMode, Watcher};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use crate::config::Home;
+use crate::control::replies::{self, Reply};
+use crate::control::spool::{self, Entry};
+use crate::control::{self, Command};
+use crate::pipeline::Pipeline;
+use crate::sys::{atomic, fifo};
+use crate::{secret, text};
+
+/// The spool is looked at this often even when nobody rang and no watcher saw anything.
+const RESCAN: Duration = Duration::from_secs(5);
+/// Spooled commands that are taken in with one commit.
+const TOGETHER: usize = 64;
+
+/// What came through a small door.
+enum Ring {
+    Line(Vec<u8>),
+    Look,
+}
+
+/// Takes commands in until the daemon closes. `reload` is told to read the configuration again.
+pub(super) async fn serve(pipeline: Arc<Pipeline>, home: Home, doorbell: File, reload: mpsc::Sender<()>) {
+    let (rings, mut heard) = mpsc::channel(256);
+    let watcher = watch(home.spool_new(), rings.clone());
+    if let Err(error) = &watcher {
+        tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
+    }
+    let listener = tokio::spawn(listen(doorbell, rings));
+    let mut rescan = tokio::time::interval(RESCAN);
+    rescan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = pipeline.closing.cancelled() => break,
+            _ = rescan.tick() => empty_spool(&pipeline, &home).await,
+            Some(ring) = heard.recv() => {
+                let mut look = false;
+                let mut next = Some(ring);
+                while let Some(ring) = next {
+                    match ring {
+                        Ring::Look => look = true,
+                        Ring::Line(line) => look |= line_in(&pipeline, &home, &line, &reload).await,
+                    }
+                    next = heard.try_recv().ok();
+                }
+                if look {
+                    empty_spool(&pipeline, &home).await;
+                }
+            }
+        }
+    }
+    listener.abort();
+}
+
+fn watch(dir: PathBuf, rings: mpsc::Sender<Ring>) -> notify::Result<notify::RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
+        if news {
+            // A full channel will be worked off and then looks at the spool anyway.
+            let _ = rings.try_send(Ring::Look);
+        }
+    })?;
+    watcher.watch(&dir, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+/// Reads whole lines off the FIFO for ever.
+async fn listen(doorbell: File, rings: mpsc::Sender<Ring>) {
+    let mut doorbell = match pipe::Receiver::from_file(doorbell) {
+        Ok(doorbell) => doorbell,
+        Err(error) => return tracing::error!(%error, "the control FIFO cannot be listened to; the spool still works"),
+    };
+    let mut lines = Lines::default();
+    let mut chunk = [0_u8; 16 * 1024];
+    loop {
+        match doorbell.read(&mut chunk).await {
+            Ok(count) => {
+                for line in lines.push(chunk.get(..count).unwrap_or_default()) {
+                    if rings.send(Ring::Line(line)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the control FIFO cannot be read");
+                tokio::time::sleep(RESCAN).await;
+            }
+        }
+    }
+}
+
+/// Cuts a byte stream into lines; one that is too long is dropped whole and logged.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+    dropping: bool,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut whole = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (piece, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |piece| (piece, true));
+            if !self.dropping {
+                self.rest.extend_from_slice(piece);
+            }
+            if self.rest.len() > fifo::MAX_LINE {
+                tracing::warn!(bytes = self.rest.len(), "a line in the control FIFO is too long (4096 bytes) and was dropped");
+                self.rest.clear();
+                self.dropping = true;
+            }
+            if ends {
+                if !self.dropping && !self.rest.is_empty() {
+                    whole.push(std::mem::take(&mut self.rest));
+                }
+                self.rest.clear();
+                self.dropping = false;
+            }
+        }
+        whole
+    }
+}
+
+/// Handles a line of the FIFO; true when the spool is to be looked at.
+async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mpsc::Sender<()>) -> bool {
+    let order = match control::decode(line) {
+        Ok(order) => order,
+        Err(bad) => {
+            let shown = secret::redact(&text::shorten(&String::from_utf8_lossy(line), 200));
+            tracing::warn!(reason = %bad, line = text::visible(&shown), "a line in the control FIFO is no command");
+            if let Some(id) = &bad.id {
+                refuse(home, id.as_str(), &bad.reason);
+            }
+            return false;
+        }
+    };
+    match order.command {
+        Command::Spool { .. } => true,
+        Command::Reload => {
+            // A reload that is under way will see the same file.
+            let _ = reload.try_send(());
+            false
+        }
+        _ => {
+            // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
+            let id = order.id.to_string();
+            if let Err(error) = pipeline.take_order(order).await {
+                tracing::error!(%error, "a command could not be taken in");
+                refuse(home, &id, &error.to_string());
+            }
+            false
+        }
+    }
+}
+
+/// Takes in everything that waits in the spool, in id order.
+async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
+    let entries = match spool::scan(&home.spool_new()) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::error!(%error, "the spool cannot be read");
+            return pipeline.note_trouble(&error.to_string());
+        }
+    };
+    for entries in entries.chunks(TOGETHER) {
+        // Polled in order, so stored in order, and with one commit.
+        futures_util::future::join_all(entries.iter().map(|entry| take_entry(pipeline, home, entry))).await;
+    }
+}
+
+async fn take_entry(pipeline: &Arc<Pipeline>, home: &Home, entry: &Entry) {
+    let bytes = match spool::read(entry) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return,
+        Err(error) => return put_aside(home, entry, &error.to_string()),
+    };
+    let order = match control::decode(&bytes) {
+        Ok(order) if order.id == entry.id => order,
+        Ok(_) => return put_aside(home, entry, "the id in the file is not its name"),
+        Err(bad) => return put_aside(home, entry, &bad.reason),
+    };
+    if let Err(error) = pipeline.take_order(order).await {
+        tracing::error!(%error, id = %entry.id, "a spooled command waits");
+        return pipeline.note_trouble(&format!("a spooled command waits: {error}"));
+    }
+    if let Err(error) = std::fs::remove_file(&entry.path) {
+        tracing::warn!(%error, id = %entry.id, "a spool file could not be removed; its id is known, it will not be done twice");
+    }
+}
+
+/// A spool file that makes no sense is kept under another name, and its sender is told.
+fn put_aside(home: &Home, entry: &Entry, reason: &str) {
+    tracing::error!(id = %entry.id, reason, "a spool file is no command");
+    refuse(home, entry.id.as_str(), reason);
+    if let Err(error) = atomic::set_aside(&entry.path) {
+        tracing::error!(%error, "it could not be set aside");
+    }
+}
+
+fn refuse(home: &Home, id: &str, reason: &str) {
+    if let Err(error) = replies::write(&home.replies(), &Reply::error(id, reason)) {
+        tracing::error!(%error, "an answer file could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_anywhere_and_a_long_one_is_dropped_alone() {
+        let mut lines = Lines::default();
+        assert!(lines.push(b"{\"a\"").is_empty());
+        assert_eq!(lines.push(b":1}\n\n{}\n{"), [b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
+        assert_eq!(lines.push(b"}\n"), [b"{}".to_vec()]);
+        assert!(lines.push(&[b'x'; 3000]).is_empty());
+        assert!(lines.push(&[b'x'; 3000]).is_empty());
+        assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);
+    }
+}

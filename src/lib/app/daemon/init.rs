@@ -1,0 +1,31 @@
+//! `agent-daemon init`: make the home.
+
+use super::super::cli::{self, Exit, Failure, Shared};
+use crate::config::machine_zone;
+use crate::workspace::{self, Fate};
+
+pub(super) fn init(shared: &Shared) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    let created = workspace::init(&home, machine_zone(&env)).map_err(|error| match error {
+        workspace::Error::Home(error) => Failure::from(error),
+        error @ workspace::Error::Write { .. } => {
+            let hint = error.hint();
+            Failure::new(Exit::Io, error.to_string()).hint(hint)
+        }
+    })?;
+    for file in &created {
+        let word = match file.fate {
+            Fate::Written => "created",
+            Fate::Kept => "kept   ",
+        };
+        cli::out(&format!("{word}  {}", home.display(&file.path)));
+    }
+    if !shared.quiet {
+        cli::err(&format!(
+            "next: put your bot token and your model's key into {}, set them up in {}, then: agent-daemon check",
+            home.env_file().display(),
+            home.config_file().display()
+        ));
+    }
+    Ok(Exit::Ok)
+}

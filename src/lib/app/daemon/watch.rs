@@ -1,0 +1,94 @@
+//! What the daemon shows of itself: monitor.json, and status.json on SIGUSR1.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::clock;
+use crate::config::Home;
+use crate::message::AgentEvent;
+use crate::monitor::{self, ChannelState, Queue, State};
+use crate::pipeline::Pipeline;
+use crate::{cost, queue, sandbox};
+
+/// Written at most this often, and at least this often (specification §20).
+const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
+/// Depths and cost are read from the databases at most this often.
+const SUMS: i64 = 1000;
+
+/// Writes monitor.json until the daemon closes.
+pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadcast::Receiver<AgentEvent>) {
+    let mut state = State {
+        state: "idle".to_owned(),
+        pid: std::process::id(),
+        boot_id: monitor::boot_id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: clock::rfc3339(clock::now_ms()),
+        ..State::default()
+    };
+    let mut sums_at = 0;
+    loop {
+        refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+        let path = home.monitor();
+        if let Err(error) = monitor::write(&path, &state) {
+            tracing::warn!(%error, "monitor.json could not be written");
+        }
+        tokio::select! {
+            () = pipeline.closing.cancelled() => return,
+            () = tokio::time::sleep(PACE.1) => {}
+            event = events.recv() => {
+                apply(&mut state, event);
+                tokio::time::sleep(PACE.0).await;
+                while let Ok(event) = events.try_recv() {
+                    state.apply(&event);
+                }
+            }
+        }
+    }
+}
+
+fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
+    match event {
+        Ok(event) => state.apply(&event),
+        // We were too slow: what runs now will show itself with its next step.
+        Err(RecvError::Lagged(_)) => state.lanes.clear(),
+        Err(RecvError::Closed) => {}
+    }
+}
+
+async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_at: &mut i64) {
+    let live = pipeline.live();
+    let now = clock::now_ms();
+    state.updated_at = clock::rfc3339(now);
+    state.models = live.agent.client().models().names().map(str::to_owned).collect();
+    state.active_sessions = pipeline.sessions.count();
+    state.last_error = pipeline.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    state.channels = pipeline
+        .channels
+        .values()
+        .map(|channel| {
+            let health = channel.health();
+            ChannelState { name: channel.name().to_owned(), state: health.state, last_ok_at: health.last_ok_at.map(clock::rfc3339) }
+        })
+        .collect();
+    if now - *sums_at < SUMS {
+        return;
+    }
+    *sums_at = now;
+    let (queue_db, cost_db, zone) = (home.queue_db(), home.cost_db(), live.config.agent.timezone.0);
+    let read = tokio::task::spawn_blocking(move || {
+        let lines = cost::by_model(&cost_db, cost::start_of_day(now, zone));
+        (queue::counts(&queue_db), lines, sandbox::level().to_string())
+    });
+    let Ok((counts, lines, level)) = read.await else { return };
+    if let Ok(counts) = counts {
+        state.queue = Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead };
+    }
+    if let Ok(lines) = lines {
+        state.today_cost_usd = cost::usd(lines.iter().map(|line| line.cost_nano_usd).sum());
+    }
+    let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
+    state.sandbox = if off { sandbox::Level::Off.to_string() } else { level };
+}

@@ -1,0 +1,69 @@
+//! `--pair`: who may talk in Telegram. Works without a daemon, under the lock of people.json; a
+//! running daemon reads the file again.
+
+use super::super::cli::{self, Exit, Failure};
+use crate::clock;
+use crate::config::Home;
+use crate::people::Store;
+
+pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Failure> {
+    if !home.state().is_dir() {
+        home.create()?;
+    }
+    let store = Store::new(&home.people());
+    let now = clock::now_ms();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["list"] => list(&store, json),
+        ["approve", code] => match store.change(|people| people.approve(code, now))? {
+            Some(person) => {
+                done(json, &serde_json::json!({"approved": person.id, "name": person.name}), &format!("{} ({}) may talk now", person.name, person.id));
+                Ok(Exit::Ok)
+            }
+            None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}")).hint("agent-send --pair list; codes live one hour")),
+        },
+        ["revoke", id] => {
+            let number = id.parse().map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))?;
+            if store.change(|people| people.revoke(number))? {
+                done(json, &serde_json::json!({"revoked": number}), &format!("{number} may not talk any more"));
+                return Ok(Exit::Ok);
+            }
+            Err(Failure::new(Exit::Failed, format!("{number} was not let in by pairing"))
+                .hint("agent-send --pair list; people in allow_from or owner are removed in agent.toml"))
+        }
+        ["owner"] => {
+            let code = store.change(|people| people.new_owner_code(now))?;
+            done(json, &serde_json::json!({"owner_code": code}), &code);
+            cli::err("send this code to your bot within 10 minutes, as a message: it makes you its owner");
+            Ok(Exit::Ok)
+        }
+        _ => Err(Failure::new(Exit::Usage, "--pair takes list, approve CODE, revoke ID or owner").hint("agent-send --help")),
+    }
+}
+
+fn done(json: bool, document: &serde_json::Value, text: &str) {
+    if json { cli::json(document) } else { cli::out(text) }
+}
+
+fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
+    let people = store.read()?;
+    if json {
+        let mut document = serde_json::to_value(&people).unwrap_or_default();
+        if let Some(fields) = document.as_object_mut() {
+            // The code is for the terminal of who asked for it.
+            fields.remove("owner_code");
+        }
+        cli::json(&document);
+        return Ok(Exit::Ok);
+    }
+    for person in &people.owners {
+        cli::out(&format!("owner    {}  {}", person.id, person.name));
+    }
+    for person in &people.allowed {
+        cli::out(&format!("allowed  {}  {}", person.id, person.name));
+    }
+    for pending in &people.pending {
+        cli::out(&format!("asks     {}  {}  code {}  since {}", pending.id, pending.name, pending.code, clock::rfc3339(pending.at)));
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,55 @@
+//! The words that begin with a slash.
+
+use teloxide::types::BotCommand;
+
+use crate::message::Command;
+
+/// Returns the command that `text` is; with `@name` it must be meant for us (`username`, when it
+/// is known). Anything else, an unknown `/word` too, is for the model.
+pub(super) fn parse(text: &str, username: Option<&str>) -> Option<Command> {
+    let word = text.split_whitespace().next()?.strip_prefix('/')?;
+    let (word, to) = word.split_once('@').map_or((word, None), |(word, to)| (word, Some(to)));
+    if let (Some(to), Some(username)) = (to, username)
+        && !to.eq_ignore_ascii_case(username)
+    {
+        return None;
+    }
+    match word.to_ascii_lowercase().as_str() {
+        "start" => Some(Command::Start),
+        "help" => Some(Command::Help),
+        "new" | "reset" => Some(Command::New),
+        "stop" => Some(Command::Stop { all: false }),
+        "status" => Some(Command::Status),
+        "cost" => Some(Command::Cost),
+        _ => None,
+    }
+}
+
+/// Returns the commands as Telegram's menu shows them.
+pub(super) fn menu() -> Vec<BotCommand> {
+    [
+        ("new", "Begin a new conversation"),
+        ("stop", "Stop what I am doing"),
+        ("status", "What I am doing"),
+        ("cost", "What I cost"),
+        ("help", "What I understand"),
+    ]
+    .map(|(command, description)| BotCommand::new(command, description))
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_whole_words_meant_for_us() {
+        let parse = |text| parse(text, Some("our_bot"));
+        assert_eq!(parse("/NEW please"), Some(Command::New));
+        assert_eq!(parse("/stop@our_bot"), Some(Command::Stop { all: false }));
+        assert_eq!(parse("/stop@other_bot"), None);
+        assert_eq!(parse("/newspaper"), None);
+        assert_eq!(parse("tell me about /new"), None);
+        assert_eq!(parse(""), None);
+    }
+}

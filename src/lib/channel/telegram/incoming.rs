@@ -1,0 +1,109 @@
+//! An update as [`Incoming`]. What we have no better name for becomes `⟦kind⟧`, never nothing.
+
+use serde_json::Value;
+use teloxide::types::{Message, Update, UpdateKind};
+
+use super::commands;
+use crate::channel::Incoming;
+use crate::message::{ChatRef, Sender};
+
+/// Fields of a message that do not say what kind it is.
+const COMMON: &[&str] = &[
+    "message_id", "message_thread_id", "from", "sender_chat", "sender_boost_count", "sender_business_bot",
+    "business_connection_id", "date", "chat", "forward_origin", "forward_from", "forward_from_chat", "forward_date",
+    "forward_sender_name", "forward_from_message_id", "forward_signature", "is_topic_message", "is_automatic_forward",
+    "reply_to_message", "external_reply", "quote", "reply_to_story", "via_bot", "edit_date", "has_protected_content",
+    "is_from_offline", "is_paid_post", "media_group_id", "author_signature", "text", "entities", "link_preview_options",
+    "effect_id", "caption", "caption_entities", "show_caption_above_media", "has_media_spoiler", "reply_markup",
+];
+
+/// Returns the id of an update, `None` when it is none.
+pub(super) fn update_id(raw: &Value) -> Option<i64> {
+    raw.get("update_id").and_then(Value::as_i64)
+}
+
+/// Returns what an update brings; `None` for what is not a new message of a person.
+pub(super) fn incoming(raw: &Value, bot: i64, username: Option<&str>) -> Option<Incoming> {
+    let update: Update = serde_json::from_value(raw.clone()).ok()?;
+    let key = format!("tg:{bot}:{}", update.id.0);
+    match update.kind {
+        UpdateKind::Message(message) => Some(from_message(key, &message, raw.get("message")?, username)),
+        _ => None,
+    }
+}
+
+fn from_message(key: String, message: &Message, raw: &Value, username: Option<&str>) -> Incoming {
+    let words = message.text().or_else(|| message.caption()).unwrap_or_default();
+    let text = match kind(raw) {
+        Some(kind) if words.is_empty() => format!("⟦{kind}⟧"),
+        Some(kind) => format!("⟦{kind}⟧ {words}"),
+        None => words.to_owned(),
+    };
+    Incoming {
+        key,
+        sender: message.from.as_ref().filter(|user| !user.is_bot).map(|user| Sender {
+            id: user.id.0.to_string(),
+            name: user.full_name(),
+        }),
+        chat: ChatRef {
+            chat: message.chat.id.0.to_string(),
+            topic: message.thread_id.filter(|_| message.is_topic_message).map(|thread| thread.0.0.to_string()),
+        },
+        private: message.chat.is_private(),
+        message_id: message.id.0.to_string(),
+        command: message.text().and_then(|text| commands::parse(text, username)),
+        forwarded: message.forward_origin().is_some() || raw.get("forward_date").is_some(),
+        text,
+    }
+}
+
+/// Returns what a message is beside words.
+fn kind(raw: &Value) -> Option<&str> {
+    let fields = raw.as_object()?;
+    fields.keys().map(String::as_str).find(|name| !COMMON.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Command;
+    use serde_json::json;
+
+    fn message(extra: &Value) -> Value {
+        let mut message = json!({
+            "message_id": 5, "date": 1_700_000_000, "chat": {"id": 1001, "type": "private", "first_name": "Ada"},
+            "from": {"id": 1001, "is_bot": false, "first_name": "Ada", "last_name": "L"}
+        });
+        for (name, value) in extra.as_object().expect("object") {
+            message[name.as_str()] = value.clone();
+        }
+        json!({"update_id": 7, "message": message})
+    }
+
+    fn text_of(extra: &Value) -> String {
+        incoming(&message(extra), 42, None).expect("incoming").text
+    }
+
+    #[test]
+    fn a_text_message_keeps_who_where_and_what() {
+        let incoming = incoming(&message(&json!({"text": "/status"})), 42, None).expect("incoming");
+        assert_eq!(incoming.key, "tg:42:7");
+        assert_eq!(incoming.sender, Some(Sender { id: "1001".into(), name: "Ada L".into() }));
+        assert_eq!((incoming.chat.chat.as_str(), incoming.message_id.as_str()), ("1001", "5"));
+        assert_eq!((incoming.command, incoming.private, incoming.forwarded), (Some(Command::Status), true, false));
+    }
+
+    #[test]
+    fn what_has_no_words_is_named() {
+        assert_eq!(text_of(&json!({"location": {"latitude": 1.0, "longitude": 2.0}})), "⟦location⟧");
+        assert_eq!(text_of(&json!({"invention_of_2031": {"x": 1}})), "⟦invention_of_2031⟧");
+        let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
+        assert_eq!(text_of(&json!({"photo": photo, "caption": "look"})), "⟦photo⟧ look");
+    }
+
+    #[test]
+    fn what_is_no_message_of_a_person_is_nothing() {
+        assert_eq!(incoming(&json!({"update_id": 9, "poll_of_the_future": {}}), 42, None), None);
+        assert_eq!(incoming(&json!({"nonsense": true}), 42, None), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Messages in: long polling that acknowledges only what is on the disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use teloxide::payloads::{GetUpdates, GetUpdatesSetters};
+use teloxide::types::AllowedUpdate;
+use tokio::sync::{mpsc, oneshot};
+
+use super::api::Error;
+use super::incoming::{incoming, update_id};
+use super::send::Telegram;
+use crate::channel::Batch;
+use crate::net;
+
+/// Waiting after a failed poll (specification §6).
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// What a poll may take beyond its own timeout before the connection counts as dead.
+const GRACE: Duration = Duration::from_secs(10);
+/// After a wrong token we look again this seldom: only a person can mend it.
+const UNAUTHORIZED: Duration = Duration::from_secs(300);
+
+impl Telegram {
+    /// Polls for ever, from update `offset` on; every batch goes to `batches`, and the next poll,
+    /// which acknowledges it, begins only when it was taken. Ends when nobody takes batches.
+    pub async fn poll(self: Arc<Self>, mut offset: Option<i64>, batches: mpsc::Sender<Batch>) {
+        let mut failures = 0;
+        loop {
+            let mut payload = GetUpdates::new()
+                .timeout(u32::try_from(self.poll_timeout.as_secs()).unwrap_or(50))
+                .allowed_updates([AllowedUpdate::Message]);
+            if let Some(next) = offset.and_then(|next| i32::try_from(next).ok()) {
+                payload = payload.offset(next);
+            }
+            let wait = match self.api.call(&payload, self.poll_timeout + GRACE).await {
+                Ok(Value::Array(updates)) => {
+                    failures = 0;
+                    self.pulse.ok();
+                    match self.hand_over(&updates, &batches).await {
+                        Handed::Nothing => continue,
+                        Handed::Taken(next) => {
+                            offset = Some(next);
+                            continue;
+                        }
+                        // It could not be stored: ask for the same again after a pause.
+                        Handed::Refused => net::backoff(0, BACKOFF.0, BACKOFF.1),
+                        Handed::Closed => return,
+                    }
+                }
+                Ok(_) => self.failed(&mut failures, &Error::Lost("the answer is no list".to_owned())),
+                Err(error) => self.failed(&mut failures, &error),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = batches.closed() => return,
+            }
+        }
+    }
+
+    async fn hand_over(&self, updates: &[Value], batches: &mpsc::Sender<Batch>) -> Handed {
+        let bot = self.bot_id();
+        let Some(last) = updates.iter().filter_map(update_id).max() else { return Handed::Nothing };
+        let username = self.username.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let items = updates.iter().filter_map(|raw| incoming(raw, bot, username.as_deref())).collect();
+        let (done, taken) = oneshot::channel();
+        if batches.send(Batch { offset: (bot, last + 1), items, done }).await.is_err() {
+            return Handed::Closed;
+        }
+        match taken.await {
+            Ok(()) => Handed::Taken(last + 1),
+            Err(_) => Handed::Refused,
+        }
+    }
+
+    /// Notes a failed poll and returns how long to wait.
+    fn failed(&self, failures: &mut u32, error: &Error) -> Duration {
+        let (state, wait) = match error {
+            Error::Refused { status: 401 | 404, .. } => ("unauthorized: the bot token is wrong".to_owned(), UNAUTHORIZED),
+            Error::Refused { status: 409, .. } => {
+                self.api.reconnect();
+                let state = "conflict: another program polls with the same token, or a webhook is set";
+                (state.to_owned(), self.poll_timeout.max(BACKOFF.0))
+            }
+            Error::Refused { retry_after: Some(wait), .. } => (error.to_string(), *wait),
+            Error::Refused { .. } | Error::Unreachable(_) => (error.to_string(), net::backoff(*failures, BACKOFF.0, BACKOFF.1)),
+            Error::Lost(_) => {
+                self.api.reconnect();
+                (error.to_string(), net::backoff(*failures, BACKOFF.0, BACKOFF.1))
+            }
+        };
+        *failures += 1;
+        tracing::warn!(%error, wait_ms = wait.as_millis(), "a poll of Telegram failed");
+        self.pulse.wrong(state);
+        wait
+    }
+}
+
+/// What became of a batch.
+enum Handed {
+    Nothing,
+    Taken(i64),
+    Refused,
+    Closed,
+}

@@ -1,0 +1,63 @@
+//! The clock: the only place that asks the machine what time it is.
+//!
+//! Stored times are milliseconds since 1970 UTC; text times are RFC 3339 UTC with milliseconds.
+
+use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
+use chrono_tz::Tz;
+
+/// Returns the time now, milliseconds since 1970 UTC.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+pub fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns `ms` as RFC 3339 UTC with milliseconds, `1970-01-01T00:00:00.000Z` when out of range.
+pub fn rfc3339(ms: i64) -> String {
+    at(ms).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Returns the milliseconds of an RFC 3339 text, or `None`.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+}
+
+/// Returns the date of `ms` in `zone`: the date in file names.
+pub fn local_date(ms: i64, zone: Tz) -> NaiveDate {
+    at(ms).with_timezone(&zone).date_naive()
+}
+
+/// Returns `ms` in `zone` as a person writes it, with weekday and zone.
+pub fn local_text(ms: i64, zone: Tz) -> String {
+    at(ms).with_timezone(&zone).format("%A, %Y-%m-%d %H:%M %Z").to_string()
+}
+
+/// Returns the first instant of `date` in `zone`, milliseconds since 1970 UTC. Where the clock
+/// skips midnight (DST), the day begins at the first time that exists.
+pub fn start_of_day(date: NaiveDate, zone: Tz) -> i64 {
+    (0..24 * 4)
+        .filter_map(|quarter| date.and_hms_opt(quarter / 4, quarter % 4 * 15, 0))
+        .find_map(|naive| zone.from_local_datetime(&naive).earliest())
+        .map_or(0, |time| time.timestamp_millis())
+}
+
+fn at(ms: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(ms).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_the_first_time_that_exists() {
+        let zone: Tz = "America/Sao_Paulo".parse().expect("zone");
+        let date = NaiveDate::from_ymd_opt(2018, 11, 4).expect("date");
+        assert_eq!(rfc3339(start_of_day(date, zone)), "2018-11-04T03:00:00.000Z");
+    }
+
+    #[test]
+    fn times_survive_text() {
+        assert_eq!(parse_rfc3339(&rfc3339(1_700_000_000_123)), Some(1_700_000_000_123));
+    }
+}

@@ -1,0 +1,105 @@
+//! `.env`: lines of `NAME=VALUE`.
+//!
+//! Not dotenvy, though it is the known library: it replaces `$WORD` in a value by the variable of
+//! that name (measured with 0.15.7), which silently breaks a key that has a `$` in it, and its
+//! errors carry the line, which may be a secret, but not the number of the line.
+
+use std::collections::BTreeMap;
+
+/// A line that is no entry: its number from 1 and what is wrong, without its content.
+pub(super) type BadLine = (usize, &'static str);
+
+/// Returns the entries; the last of several alike wins. `#` begins a comment at the start of a line
+/// or after a space, `export` is allowed, quotes (`'…'`, or `"…"` with `\n \" \\ \$`) keep what is
+/// between them. Nothing is replaced.
+pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, BadLine> {
+    let mut entries = BTreeMap::new();
+    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=').ok_or((number, "there is no `=`"))?;
+        let name = name.trim_end();
+        if !super::check::is_variable(name) {
+            return Err((number, "what stands before `=` is not the name of a variable"));
+        }
+        let value = unquote(value.trim_start()).map_err(|problem| (number, problem))?;
+        entries.insert(name.to_owned(), value);
+    }
+    Ok(entries)
+}
+
+fn unquote(value: &str) -> Result<String, &'static str> {
+    if let Some(rest) = value.strip_prefix('\'') {
+        let (inside, after) = rest.split_once('\'').ok_or("the quote is not closed")?;
+        return nothing_after(after).map(|()| inside.to_owned());
+    }
+    let Some(rest) = value.strip_prefix('"') else {
+        let end = value.find(" #").unwrap_or(value.len());
+        return Ok(value.get(..end).unwrap_or(value).trim_end().to_owned());
+    };
+    let mut inside = String::new();
+    let mut chars = rest.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return nothing_after(chars.as_str()).map(|()| inside),
+            '\\' => inside.push(match chars.next().ok_or("the quote is not closed")? {
+                'n' => '\n',
+                escaped => escaped,
+            }),
+            c => inside.push(c),
+        }
+    }
+    Err("the quote is not closed")
+}
+
+fn nothing_after(rest: &str) -> Result<(), &'static str> {
+    let rest = rest.trim_start();
+    if rest.is_empty() || rest.starts_with('#') { Ok(()) } else { Err("something stands after the closing quote") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, expected: Result<&[(&str, &str)], BadLine>) {
+        let expected = expected.map(|pairs| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
+        assert_eq!(parse(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn entries_are_read_as_shells_do() {
+        check(
+            "# note\n\nexport A = x \r\nB=a=b # why\nC='#1 $x'\nD=\"q \\\"\\n\\\\\" # c\nE=\n",
+            Ok(&[("A", "x"), ("B", "a=b"), ("C", "#1 $x"), ("D", "q \"\n\\"), ("E", "")]),
+        );
+    }
+
+    #[test]
+    fn a_dollar_in_a_key_stays() {
+        check("K=ab$HOME-x\nL=\"$HOME\"", Ok(&[("K", "ab$HOME-x"), ("L", "$HOME")]));
+    }
+
+    #[test]
+    fn a_bad_line_is_known_by_its_number_only() {
+        check("A=1\nsk-secret", Err((2, "there is no `=`")));
+        check("123456:ABC=1", Err((1, "what stands before `=` is not the name of a variable")));
+        check("A='x\n", Err((1, "the quote is not closed")));
+        check("A=\"x\"y\n", Err((1, "something stands after the closing quote")));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_or_refused(text in "\\PC*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn single_quotes_keep_everything(value in "[^'\\r\\n]*") {
+            prop_assert_eq!(parse(&format!("A='{value}'")).expect("parsed").remove("A"), Some(value));
+        }
+    }
+}

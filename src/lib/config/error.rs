@@ -1,0 +1,220 @@
+//! What can be wrong with the settings.
+
+use std::path::PathBuf;
+
+/// Why the settings, the home or the secrets cannot be used. Its text names the file or setting,
+/// [`Error::hint`] the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither a flag nor the environment nor the user database names a home.
+    #[error("no home: neither --home, $AGENT_HOME nor $HOME is set")]
+    NoHome,
+    /// `--home` or `--instance` has a form that makes no directory name.
+    #[error("{what}: {problem}")]
+    BadName {
+        /// The flag or variable.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What we wanted, as a verb.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A file is not TOML.
+    #[error("{}:{line}:{column}: {message}\n  {line} | {text}", file.display())]
+    Syntax {
+        /// The file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// The line, redacted.
+        text: String,
+        /// The parser's words.
+        message: String,
+    },
+    /// A setting has a value that cannot be.
+    #[error("{origin}: {}{message}", quoted(key, ": "))]
+    Value {
+        /// The file and line, variable, credential or flag it came from.
+        origin: String,
+        /// The path of the key; empty for the file as a whole.
+        key: String,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// A name in `providers.load` has no file.
+    #[error("{}: the provider file is missing (`providers.load` names `{name}`)", file.display())]
+    NoProviderFile {
+        /// The name.
+        name: String,
+        /// Where its file should be.
+        file: PathBuf,
+    },
+    /// A provider file is of a kind this build cannot speak to.
+    #[error("{}: type `{kind}` is not in this build", file.display())]
+    NotInThisBuild {
+        /// The file.
+        file: PathBuf,
+        /// Its type.
+        kind: &'static str,
+    },
+    /// Two providers name a model alike.
+    #[error("{}: the model `{name}` is already defined in {first}", second.display())]
+    DuplicateModel {
+        /// The name.
+        name: String,
+        /// Where it stood first.
+        first: String,
+        /// Where it stands again.
+        second: PathBuf,
+    },
+    /// No loaded provider has a model `primary`.
+    #[error("no loaded provider defines the model `primary` (loaded: {loaded})")]
+    NoPrimary {
+        /// `providers.load`.
+        loaded: String,
+        /// The file it should be added to.
+        file: PathBuf,
+    },
+    /// A name of a model that no loaded provider defines.
+    #[error("{origin}: no model is called `{name}` (there are: {known})")]
+    UnknownModel {
+        /// The setting that names it.
+        origin: String,
+        /// The name.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// `.env` can be read by others.
+    #[error("{}: its mode {mode:04o} lets group or others read it", path.display())]
+    EnvFileMode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A line of `.env` is not `NAME=VALUE`. The line itself may be a secret and is not shown.
+    #[error("{}:{line}: {problem}", path.display())]
+    EnvFileLine {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, without the content.
+        problem: &'static str,
+    },
+    /// A secret was asked for by something that is no variable name: perhaps the secret itself, so
+    /// it is not shown.
+    #[error("a secret is asked for by a name that is not the name of a variable")]
+    SecretName,
+    /// A secret is not text.
+    #[error("{origin}: the secret is not valid UTF-8")]
+    SecretText {
+        /// Where it came from.
+        origin: String,
+    },
+}
+
+/// What a caller can do about an [`Error`]; decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Change the settings (exit 78).
+    Config,
+    /// Run as another user or change modes (exit 77).
+    NotPermitted,
+    /// Look at the disk (exit 74).
+    Io,
+    /// Use another flag (exit 2).
+    Usage,
+}
+
+impl Error {
+    /// Returns what the caller can do.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::BadName { what, .. } if what.starts_with('-') => Kind::Usage,
+            Self::Io { source, .. } if is_refusal(source) => Kind::NotPermitted,
+            Self::Io { .. } => Kind::Io,
+            Self::NoHome
+            | Self::BadName { .. }
+            | Self::Syntax { .. }
+            | Self::Value { .. }
+            | Self::NoProviderFile { .. }
+            | Self::NotInThisBuild { .. }
+            | Self::DuplicateModel { .. }
+            | Self::NoPrimary { .. }
+            | Self::UnknownModel { .. }
+            | Self::EnvFileMode { .. }
+            | Self::EnvFileLine { .. }
+            | Self::SecretName
+            | Self::SecretText { .. } => Kind::Config,
+        }
+    }
+
+    /// Returns the next step, one line.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoHome => "say where it is: --home DIR".to_owned(),
+            Self::BadName { .. } => "a name has 1 to 32 letters, digits, `_` or `-`".to_owned(),
+            Self::Io { path, source, .. } if is_refusal(source) => {
+                format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
+            }
+            Self::Io { path, .. } => format!("look at it: `ls -ld {0}` and `df {0}`", path.display()),
+            Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
+            Self::Value { origin, key, .. } => format!("correct {}{origin}, then `agent-daemon check`", quoted(key, " in ")),
+            Self::NoProviderFile { name, file } => {
+                let file = file.display();
+                format!("create {file} (`agent-daemon init` writes examples beside it) or take `{name}` out of `providers.load`")
+            }
+            Self::NotInThisBuild { file, .. } => {
+                let file = file.display();
+                format!("use type = \"openai\" with the vendor's compatible server in {file}, or take it out of `providers.load`")
+            }
+            Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {}", second.display()),
+            Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),
+            Self::UnknownModel { name, .. } => {
+                format!("correct the name, or define [models.{name}] in a loaded providers.d file")
+            }
+            Self::EnvFileMode { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::EnvFileLine { path, line, .. } => format!("correct line {line} of {}: each line is NAME=VALUE", path.display()),
+            Self::SecretName => "write the NAME of a variable in `token_env` or `api_key_env`, and the secret in .env".to_owned(),
+            Self::SecretText { origin } => format!("write the value of {origin} again"),
+        }
+    }
+
+    /// Makes a value error of serde's words; its names of Rust types become words for people.
+    pub(super) fn value(origin: String, key: &str, message: &str) -> Self {
+        let numbers = [
+            (["expected u32", "expected u64", "expected usize"], "expected a whole number, 0 or more"),
+            (["expected i64", "expected i32", "expected isize"], "expected a whole number"),
+            (["expected f64", "expected f32", "expected float"], "expected a number"),
+        ];
+        let types = numbers.iter().flat_map(|(types, words)| types.iter().map(move |name| (name, words)));
+        let words = types.fold(crate::secret::redact(message), |text, (name, words)| text.replace(name, words));
+        Self::Value { origin, key: key.to_owned(), message: words }
+    }
+
+    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+fn quoted(key: &str, after: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("`{key}`{after}") }
+}
+
+/// EACCES and EPERM; the standard library joins them in one kind.
+fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::PermissionDenied
+}

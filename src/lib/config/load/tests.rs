@@ -1,0 +1,299 @@
+use std::io::Write;
+use std::path::Path;
+
+use super::super::home::HomeFlags;
+use super::super::types::{Group, Level, Members, Mode, OnBusy};
+use super::*;
+
+/// A home in a throw-away directory.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(agent_toml: &str) -> Self {
+        let place = Self(tempfile::tempdir().expect("dir"));
+        place.put("agent.toml", agent_toml);
+        place
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("dir");
+        std::fs::File::create_new(path).expect("create").write_all(text.as_bytes()).expect("write");
+    }
+
+    fn home(&self) -> Home {
+        let flags = HomeFlags { home: Some(self.0.path().to_owned()), ..HomeFlags::default() };
+        let credentials = self.0.path().join("credentials");
+        Home::resolve(flags, &|name| (name == "CREDENTIALS_DIRECTORY").then(|| credentials.clone().into())).expect("home")
+    }
+
+    fn load(&self, env: &[(&str, &str)]) -> Result<Loaded, Error> {
+        load(&self.home(), &Environment::of(env), &[])
+    }
+
+    /// `text` with the directory cut out.
+    fn short(&self, text: &impl ToString) -> String {
+        text.to_string().replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+fn loaded(agent_toml: &str, env: &[(&str, &str)]) -> Loaded {
+    Place::new(agent_toml).load(env).expect("load")
+}
+
+/// Message and hint of what `agent_toml` and `env` are refused with.
+fn refused(agent_toml: &str, env: &[(&str, &str)]) -> (String, String) {
+    let place = Place::new(agent_toml);
+    let error = place.load(env).expect_err(agent_toml);
+    (place.short(&error), place.short(&error.hint()))
+}
+
+#[test]
+fn without_any_file_the_offline_model_answers_and_the_doors_are_closed() {
+    let dir = tempfile::tempdir().expect("dir");
+    let home = Home::resolve(HomeFlags { home: Some(dir.path().join("none")), ..HomeFlags::default() }, &|_| None).expect("home");
+    let loaded = load(&home, &Environment::default(), &[]).expect("load");
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!((loaded.config.telegram.enabled, loaded.config.http.enabled), (false, false));
+    assert_eq!((loaded.warnings, loaded.notes), (vec![], vec![]));
+    assert_eq!(loaded.models.get("primary", "test").expect("primary").name, "offline");
+}
+
+#[test]
+fn each_layer_covers_the_one_below_and_is_named_as_origin() {
+    let toml = "[agent]\nname = \"file\"\nmax_turns = 1\nmax_concurrent_runs = 1\ncall_timeout_secs = 1\n";
+    let place = Place::new(toml);
+    place.put("credentials/AGENT_AGENT__MAX_CONCURRENT_RUNS", "3\n");
+    place.put("credentials/AGENT_AGENT__CALL_TIMEOUT_SECS", "3\n");
+    let env = Environment::of(&[
+        ("AGENT_AGENT__MAX_TURNS", "2"),
+        ("AGENT_AGENT__MAX_CONCURRENT_RUNS", "2"),
+        ("AGENT_AGENT__CALL_TIMEOUT_SECS", "2"),
+    ]);
+    let flags = [("agent.call_timeout_secs".to_owned(), "4".to_owned())];
+    let loaded = load(&place.home(), &env, &flags).expect("load");
+    let shown = |key: &str| {
+        let setting = loaded.settings().into_iter().find(|setting| setting.key == key).expect(key);
+        (setting.value, place.short(&setting.origin))
+    };
+    assert_eq!(shown("agent.mode"), ("\"tools\"".to_owned(), "default".to_owned()));
+    assert_eq!(shown("agent.name"), ("\"file\"".to_owned(), "agent.toml:2".to_owned()));
+    assert_eq!(shown("agent.max_turns"), ("2".to_owned(), "$AGENT_AGENT__MAX_TURNS".to_owned()));
+    assert_eq!(shown("agent.max_concurrent_runs"), ("3".to_owned(), "credential AGENT_AGENT__MAX_CONCURRENT_RUNS".to_owned()));
+    assert_eq!(shown("agent.call_timeout_secs"), ("4".to_owned(), "flag".to_owned()));
+    assert_eq!(shown("telegram.pace"), ("unset".to_owned(), "default".to_owned()));
+}
+
+#[test]
+fn a_variable_is_read_as_the_type_of_its_key() {
+    let env = [
+        ("AGENT_AGENT__NAME", "123"),
+        ("AGENT_AGENT__ERROR_MESSAGE", "true"),
+        ("AGENT_COST__DAY_USD", "5"),
+        ("AGENT_TELEGRAM__OWNER", "1001, 1002"),
+        ("AGENT_TELEGRAM__ALLOW_FROM", "[7]"),
+        ("AGENT_TELEGRAM__PACE", "false"),
+        ("AGENT_TOOLS__ENABLED", "read,silent"),
+        ("AGENT_LOG__LEVEL", "debug"),
+        ("AGENT_PIPELINE__ON_BUSY", "\"collect\""),
+        ("AGENT_TELEGRAM__API_URL", "http://127.0.0.1:8081"),
+    ];
+    let config = loaded("", &env).config;
+    assert_eq!((config.agent.name.as_str(), config.agent.error_message.as_str()), ("123", "true"));
+    assert!((config.cost.day_usd - 5.0).abs() < f64::EPSILON);
+    assert_eq!((config.telegram.owner, config.telegram.allow_from), (vec![1001, 1002], vec![7]));
+    assert_eq!((config.telegram.pace, config.telegram.api_url.as_str()), (Some(false), "http://127.0.0.1:8081"));
+    assert_eq!(config.tools.enabled, Some(vec!["read".to_owned(), "silent".to_owned()]));
+    assert_eq!((config.log.level, config.pipeline.on_busy), (Level::Debug, OnBusy::Collect));
+}
+
+#[test]
+fn variables_that_are_no_settings_are_left_alone() {
+    let env = [
+        ("AGENT_HOME", "/x"),
+        ("AGENT_INSTANCE", "x"),
+        ("AGENT_SHARE", "/x"),
+        ("AGENT_HTTP_TOKEN", "secret"),
+        ("AGENT_QUUX", "1"),
+        ("LOG__LEVEL", "x"),
+    ];
+    let loaded = loaded("", &env);
+    assert_eq!((loaded.config, loaded.warnings), (Config::default(), vec![]));
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_with_the_nearest_name() {
+    let place = Place::new(
+        "[telegram]\napi_ulr = \"x\"\n[agnet]\nname = \"a\"\n[cost]\nquux = 1\n[routing]\ntelegramm = \"primary\"\n\
+         [telegram.groups.\"-1\"]\nrequire_mentions = true\n",
+    );
+    let loaded = place.load(&[("AGENT_AGENT__TIMEZON", "UTC"), ("AGENT_LOG", "debug")]).expect("load");
+    let warnings: Vec<String> = loaded.warnings.iter().map(|warning| place.short(warning)).collect();
+    assert_eq!(
+        warnings,
+        [
+            "agent.toml:3: `agnet` is no known key (did you mean `agent`?)",
+            "agent.toml:6: `cost.quux` is no known key",
+            "agent.toml:2: `telegram.api_ulr` is no known key (did you mean `telegram.api_url`?)",
+            "agent.toml:10: `telegram.groups.-1.require_mentions` is no known key (did you mean `telegram.groups.-1.require_mention`?)",
+            "$AGENT_AGENT__TIMEZON: `agent.timezon` is no known key (did you mean `agent.timezone`?)",
+            "$AGENT_LOG: `log` is a table and not a setting; a setting is `AGENT_LOG__…`",
+            "agent.toml:8: `routing.telegramm` is no known key (did you mean `routing.telegram`?)",
+        ]
+    );
+}
+
+#[test]
+fn broken_toml_is_shown_where_it_breaks() {
+    let (message, hint) = refused("[agent]\nname = \"ä\" 3\n", &[]);
+    assert_eq!(message, "agent.toml:2:12: unexpected key or value, expected newline, `#`\n  2 | name = \"ä\" 3");
+    assert_eq!(hint, "correct line 2 of agent.toml, then `agent-daemon check`");
+}
+
+#[test]
+fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
+    let check = |toml: &str, expected: &str| assert_eq!(refused(toml, &[]).0, expected);
+    check(
+        "[agent]\nmax_turns = \"many\"\n",
+        "agent.toml:2: `agent.max_turns`: invalid type: string \"many\", expected a whole number, 0 or more",
+    );
+    check(
+        "[tools.exec]\npolicy = \"yes\"\n",
+        "agent.toml:2: `tools.exec.policy`: unknown variant `yes`, expected one of `sandboxed`, `ask`, `allow`, `off`",
+    );
+    check(
+        "[telegram]\nowner = [\n  1,\n  \"@ada\",\n]\n",
+        "agent.toml:2: `telegram.owner`: invalid type: string \"@ada\", expected a whole number",
+    );
+    check("telegram = 3\n", "agent.toml:1: `telegram`: invalid type: integer `3`, expected a table");
+    check(
+        "[agent]\ntimezone = \"Mars\"\n",
+        "agent.toml:2: `agent.timezone`: no time zone is called `Mars`, expected an IANA name such as `Europe/Berlin` or `UTC`",
+    );
+    let (message, hint) = refused("", &[("AGENT_TELEGRAM__ENABLED", "yes")]);
+    assert_eq!(message, "$AGENT_TELEGRAM__ENABLED: `telegram.enabled`: invalid type: string \"yes\", expected a boolean");
+    assert_eq!(hint, "correct `telegram.enabled` in $AGENT_TELEGRAM__ENABLED, then `agent-daemon check`");
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    let check = |toml: &str, expected: &str| assert_eq!(refused(toml, &[]).0, expected);
+    check("[cost]\nday_usd = -1\n", "agent.toml:2: `cost.day_usd`: expected US dollars, 0 or more (0 = no cap)");
+    check("[cost]\nmonth_usd = nan\n", "agent.toml:2: `cost.month_usd`: expected US dollars, 0 or more (0 = no cap)");
+    check("[agent]\nname = \"a:b\"\n", "agent.toml:2: `agent.name`: expected 1 to 64 letters, digits, `_` or `-`");
+    check("[tools]\nallowed_paths = [\"x\"]\n", "agent.toml:2: `tools.allowed_paths`: expected absolute paths");
+}
+
+#[test]
+fn a_token_written_where_its_name_belongs_is_not_repeated() {
+    let (message, hint) = refused("[telegram]\ntoken_env = \"123456:canary-token\"\n", &[]);
+    assert!(!message.contains("canary") && !hint.contains("canary"), "{message} {hint}");
+    assert!(message.contains("the secret itself belongs in .env"), "{message}");
+}
+
+/// The files of SPEC.md, appendix A.
+const APPENDIX_A: &str = r#"
+[agent]
+name = "agent"
+mode = "tools"                       # or "plan"
+timezone = "UTC"
+max_concurrent_runs = 4
+[pipeline]
+debounce_ms = 0
+on_busy = "queue"
+[telegram]
+enabled = true
+owner = [1001]
+api_url = "http://127.0.0.1:8081"    # default https://api.telegram.org
+token_env = "TELEGRAM_BOT_TOKEN"
+dm_policy = "allowlist"
+allow_from = [1001, 1002]
+stream = "off"
+[telegram.groups."-100500"]          # a chat that is allowed
+require_mention = true
+allow_from = [1001]
+[http]
+enabled = true
+listen = "127.0.0.1:8100"            # or "unix:/path"
+token_env = "AGENT_HTTP_TOKEN"
+[providers]
+load = ["mock"]
+[tools.exec]
+policy = "sandboxed"
+[cost]
+day_usd = 0.0                        # 0 = no cap
+[memory.embeddings]
+provider = "local"                   # default; "none", or the name of a loaded provider
+model = ""                           # default: the table that ships with the project
+dims = 0                             # 0 = the model's own
+"#;
+const APPENDIX_A_MOCK: &str = r#"
+type = "anthropic"                   # or "openai", "gemini"
+base_url = "http://127.0.0.1:8082"
+api_key_env = "MOCK_KEY"
+[models.primary]
+model = "mock-model"
+max_tokens = 8192
+context_window = 200000
+cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
+"#;
+
+#[test]
+fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
+    let place = Place::new(APPENDIX_A);
+    place.put("providers.d/mock.toml", APPENDIX_A_MOCK);
+    let loaded = place.load(&[("TELEGRAM_BOT_TOKEN", "x"), ("MOCK_KEY", "x"), ("AGENT_HTTP_TOKEN", "x")]).expect("load");
+    assert_eq!(loaded.warnings, []);
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(notes, ["telegram.groups", "http.enabled", "memory.embeddings"]);
+    let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
+    assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
+    assert!(!loaded.config.telegram.paced());
+    let primary = loaded.models.get("primary", "test").expect("primary");
+    assert_eq!((primary.model.as_str(), primary.rates), ("mock-model", Some([3.0, 15.0, 0.3, 3.75])));
+}
+
+#[test]
+fn what_is_active_and_not_built_is_noted() {
+    let toml = "[agent]\nmode = \"plan\"\n[pipeline]\ndebounce_ms = 1\non_busy = \"collect\"\n\
+                [telegram]\nenabled = true\nowner = [1]\nstream = \"edit\"\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = \"y\"\n";
+    let loaded = loaded(toml, &[]);
+    assert_eq!((loaded.config.agent.mode, &loaded.warnings), (Mode::Plan, &vec![]));
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(notes, ["agent.mode", "pipeline.debounce_ms", "pipeline.on_busy", "telegram.stream", "heartbeat", "mcp.servers"]);
+}
+
+#[test]
+fn a_bot_that_nobody_may_write_to_is_a_warning() {
+    let warnings = loaded("[telegram]\nenabled = true\ndm_policy = \"allowlist\"\n", &[]).warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(loaded("[telegram]\nenabled = true\nallow_from = [7, 8]\n", &[]).config.telegram.owners(), [7]);
+}
+
+#[test]
+fn the_file_is_never_touched() {
+    let place = Place::new("[agent\n");
+    place.load(&[]).expect_err("broken");
+    let names: Vec<_> = std::fs::read_dir(place.0.path()).expect("dir").map(|e| e.expect("entry").file_name()).collect();
+    assert_eq!(names, ["agent.toml"]);
+    assert_eq!(std::fs::read_to_string(place.0.path().join("agent.toml")).expect("file"), "[agent\n");
+}
+
+#[test]
+fn a_file_named_by_the_flag_must_exist() {
+    let dir = tempfile::tempdir().expect("dir");
+    let flags =
+        HomeFlags { home: Some(dir.path().to_owned()), config: Some(dir.path().join("gone.toml")), ..HomeFlags::default() };
+    let home = Home::resolve(flags, &|_| None).expect("home");
+    let error = load(&home, &Environment::default(), &[]).expect_err("gone");
+    assert!(error.to_string().contains("gone.toml"), "{error}");
+}
+
+#[test]
+fn queries_still_have_their_settings_when_a_provider_is_broken() {
+    let place = Place::new("[agent]\ntimezone = \"Europe/Berlin\"\n[providers]\nload = [\"gone\"]\n");
+    place.load(&[]).expect_err("no provider");
+    let config = load_config(&place.home(), &Environment::default()).expect("config");
+    assert_eq!(config.agent.timezone.0, chrono_tz::Tz::Europe__Berlin);
+    assert!(!Path::new(&place.home().providers_dir()).exists());
+}

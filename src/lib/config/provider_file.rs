@@ -1,0 +1,208 @@
+//! `providers.d/NAME.toml`: who serves models, and the models by name.
+//!
+//! ```toml
+//! type = "anthropic"
+//! api_key_env = "ANTHROPIC_API_KEY"
+//! [models.primary]
+//! model = "…"
+//! max_tokens = 8192
+//! context_window = 200000
+//! cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
+//! ```
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::check::{Note, Warning};
+use super::error::Error;
+use super::home::Home;
+use super::types::Config;
+
+/// A server of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name in `providers.load`.
+    pub name: String,
+    /// The protocol it speaks.
+    pub kind: ProviderType,
+    /// Where it is, without a slash at the end; empty for `offline`.
+    pub base_url: String,
+    /// The name of the variable, credential or `.env` entry with its key; `None` = no key.
+    pub api_key_env: Option<String>,
+    /// `offline` only: a directory of scripted turns.
+    pub scripts_dir: Option<PathBuf>,
+    /// Its file; `None` for the built-in `offline`.
+    pub file: Option<PathBuf>,
+}
+
+/// The protocol of a provider: `type` in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderType {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's chat completions and what is compatible.
+    Openai,
+    /// Google's generateContent.
+    Gemini,
+    /// No model at all.
+    Offline,
+}
+
+impl ProviderType {
+    /// Returns the word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Gemini => "gemini",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// A model by the name the user gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// The name: NAME of `[models.NAME]`.
+    pub name: String,
+    /// Who serves it.
+    pub provider: Arc<Provider>,
+    /// The provider's id of it.
+    pub model: String,
+    /// The most tokens an answer may have; default 8192.
+    pub max_tokens: u32,
+    /// Tokens of question and answer together; default 200,000.
+    pub context_window: u64,
+    /// US dollars a million tokens: input, output, cache read, cache write; `None` = unpriced.
+    pub rates: Option<[f64; 4]>,
+    /// Whether prompt-cache breakpoints are set; default true.
+    pub cache: bool,
+    /// Whether it sees images; default false.
+    pub vision: bool,
+    /// Models to try in order when it fails; default none.
+    pub fallbacks: Vec<String>,
+}
+
+/// The models of the loaded providers and what `[routing]` makes of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Models {
+    by_name: BTreeMap<String, Arc<Model>>,
+    routing: BTreeMap<String, String>,
+    primary: String,
+}
+
+impl Models {
+    /// Returns the model called `name`; `primary` is always one.
+    ///
+    /// # Errors
+    /// [`Error::UnknownModel`] with the names there are; `asked_by` is the setting or flag named in
+    /// it.
+    pub fn get(&self, name: &str, asked_by: &str) -> Result<Arc<Model>, Error> {
+        let name = if name == "primary" { &self.primary } else { name };
+        self.by_name.get(name).cloned().ok_or_else(|| {
+            let known = self.names().collect::<Vec<_>>().join(", ");
+            Error::UnknownModel {
+                origin: asked_by.to_owned(),
+                name: crate::text::visible(&crate::text::shorten(name, 64)),
+                known,
+            }
+        })
+    }
+
+    /// Returns the model for a source or role: what `[routing]` says, else `primary`; speech
+    /// without routing is off.
+    pub fn for_role(&self, role: &str) -> Option<Arc<Model>> {
+        let speech = matches!(role, "speech_to_text" | "text_to_speech");
+        let name = match self.routing.get(role) {
+            Some(name) => name,
+            None if speech => return None,
+            None => &self.primary,
+        };
+        self.by_name.get(if name == "primary" { &self.primary } else { name }).cloned()
+    }
+
+    /// Returns the names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+
+    /// Returns the models, sorted by name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.by_name.values()
+    }
+}
+
+/// What reading the files brought to light beside the models.
+#[derive(Default)]
+pub(super) struct Remarks {
+    pub(super) warnings: Vec<Warning>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// Reads the files of `providers.load`. `routing_origin` says where a route was written.
+pub(super) fn load(home: &Home, config: &Config, routing_origin: &dyn Fn(&str) -> String) -> Result<(Models, Remarks), Error> {
+    let mut models = Models { routing: config.routing.clone(), ..Models::default() };
+    let mut remarks = Remarks::default();
+    let mut loaded: Vec<&str> = Vec::new();
+    for name in &config.providers.load {
+        if loaded.contains(&name.as_str()) {
+            continue;
+        }
+        loaded.push(name);
+        for model in parse::provider(home, name, &mut remarks)? {
+            models.add(model)?;
+        }
+    }
+    models.choose_primary(home, &loaded)?;
+    models.check_names(routing_origin)?;
+    Ok((models, remarks))
+}
+
+impl Models {
+    fn add(&mut self, model: Model) -> Result<(), Error> {
+        if let Some(first) = self.by_name.get(&model.name) {
+            let first = place(&first.provider);
+            let second = model.provider.file.clone().unwrap_or_else(|| PathBuf::from("built-in offline"));
+            return Err(Error::DuplicateModel { name: model.name, first, second });
+        }
+        self.by_name.insert(model.name.clone(), Arc::new(model));
+        Ok(())
+    }
+
+    fn choose_primary(&mut self, home: &Home, loaded: &[&str]) -> Result<(), Error> {
+        let mut names = self.by_name.keys();
+        self.primary = match (self.by_name.contains_key("primary"), names.next(), names.next()) {
+            (true, _, _) => "primary".to_owned(),
+            (false, Some(only), None) if only == "offline" => only.clone(),
+            _ => {
+                let file = loaded.iter().find(|name| **name != "offline").unwrap_or(&"NAME");
+                let file = home.providers_dir().join(format!("{file}.toml"));
+                let loaded = if loaded.is_empty() { "nothing".to_owned() } else { loaded.join(", ") };
+                return Err(Error::NoPrimary { loaded, file });
+            }
+        };
+        Ok(())
+    }
+
+    fn check_names(&self, routing_origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
+        for (role, name) in &self.routing {
+            self.get(name, &format!("{}: routing.{role}", routing_origin(role)))?;
+        }
+        for model in self.by_name.values() {
+            for name in &model.fallbacks {
+                self.get(name, &format!("{}: models.{}.fallbacks", place(&model.provider), model.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place(provider: &Provider) -> String {
+    provider.file.as_ref().map_or_else(|| "the built-in provider `offline`".to_owned(), |file| file.display().to_string())
+}

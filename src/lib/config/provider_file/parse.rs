@@ -1,0 +1,199 @@
+//! One provider file as it is written, and what it means.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Model, Provider, ProviderType, Remarks};
+use crate::config::check::{Note, Warning, is_http, is_variable};
+use crate::config::error::Error;
+use crate::config::home::Home;
+use crate::config::names;
+use crate::config::toml_file::TomlFile;
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(expecting = "a table")]
+struct File {
+    r#type: ProviderType,
+    #[serde(default)]
+    base_url: Option<String>,
+    #[serde(default)]
+    api_key_env: Option<String>,
+    #[serde(default)]
+    scripts_dir: Option<PathBuf>,
+    #[serde(default)]
+    models: BTreeMap<String, Entry>,
+}
+
+/// `[models.NAME]`
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+struct Entry {
+    model: Option<String>,
+    max_tokens: Option<u32>,
+    context_window: Option<u64>,
+    cost_per_mtok: Option<Vec<f64>>,
+    cost_per_minute: Option<f64>,
+    cost_per_mchar: Option<f64>,
+    cost_per_image: Option<f64>,
+    cost_per_request: Option<f64>,
+    vision: bool,
+    thinking: bool,
+    cache_control: Option<bool>,
+    fallbacks: Vec<String>,
+}
+
+/// Reads the provider `name` of `providers.load`.
+pub(super) fn provider(home: &Home, name: &str, remarks: &mut Remarks) -> Result<Vec<Model>, Error> {
+    let path = home.providers_dir().join(format!("{name}.toml"));
+    let plain = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.')
+        && !name.starts_with('.');
+    let source = if plain { TomlFile::read(&path)? } else { None };
+    let Some(source) = source else {
+        return if name == "offline" {
+            Ok(vec![built_in()])
+        } else {
+            Err(Error::NoProviderFile { name: crate::text::visible(name), file: path })
+        };
+    };
+    let (file, unknown): (File, _) = source.decode()?;
+    let known = known_keys();
+    remarks.warnings.extend(unknown.iter().map(|key| Warning::unknown_key(source.place(key), key, &known)));
+    Reader { source: &source, path, name }.models(file, remarks)
+}
+
+fn built_in() -> Model {
+    let provider = Provider {
+        name: "offline".to_owned(),
+        kind: ProviderType::Offline,
+        base_url: String::new(),
+        api_key_env: None,
+        scripts_dir: None,
+        file: None,
+    };
+    Model {
+        name: "offline".to_owned(),
+        provider: Arc::new(provider),
+        model: "offline".to_owned(),
+        max_tokens: DEFAULT_MAX_TOKENS,
+        context_window: DEFAULT_WINDOW,
+        rates: Some([0.0; 4]),
+        cache: false,
+        vision: false,
+        fallbacks: Vec::new(),
+    }
+}
+
+/// The example's numbers in SPEC.md, appendix A.
+const DEFAULT_MAX_TOKENS: u32 = 8192;
+const DEFAULT_WINDOW: u64 = 200_000;
+
+fn known_keys() -> Vec<String> {
+    let file = File {
+        r#type: ProviderType::Offline,
+        base_url: None,
+        api_key_env: None,
+        scripts_dir: None,
+        models: BTreeMap::from([("*".to_owned(), Entry::default())]),
+    };
+    let value = serde_json::to_value(file).unwrap_or_default();
+    names::leaves(&value).into_iter().map(|(path, _)| path).collect()
+}
+
+struct Reader<'a> {
+    source: &'a TomlFile,
+    path: PathBuf,
+    name: &'a str,
+}
+
+impl Reader<'_> {
+    fn models(&self, file: File, remarks: &mut Remarks) -> Result<Vec<Model>, Error> {
+        let provider = Arc::new(self.provider(&file)?);
+        let entries = file.models.into_iter();
+        entries.map(|(name, entry)| self.model(&provider, name, entry, remarks)).collect()
+    }
+
+    fn provider(&self, file: &File) -> Result<Provider, Error> {
+        let (default_url, default_key) = match file.r#type {
+            ProviderType::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+            ProviderType::Openai => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+            ProviderType::Offline => ("", ""),
+            ProviderType::Gemini => return Err(Error::NotInThisBuild { file: self.path.clone(), kind: "gemini" }),
+        };
+        let url = file.base_url.as_deref().map(|url| url.trim_end_matches('/'));
+        if url.is_some_and(|url| !is_http(url)) {
+            return Err(self.error("base_url", "expected an address that begins with http:// or https://"));
+        }
+        if file.api_key_env.as_deref().is_some_and(|name| !is_variable(name)) {
+            return Err(self.error("api_key_env", "expected the NAME of a variable; the key itself belongs in .env"));
+        }
+        // A server of one's own needs no key unless one is named; a vendor's has a usual name.
+        let key = file.api_key_env.clone().or_else(|| (url.is_none() && !default_key.is_empty()).then(|| default_key.to_owned()));
+        let scripts_dir = file.scripts_dir.clone();
+        let base_url = url.unwrap_or(default_url).to_owned();
+        Ok(Provider {
+            name: self.name.to_owned(),
+            kind: file.r#type,
+            base_url,
+            api_key_env: key,
+            scripts_dir,
+            file: Some(self.path.clone()),
+        })
+    }
+
+    fn model(&self, provider: &Arc<Provider>, name: String, entry: Entry, remarks: &mut Remarks) -> Result<Model, Error> {
+        let key = |last: &str| format!("models.{name}.{last}");
+        let offline = provider.kind == ProviderType::Offline;
+        let model = match entry.model.filter(|model| !model.is_empty()) {
+            Some(model) => model,
+            None if offline => name.clone(),
+            None => return Err(self.error(&format!("models.{name}"), "has no `model`: expected the provider's id of the model")),
+        };
+        let rates = match &entry.cost_per_mtok {
+            Some(rates) => Some(four_rates(rates, provider.kind).ok_or_else(|| self.error(&key("cost_per_mtok"), RATES))?),
+            None => offline.then_some([0.0; 4]),
+        };
+        let max_tokens = entry.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        let context_window = entry.context_window.unwrap_or(DEFAULT_WINDOW);
+        if max_tokens == 0 {
+            return Err(self.error(&key("max_tokens"), "expected at least 1"));
+        }
+        if context_window <= u64::from(max_tokens) {
+            return Err(self.error(&key("context_window"), "expected more than max_tokens: question and answer share the window"));
+        }
+        if entry.fallbacks.contains(&name) {
+            return Err(self.error(&key("fallbacks"), "expected other models than itself"));
+        }
+        if entry.thinking {
+            remarks.notes.push(Note {
+                key: format!("{}: {}", self.source.place(&key("thinking")), key("thinking")),
+                instead: "the model answers at once",
+            });
+        }
+        let cache = entry.cache_control.unwrap_or(true);
+        let (vision, fallbacks) = (entry.vision, entry.fallbacks);
+        Ok(Model { name, provider: Arc::clone(provider), model, max_tokens, context_window, rates, cache, vision, fallbacks })
+    }
+
+    fn error(&self, key: &str, message: &str) -> Error {
+        Error::Value { origin: self.source.place(key), key: key.to_owned(), message: message.to_owned() }
+    }
+}
+
+const RATES: &str = "expected [input, output, cache_read] or [input, output, cache_read, cache_write], \
+                     US dollars a million tokens, none negative";
+
+/// A missing write rate is the dearest known: Anthropic takes 1.25 × input to write a cache of five
+/// minutes (its price page, 2025-11), the compatible servers take nothing beyond input.
+fn four_rates(rates: &[f64], kind: ProviderType) -> Option<[f64; 4]> {
+    let rates = match *rates {
+        [input, output, read, write] => [input, output, read, write],
+        [input, output, read] => [input, output, read, if kind == ProviderType::Anthropic { input * 1.25 } else { input }],
+        _ => return None,
+    };
+    rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0).then_some(rates)
+}

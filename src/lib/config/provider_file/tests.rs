@@ -1,0 +1,173 @@
+use std::io::Write;
+
+use super::super::{Environment, HomeFlags, Loaded};
+use super::*;
+
+/// Loads a home with these provider files; `extra` is more of agent.toml.
+fn loaded(files: &[(&str, &str)], extra: &str) -> Result<Loaded, String> {
+    let dir = tempfile::tempdir().expect("dir");
+    let put = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("dir");
+        std::fs::File::create_new(path).expect("create").write_all(text.as_bytes()).expect("write");
+    };
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    put("agent.toml", &format!("[providers]\nload = {names:?}\n{extra}"));
+    files.iter().filter(|(_, text)| !text.is_empty()).for_each(|(name, text)| put(&format!("providers.d/{name}.toml"), text));
+    let home = Home::resolve(HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() }, &|_| None).expect("home");
+    let short = |text: String| text.replace(&format!("{}/", dir.path().display()), "");
+    super::super::load(&home, &Environment::default(), &[]).map_err(|error| short(format!("{error} | {}", error.hint())))
+}
+
+fn models(files: &[(&str, &str)], extra: &str) -> Models {
+    loaded(files, extra).expect("load").models
+}
+
+fn refused(files: &[(&str, &str)], extra: &str, expected: &str) {
+    assert_eq!(loaded(files, extra).expect_err(expected), expected);
+}
+
+const ANTHROPIC: &str = "type = \"anthropic\"\n[models.primary]\nmodel = \"m\"\n";
+
+#[test]
+fn a_short_file_has_the_vendors_defaults() {
+    let primary = models(&[("a", ANTHROPIC)], "").get("primary", "test").expect("primary");
+    let provider = &primary.provider;
+    assert_eq!((provider.kind, provider.base_url.as_str()), (ProviderType::Anthropic, "https://api.anthropic.com"));
+    assert_eq!(provider.api_key_env.as_deref(), Some("ANTHROPIC_API_KEY"));
+    assert_eq!((primary.max_tokens, primary.context_window, primary.rates, primary.cache), (8192, 200_000, None, true));
+}
+
+#[test]
+fn a_server_of_ones_own_needs_no_key() {
+    let file = "type = \"openai\"\nbase_url = \"http://localhost:11434/v1/\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0, 0]\n";
+    let primary = models(&[("o", file)], "").get("primary", "test").expect("primary");
+    assert_eq!((primary.provider.base_url.as_str(), &primary.provider.api_key_env), ("http://localhost:11434/v1", &None));
+    assert_eq!(primary.rates, Some([0.0; 4]));
+}
+
+#[test]
+fn rates_are_three_or_four_numbers_none_negative() {
+    let with = |kind: &str, rates: &str| {
+        loaded(&[("a", &format!("type = \"{kind}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = {rates}\n"))], "")
+    };
+    let rates = |kind, text| with(kind, text).expect("load").models.get("primary", "test").expect("primary").rates;
+    assert_eq!(rates("anthropic", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 5.0]));
+    assert_eq!(rates("openai", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 4.0]));
+    assert_eq!(rates("openai", "[1, 2, 3, 4]"), Some([1.0, 2.0, 3.0, 4.0]));
+    for bad in ["[1, 2]", "[1, 2, 3, 4, 5]", "[1, -2, 3]", "[nan, 1, 1]", "[1, inf, 1]"] {
+        let message = with("openai", bad).expect_err(bad);
+        assert!(
+            message.starts_with("providers.d/a.toml:4: `models.primary.cost_per_mtok`: expected [input, output"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn the_offline_model_is_primary_when_it_is_alone() {
+    let alone = models(&[("offline", "")], "");
+    assert_eq!(alone.for_role("cli").expect("model").name, "offline");
+    assert_eq!(alone.for_role("cli").expect("model").rates, Some([0.0; 4]));
+    let both = models(&[("offline", ""), ("a", ANTHROPIC)], "[routing]\nsystem = \"offline\"\n");
+    assert_eq!(both.names().collect::<Vec<_>>(), ["offline", "primary"]);
+    assert_eq!(
+        (both.for_role("cli").expect("model").name.as_str(), both.for_role("system").expect("model").name.as_str()),
+        ("primary", "offline")
+    );
+    assert_eq!(both.for_role("speech_to_text"), None);
+}
+
+#[test]
+fn an_offline_file_can_name_models_and_scripts() {
+    let models = models(&[("offline", "type = \"offline\"\nscripts_dir = \"/s\"\n[models.primary]\n[models.small]\n")], "");
+    let small = models.get("small", "test").expect("small");
+    assert_eq!(
+        (small.model.as_str(), small.rates, small.provider.scripts_dir.as_deref()),
+        ("small", Some([0.0; 4]), Some(std::path::Path::new("/s")))
+    );
+}
+
+#[test]
+fn a_model_name_belongs_to_one_provider() {
+    refused(
+        &[("a", ANTHROPIC), ("b", ANTHROPIC)],
+        "",
+        "providers.d/b.toml: the model `primary` is already defined in providers.d/a.toml | rename [models.primary] in providers.d/b.toml",
+    );
+}
+
+#[test]
+fn a_missing_file_and_a_missing_primary_name_the_next_step() {
+    refused(
+        &[("a", "")],
+        "",
+        "providers.d/a.toml: the provider file is missing (`providers.load` names `a`) | \
+         create providers.d/a.toml (`agent-daemon init` writes examples beside it) or take `a` out of `providers.load`",
+    );
+    let other = ANTHROPIC.replace("primary", "other");
+    refused(
+        &[("a", &other)],
+        "",
+        "no loaded provider defines the model `primary` (loaded: a) | add a table [models.primary] to providers.d/a.toml",
+    );
+}
+
+#[test]
+fn a_provider_name_is_no_path() {
+    assert!(loaded(&[("../agent", "")], "").expect_err("path").contains("is missing"));
+}
+
+#[test]
+fn unknown_models_in_routing_and_fallbacks_are_refused() {
+    let hint = "correct the name, or define [models.gone] in a loaded providers.d file";
+    refused(
+        &[("a", ANTHROPIC)],
+        "[routing]\ncli = \"gone\"\n",
+        &format!("agent.toml:4: routing.cli: no model is called `gone` (there are: primary) | {hint}"),
+    );
+    let file = format!("{ANTHROPIC}fallbacks = [\"gone\"]\n");
+    refused(
+        &[("a", &file)],
+        "",
+        &format!("providers.d/a.toml: models.primary.fallbacks: no model is called `gone` (there are: primary) | {hint}"),
+    );
+}
+
+#[test]
+fn wrong_values_name_file_line_and_key() {
+    let check = |file: &str, expected: &str| {
+        let message = loaded(&[("a", file)], "").expect_err(expected);
+        assert!(message.starts_with(expected), "{message}");
+    };
+    check(
+        "type = \"claude\"\n",
+        "providers.d/a.toml:1: `type`: unknown variant `claude`, expected one of `anthropic`, `openai`, `gemini`, `offline`",
+    );
+    check("base_url = \"x\"\n", "providers.d/a.toml: missing field `type` | correct providers.d/a.toml, then");
+    check("type = \"openai\"\nbase_url = \"localhost\"\n", "providers.d/a.toml:2: `base_url`: expected an address");
+    check(
+        "type = \"openai\"\napi_key_env = \"sk-canary\"\n",
+        "providers.d/a.toml:2: `api_key_env`: expected the NAME of a variable",
+    );
+    check("type = \"openai\"\n[models.primary]\n", "providers.d/a.toml:2: `models.primary`: has no `model`");
+    check(
+        "type = \"openai\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = 9\ncontext_window = 9\n",
+        "providers.d/a.toml:5: `models.primary.context_window`",
+    );
+    check("type = \"gemini\"\n[models.primary]\nmodel = \"m\"\n", "providers.d/a.toml: type `gemini` is not in this build");
+    check("type = \"openai\n", "providers.d/a.toml:1:");
+}
+
+#[test]
+fn unknown_keys_are_warnings_and_unbuilt_ones_notes() {
+    let loaded = loaded(&[("a", &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\n"))], "").expect("load");
+    let warning = loaded.warnings[0].to_string();
+    assert!(
+        warning.ends_with(
+            "a.toml:4: `models.primary.contxt_window` is no known key (did you mean `models.primary.context_window`?)"
+        ),
+        "{warning}"
+    );
+    assert!(loaded.notes[0].key.ends_with("a.toml:5: models.primary.thinking"), "{:?}", loaded.notes);
+}

@@ -1,0 +1,137 @@
+//! One TOML file with the lines its keys stand on: the ground of every message that says
+//! `FILE:LINE`.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, Deserializer};
+
+use super::error::Error;
+
+/// A parsed file.
+pub(super) struct TomlFile {
+    path: PathBuf,
+    text: String,
+    /// Every key with the bytes of its value, parents before children.
+    values: Vec<(String, Range<usize>)>,
+    /// Every key with the byte where its name begins.
+    names: Vec<(String, usize)>,
+    table: toml::Table,
+}
+
+impl TomlFile {
+    /// Reads `path`; an absent file is `None`.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, Error> {
+        match std::fs::read(path) {
+            Ok(bytes) => Self::parse(path, bytes).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", path)(error)),
+        }
+    }
+
+    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            syntax_error(path, &text, at, "the file is not UTF-8".to_owned())
+        })?;
+        let failed = |error: &toml::de::Error| {
+            syntax_error(path, &text, error.span().map_or(0, |span| span.start), error.message().to_owned())
+        };
+        let spanned = DeTable::parse(&text).map_err(|error| failed(&error))?;
+        let (mut values, mut names) = (Vec::new(), Vec::new());
+        collect(spanned.get_ref(), "", &mut values, &mut names);
+        let table = toml::from_str(&text).map_err(|error| failed(&error))?;
+        Ok(Self { path: path.to_owned(), text, values, names, table })
+    }
+
+    /// Returns the content, untyped.
+    pub(super) fn table(&self) -> &toml::Table {
+        &self.table
+    }
+
+    /// Returns the content as `T` and the paths of the keys `T` does not know.
+    pub(super) fn decode<T: DeserializeOwned>(&self) -> Result<(T, Vec<String>), Error> {
+        let mut unknown = Vec::new();
+        let decoded = Deserializer::parse(&self.text)
+            .and_then(|deserializer| serde_ignored::deserialize(deserializer, |key| unknown.push(key.to_string())));
+        match decoded {
+            Ok(value) => Ok((value, unknown)),
+            Err(error) => Err(self.value_error(error.span(), error.message())),
+        }
+    }
+
+    /// Returns `FILE:LINE` of a key, or the file when it has no such key.
+    pub(super) fn place(&self, key: &str) -> String {
+        match self.line(key) {
+            Some(line) => format!("{}:{line}", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    /// Returns the line of a key, from 1.
+    pub(super) fn line(&self, key: &str) -> Option<usize> {
+        let (_, at) = self.names.iter().find(|(name, _)| name == key)?;
+        Some(line_and_column(&self.text, *at).0)
+    }
+
+    /// The innermost key whose value holds the place of the error is the one at fault.
+    fn value_error(&self, span: Option<Range<usize>>, message: &str) -> Error {
+        let at = span.map_or(0, |span| span.start);
+        let key = self.values.iter().filter(|(_, value)| value.contains(&at)).min_by_key(|(_, value)| value.len());
+        let key = key.map_or("", |(key, _)| key.as_str());
+        Error::value(self.place(key), key, message)
+    }
+}
+
+fn collect(table: &DeTable<'_>, parent: &str, values: &mut Vec<(String, Range<usize>)>, names: &mut Vec<(String, usize)>) {
+    for (key, value) in table.iter() {
+        let path = super::names::join(parent, key.get_ref());
+        names.push((path.clone(), key.span().start));
+        values.push((path.clone(), value.span()));
+        if let Some(inner) = value.get_ref().as_table() {
+            collect(inner, &path, values, names);
+        }
+    }
+}
+
+fn syntax_error(file: &Path, text: &str, at: usize, message: String) -> Error {
+    let (line, column) = line_and_column(text, at);
+    let content = text.lines().nth(line - 1).unwrap_or("");
+    let shown = crate::secret::redact(&crate::text::visible(&crate::text::shorten(content, 120)));
+    Error::Syntax { file: file.to_owned(), line, column, text: shown, message }
+}
+
+/// Line and column in characters, both from 1.
+fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![any::<Vec<u8>>(), "(agent|log|[a-z.\"ä\\[\\]=\n ]|1){0,40}".prop_map(String::into_bytes)]
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_with_a_place(bytes in bytes()) {
+            match TomlFile::parse(Path::new("f"), bytes) {
+                Err(Error::Syntax { line, column, .. }) => prop_assert!(line >= 1 && column >= 1),
+                Err(error) => prop_assert!(false, "{error}"),
+                Ok(file) => match file.decode::<crate::config::Config>() {
+                    Ok(_) => {}
+                    Err(Error::Value { origin, .. }) => prop_assert!(origin.starts_with('f'), "{origin}"),
+                    Err(error) => prop_assert!(false, "{error}"),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The settings of `agent.toml`, typed. Every key stands here once with its meaning, unit and
+//! default; agent.toml(5) and the template that `init` writes are checked against these types.
+//!
+//! Numbers without a named source are SPEC.md's. Closed sets of words are enums, so that a wrong
+//! word is refused with the list of the right ones.
+
+mod channels;
+mod hands;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use channels::{DmPolicy, Group, GroupPolicy, Http, Members, ReplyTo, Stream, Telegram};
+pub use hands::{Exec, ExecPolicy, Sandbox, Tools};
+
+/// All of `agent.toml`. A missing table or key means its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Config {
+    /// Who the agent is and how long it may think.
+    pub agent: Agent,
+    /// How inputs wait before a turn.
+    pub pipeline: Pipeline,
+    /// The Telegram bot.
+    pub telegram: Telegram,
+    /// The HTTP API.
+    pub http: Http,
+    /// Which provider files are loaded.
+    pub providers: Providers,
+    /// Source or role (see [`ROLES`]) to the name of a model; default: none, so that every chat
+    /// role uses the model `primary` and speech is off.
+    pub routing: BTreeMap<String, String>,
+    /// What the agent may do.
+    pub tools: Tools,
+    /// Which messages share a conversation.
+    pub session: Session,
+    /// How much may be spent.
+    pub cost: Cost,
+    /// What is remembered and how it is found.
+    pub memory: Memory,
+    /// The agent that comes back by itself.
+    pub heartbeat: Heartbeat,
+    /// Tool servers.
+    pub mcp: Mcp,
+    /// What is written down about the program itself.
+    pub log: Log,
+}
+
+/// The left sides `[routing]` knows: the sources of messages, then the roles of helpers.
+pub const ROLES: [&str; 10] = [
+    "telegram",
+    "cli",
+    "http",
+    "system",
+    "subagent",
+    "compaction",
+    "consolidation",
+    "vision",
+    "speech_to_text",
+    "text_to_speech",
+];
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Agent {
+    /// The agent's name, part of every session key: 1–64 letters, digits, `_` or `-`; default
+    /// `agent`.
+    pub name: String,
+    /// `tools` (default) or `plan`.
+    pub mode: Mode,
+    /// The owner's time zone, an IANA name; days, file names and the date in the prompt follow it;
+    /// default `UTC`, `init` writes the machine's.
+    pub timezone: Zone,
+    /// Turns that may run at the same time, at least 1; default 4.
+    pub max_concurrent_runs: usize,
+    /// What the user reads when a turn failed.
+    pub error_message: String,
+    /// Model calls a turn may make, at least 1; default 50.
+    pub max_turns: u32,
+    /// Seconds one model call may take, at least 1; default 600.
+    pub call_timeout_secs: u64,
+    /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.
+    pub run_timeout_secs: u64,
+    /// Directories with media and prompts of personas, earlier wins; default none.
+    pub config_path: Vec<PathBuf>,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            name: "agent".to_owned(),
+            mode: Mode::Tools,
+            timezone: Zone::default(),
+            max_concurrent_runs: 4,
+            error_message: "Sorry, something went wrong and I could not finish this. Please try again.".to_owned(),
+            max_turns: 50,
+            call_timeout_secs: 600,
+            run_timeout_secs: 1800,
+            config_path: Vec::new(),
+        }
+    }
+}
+
+/// How the model's answer is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The model calls tools and answers.
+    #[default]
+    Tools,
+    /// The model answers with a graph of tasks.
+    Plan,
+}
+
+/// A time zone, written by its IANA name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone(pub Tz);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(Tz::UTC)
+    }
+}
+
+impl Serialize for Zone {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map(Self).map_err(|_| {
+            serde::de::Error::custom(format!(
+                "no time zone is called `{name}`, expected an IANA name such as `Europe/Berlin` or `UTC`"
+            ))
+        })
+    }
+}
+
+/// `[pipeline]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Pipeline {
+    /// Milliseconds to wait for more text before a turn begins; default 0, at once.
+    pub debounce_ms: u64,
+    /// What a message does that comes while its lane is busy; default `queue`.
+    pub on_busy: OnBusy,
+}
+
+/// What a message does that comes while its lane is busy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBusy {
+    /// It waits; all that waits becomes one turn.
+    Collect,
+    /// It waits; each message is a turn.
+    #[default]
+    Queue,
+    /// It ends the running turn.
+    Interrupt,
+    /// It makes a new plan (plan mode).
+    Replan,
+}
+
+/// `[providers]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Providers {
+    /// Names of `providers.d/NAME.toml`; default `["offline"]`, which needs no file.
+    pub load: Vec<String>,
+}
+
+impl Default for Providers {
+    fn default() -> Self {
+        Self { load: vec!["offline".to_owned()] }
+    }
+}
+
+/// `[session]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Session {
+    /// Which direct messages share a conversation; default `sender`.
+    pub dm_scope: DmScope,
+    /// Which group messages share a conversation; default `chat`.
+    pub group_scope: GroupScope,
+    /// Person to the ids (`channel:id`) that are the same person; default none.
+    pub identity_links: BTreeMap<String, Vec<String>>,
+}
+
+/// Which direct messages share a conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmScope {
+    /// Those of one sender.
+    #[default]
+    Sender,
+    /// Those of one chat.
+    Chat,
+    /// All.
+    Main,
+}
+
+/// Which group messages share a conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupScope {
+    /// Those of one chat.
+    #[default]
+    Chat,
+    /// Those of one sender in a chat.
+    Sender,
+}
+
+/// `[cost]`; US dollars, not negative, 0 = no cap.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Cost {
+    /// The most a day in the agent's time zone may cost; default 0, `init` writes 5.0.
+    pub day_usd: f64,
+    /// The most a calendar month may cost; default 0.
+    pub month_usd: f64,
+    /// The most one message may cost; default 0.
+    pub message_usd: f64,
+}
+
+impl Cost {
+    /// Returns true when any cap is set: then a model without a price is refused.
+    pub fn capped(&self) -> bool {
+        self.day_usd > 0.0 || self.month_usd > 0.0 || self.message_usd > 0.0
+    }
+}
+
+/// `[memory]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Memory {
+    /// The vectors of the search index.
+    pub embeddings: Embeddings,
+}
+
+/// `[memory.embeddings]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Embeddings {
+    /// `local` (default), `none`, or the name of a loaded provider.
+    pub provider: String,
+    /// The model; default empty: the table that ships with the project.
+    pub model: String,
+    /// Dimensions; default 0: the model's own.
+    pub dims: u32,
+}
+
+impl Default for Embeddings {
+    fn default() -> Self {
+        Self { provider: "local".to_owned(), model: String::new(), dims: 0 }
+    }
+}
+
+/// `[heartbeat]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Heartbeat {
+    /// How often to look at HEARTBEAT.md; default `30m`.
+    pub every: String,
+    /// Begin of the active hours, `HH:MM` in the agent's zone; default `08:00`.
+    pub active_start: String,
+    /// End of the active hours; default `23:00`.
+    pub active_end: String,
+    /// `internal` (default) or `cron`.
+    pub driver: Driver,
+}
+
+impl Default for Heartbeat {
+    fn default() -> Self {
+        let [every, active_start, active_end] = ["30m", "08:00", "23:00"].map(str::to_owned);
+        Self { every, active_start, active_end, driver: Driver::Internal }
+    }
+}
+
+/// Who wakes the heartbeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Driver {
+    /// The daemon's timer.
+    #[default]
+    Internal,
+    /// cron, by `agent-send --heartbeat`.
+    Cron,
+}
+
+/// `[mcp]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Mcp {
+    /// Tool servers by name, unread in this build; default none.
+    pub servers: BTreeMap<String, toml::Table>,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Log {
+    /// The least serious entry that is kept; default `info`; `-v` and `-q` win on the terminal.
+    pub level: Level,
+    /// Days a file in `state/logs` is kept, at least 1; default 14.
+    pub keep_days: u32,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: Level::Info, keep_days: 14 }
+    }
+}
+
+/// How serious a log entry is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Something failed.
+    Error,
+    /// Something is wrong, work goes on.
+    Warn,
+    /// What a user wants to know.
+    #[default]
+    Info,
+    /// What a programmer wants to know; may show the text of messages.
+    Debug,
+    /// Everything.
+    Trace,
+}

@@ -1,0 +1,120 @@
+//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Id;
+use crate::sys::{Error, atomic};
+
+/// How far a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It is in `queue.db`.
+    Accepted,
+    /// Its turn runs.
+    Running,
+    /// It is answered.
+    Done,
+    /// It failed; `error` says why.
+    Error,
+}
+
+/// The answer to a command. Absent fields are not known yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// 1.
+    pub v: u32,
+    /// The command's id.
+    pub id: String,
+    /// How far it is.
+    pub status: Status,
+    /// The agent's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
+    /// The session it was answered in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The run that answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// All tokens of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars of the run; absent when a call was unpriced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// True when the agent chose to say nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<bool>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Reply {
+    /// Returns an answer that knows only how far the command is.
+    pub fn new(id: &str, status: Status) -> Self {
+        Self {
+            v: 1,
+            id: id.to_owned(),
+            status,
+            reply: None,
+            session_id: None,
+            run_id: None,
+            tokens: None,
+            cost_usd: None,
+            silent: None,
+            error: None,
+        }
+    }
+
+    /// Returns an answer that says why the command failed.
+    pub fn error(id: &str, reason: impl Into<String>) -> Self {
+        Self { error: Some(reason.into()), ..Self::new(id, Status::Error) }
+    }
+
+    /// Returns true when nothing more will come.
+    pub fn is_final(&self) -> bool {
+        matches!(self.status, Status::Done | Status::Error)
+    }
+}
+
+/// Returns the file of an answer.
+pub fn path(dir: &Path, id: &str) -> PathBuf {
+    dir.join(format!("{id}.json"))
+}
+
+/// Writes an answer; a reader sees the old one or the new one.
+///
+/// # Errors
+/// When the directory is missing, not writable or full.
+pub fn write(dir: &Path, reply: &Reply) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(reply).unwrap_or_default();
+    atomic::write(&path(dir, &reply.id), &bytes, atomic::Durability::Rename)
+}
+
+/// Reads an answer; `None` when there is none.
+///
+/// # Errors
+/// When it cannot be read or is no answer.
+pub fn read(dir: &Path, id: &Id) -> Result<Option<Reply>, Error> {
+    let path = path(dir, id.as_str());
+    let Some(bytes) = atomic::read(&path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::at("read", &path)(std::io::Error::from(error)))
+}
+
+/// Removes answers older than `keep` and returns how many.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn prune(dir: &Path, keep: Duration) -> Result<usize, Error> {
+    let entries = std::fs::read_dir(dir).map_err(Error::at("read", dir))?;
+    let old = entries.flatten().filter(|entry| {
+        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        age.is_some_and(|age| age > keep)
+    });
+    Ok(old.filter(|entry| std::fs::remove_file(entry.path()).is_ok()).count())
+}

@@ -1,0 +1,87 @@
+//! What a call costs: exact integer arithmetic from dollars per million tokens.
+
+use crate::config::Model;
+use crate::message::Usage;
+
+/// Prices of a model in pico US dollars (10⁻¹² $) a token: 1 $ per million tokens is 1,000,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    input: i64,
+    output: i64,
+    cache_read: i64,
+    cache_write: i64,
+}
+
+impl Rates {
+    /// Returns the prices of `model`, `None` when its file states none.
+    pub fn of(model: &Model) -> Option<Self> {
+        let [input, output, cache_read, cache_write] = model.rates?.map(pico);
+        Some(Self { input, output, cache_read, cache_write })
+    }
+
+    /// Returns the price of `usage` in nano US dollars, rounded up.
+    pub fn cost(&self, usage: &Usage) -> i64 {
+        let price = |tokens: u64, rate: i64| i128::from(tokens) * i128::from(rate);
+        let pico = price(usage.input_tokens, self.input)
+            + price(usage.output_tokens, self.output)
+            + price(usage.cache_read_tokens, self.cache_read)
+            + price(usage.cache_write_tokens, self.cache_write);
+        i64::try_from((pico + 999) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the most a call can cost in nano US dollars: every byte of input a token at the
+    /// dearest input rate, and the whole output allowance.
+    pub fn bound(&self, input_bytes: u64, max_tokens: u32) -> i64 {
+        let dearest = self.input.max(self.cache_read).max(self.cache_write);
+        let bound = Self { input: dearest, ..*self };
+        bound.cost(&Usage { input_tokens: input_bytes, output_tokens: u64::from(max_tokens), ..Usage::default() })
+    }
+}
+
+/// Dollars per million tokens to pico dollars a token.
+#[expect(clippy::cast_possible_truncation, reason = "prices are checked to be finite and are far below 2^63 pico dollars")]
+fn pico(usd_per_mtok: f64) -> i64 {
+    (usd_per_mtok * 1e6).round() as i64
+}
+
+/// Returns nano dollars of a dollar amount in the configuration.
+#[expect(clippy::cast_possible_truncation, reason = "caps are checked to be finite; a cap above 9 billion dollars saturates")]
+pub(super) fn nano(usd: f64) -> i64 {
+    (usd * 1e9).round() as i64
+}
+
+/// Returns the dollars of a nano amount, for display and JSON.
+#[expect(clippy::cast_precision_loss, reason = "for display only; exact up to 9 million dollars")]
+pub fn usd(nano: i64) -> f64 {
+    nano as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates() -> Rates {
+        Rates { input: pico(3.0), output: pico(15.0), cache_read: pico(0.3), cache_write: pico(3.75) }
+    }
+
+    #[test]
+    fn a_call_costs_what_the_price_list_says() {
+        let usage = Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: 5000, cache_write_tokens: 400, estimated: false };
+        // 1000×3 + 200×15 + 5000×0.3 + 400×3.75 = 9000 micro dollars
+        assert_eq!(rates().cost(&usage), 9_000_000);
+    }
+
+    #[test]
+    fn the_bound_is_never_below_the_cost() {
+        for (input, read, write, output) in [(100, 0, 0, 50), (0, 100, 0, 50), (0, 0, 100, 50), (30, 30, 40, 8192)] {
+            let usage = Usage {
+                input_tokens: input,
+                cache_read_tokens: read,
+                cache_write_tokens: write,
+                output_tokens: output,
+                estimated: false,
+            };
+            assert!(rates().bound(100, 8192) >= rates().cost(&usage));
+        }
+    }
+}

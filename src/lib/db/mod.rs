@@ -1,0 +1,301 @@
+//! SQLite as every room uses it: one way to open, one migration runner, one writing thread a
+//! database that groups commits which arrive together.
+//!
+//! Each database has one [`Writer`] in a process: jobs are closures over a transaction, several
+//! waiting ones share one `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each inside a savepoint
+//! of its own, so that one that fails takes nothing of the others with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use tokio::sync::oneshot;
+
+/// SQLite before this version can corrupt a WAL database that has several connections
+/// (the "WAL-reset" fix of 3.51.3).
+const OLDEST: i32 = 3_051_003;
+/// How long a writer waits for another process's transaction.
+const BUSY: Duration = Duration::from_secs(30);
+/// The most jobs that share one commit.
+const GROUP: usize = 128;
+
+/// A database that cannot be used, or an operation on it that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The linked SQLite has a known corruption bug.
+    #[error("the linked SQLite {0} is too old, 3.51.3 is the oldest safe one")]
+    TooOld(&'static str),
+    /// The file is no database or is damaged.
+    #[error("{} is damaged: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        source: rusqlite::Error,
+    },
+    /// It was written by a newer version of this program.
+    #[error("{} has schema {found}, this build knows {known}", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema number.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// A statement failed: full disk, read-only file system, busy for too long.
+    #[error("{}: {source}", path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        source: rusqlite::Error,
+    },
+    /// The writing thread is gone; only at the end of the process.
+    #[error("{} is closed", .0.display())]
+    Closed(PathBuf),
+}
+
+impl Error {
+    fn of(path: &Path, source: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match source.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => Error::Damaged { path: path.to_owned(), source },
+            _ => Error::Failed { path: path.to_owned(), source },
+        }
+    }
+}
+
+/// Returns the version of the linked SQLite.
+pub fn version() -> &'static str {
+    rusqlite::version()
+}
+
+/// Opens (or creates, 0600) a database for reading and writing and brings its schema up to
+/// `migrations.len()`.
+///
+/// # Errors
+/// See [`Error`].
+pub fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
+    if rusqlite::version_number() < OLDEST {
+        return Err(Error::TooOld(rusqlite::version()));
+    }
+    let fail = |source| Error::of(path, source);
+    let mut connection = Connection::open(path).map_err(fail)?;
+    connection.busy_timeout(BUSY).map_err(fail)?;
+    connection
+        .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-512;")
+        .map_err(fail)?;
+    migrate(&mut connection, path, migrations)?;
+    Ok(connection)
+}
+
+/// Opens a database for reading only; `None` when it does not exist yet.
+///
+/// # Errors
+/// See [`Error`].
+pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let fail = |source| Error::of(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // Read-write, because a reader of a WAL database must be able to make its -shm file; the
+    // pragma then keeps it from changing anything.
+    let connection = Connection::open_with_flags(path, flags)
+        .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX))
+        .map_err(fail)?;
+    connection.busy_timeout(BUSY).map_err(fail)?;
+    connection.execute_batch("PRAGMA query_only=ON;").map_err(fail)?;
+    Ok(Some(connection))
+}
+
+fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
+    let fail = |source| Error::of(path, source);
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    let schema = |connection: &Connection| connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    let found = schema(connection).map_err(fail)?;
+    if found > known {
+        return Err(Error::Newer { path: path.to_owned(), found, known });
+    }
+    if found == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+    // Another process may have migrated while we waited for the lock.
+    let found = usize::try_from(schema(&transaction).map_err(fail)?).unwrap_or(0);
+    for sql in migrations.iter().skip(found) {
+        transaction.execute_batch(sql).map_err(fail)?;
+    }
+    transaction.pragma_update(None, "user_version", known).map_err(fail)?;
+    transaction.commit().map_err(fail)
+}
+
+/// Tells a waiting caller, once the shared commit succeeded or failed.
+type Tell = Box<dyn FnOnce(Result<(), Error>) + Send>;
+/// Runs inside its savepoint, or is told that there is none. `None` means it failed, was told
+/// so, and its savepoint is to be rolled back.
+type Job = Box<dyn FnOnce(Result<&Connection, Error>) -> Option<Tell> + Send>;
+
+struct Task {
+    job: Job,
+    durable: bool,
+}
+
+/// The one writer of a database in this process. Clones share the thread, which ends with the
+/// last of them.
+#[derive(Clone)]
+pub struct Writer {
+    path: PathBuf,
+    tasks: mpsc::Sender<Task>,
+}
+
+impl Writer {
+    /// Opens the database and starts its thread.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn start(path: &Path, migrations: &[&str]) -> Result<Self, Error> {
+        let connection = open(path, migrations)?;
+        let (tasks, inbox) = mpsc::channel();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let thread_path = path.to_owned();
+        std::thread::Builder::new()
+            .name(format!("{name}-db"))
+            .stack_size(1 << 19)
+            .spawn(move || serve(connection, &thread_path, &inbox))
+            .map_err(|_| Error::Closed(path.to_owned()))?;
+        Ok(Self { path: path.to_owned(), tasks })
+    }
+
+    /// Runs `job` in a transaction and returns its value once the commit is on the disk.
+    ///
+    /// # Errors
+    /// When the job or the commit failed; nothing of the job is then kept.
+    pub async fn write<T, F>(&self, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(true, job).await
+    }
+
+    /// Like [`Writer::write`] but returns when the commit is in the log, not on the disk: a
+    /// power cut may take it back, a crash of the process may not.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub async fn write_lazily<T, F>(&self, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(false, job).await
+    }
+
+    async fn run<T, F>(&self, durable: bool, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel::<Result<T, Error>>();
+        let path = self.path.clone();
+        let job: Job = Box::new(move |connection| {
+            let outcome = connection.and_then(|connection| job(connection).map_err(|error| Error::of(&path, error)));
+            match outcome {
+                // A caller that no longer waits needs no answer.
+                Ok(value) => Some(Box::new(move |commit| drop(answer.send(commit.map(|()| value))))),
+                Err(error) => {
+                    drop(answer.send(Err(error)));
+                    None
+                }
+            }
+        });
+        let closed = || Error::Closed(self.path.clone());
+        self.tasks.send(Task { job, durable }).map_err(|_| closed())?;
+        result.await.map_err(|_| closed())?
+    }
+}
+
+fn serve(mut connection: Connection, path: &Path, inbox: &mpsc::Receiver<Task>) {
+    while let Ok(first) = inbox.recv() {
+        let mut group = vec![first];
+        while group.len() < GROUP {
+            let Ok(task) = inbox.try_recv() else { break };
+            group.push(task);
+        }
+        commit(&mut connection, path, group);
+    }
+}
+
+fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
+    let durable = group.iter().any(|task| task.durable);
+    let mut tasks = group.into_iter();
+    let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
+    let result = (|| {
+        connection.pragma_update(None, "synchronous", if durable { "FULL" } else { "NORMAL" })?;
+        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for task in tasks.by_ref() {
+            let savepoint = transaction.savepoint()?;
+            if let Some(tell) = (task.job)(Ok(&savepoint)) {
+                savepoint.commit()?;
+                told.push(tell);
+            }
+        }
+        transaction.commit()
+    })();
+    for tell in told {
+        tell(result.as_ref().map(|()| ()).map_err(|error| Error::of(path, copy(error))));
+    }
+    if let Err(error) = &result {
+        for task in tasks {
+            (task.job)(Err(Error::of(path, copy(error))));
+        }
+    }
+}
+
+/// Every waiting caller gets the one failure of the shared commit.
+fn copy(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
+        other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &[&str] = &["CREATE TABLE n(value INTEGER UNIQUE) STRICT;"];
+
+    #[tokio::test]
+    async fn a_failing_job_takes_nothing_of_its_neighbours() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("test.db");
+        let writer = Writer::start(&path, SCHEMA).expect("start");
+        let insert = |value: i64| writer.write(move |t| t.execute("INSERT INTO n VALUES (?1)", [value]));
+        let results = tokio::join!(insert(1), insert(2), insert(1), insert(3));
+        assert!(results.0.is_ok() && results.1.is_ok() && results.2.is_err() && results.3.is_ok());
+        let reader = open_read(&path).expect("open").expect("exists");
+        let sum: i64 = reader.query_row("SELECT sum(value) FROM n", [], |row| row.get(0)).expect("sum");
+        assert_eq!(sum, 6);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_left_alone() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        crate::sys::atomic::write(&path, &[7; 5000], crate::sys::atomic::Durability::Rename).expect("write");
+        assert!(matches!(open(&path, SCHEMA), Err(Error::Damaged { .. })));
+        assert_eq!(std::fs::read(&path).expect("read"), vec![7; 5000]);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        open(&path, &["SELECT 1;", "SELECT 1;"]).expect("two");
+        assert!(matches!(open(&path, &["SELECT 1;"]), Err(Error::Newer { found: 2, known: 1, .. })));
+    }
+}

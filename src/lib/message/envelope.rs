@@ -1,0 +1,127 @@
+//! [`Envelope`]: the one type for every input, whatever door it came through.
+
+use serde::{Deserialize, Serialize};
+
+/// Where an input came from; decides framing, priority and whether the reply is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A message in Telegram.
+    Telegram,
+    /// `agent-send` or a line in the FIFO.
+    Cli,
+}
+
+impl Source {
+    /// Returns the name used in keys, tables and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Telegram => "telegram",
+            Source::Cli => "cli",
+        }
+    }
+}
+
+/// Whose words a text is. Decided by the daemon's own state, never by a field of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// The owner's own words: they may move the agent's hands.
+    Owner,
+    /// Somebody else's: data, never an order.
+    Other,
+}
+
+/// Who wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The channel's stable id (Telegram: the numeric user id; cli: the `--from` name).
+    pub id: String,
+    /// What to call them.
+    pub name: String,
+}
+
+/// Where a reply goes on its channel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChatRef {
+    /// The channel's chat id.
+    pub chat: String,
+    /// The forum topic, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+}
+
+/// The name of a conversation: `agent:<name>:<channel>:<kind>:<id>` or `cli:<name>`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionKey(pub String);
+
+impl std::fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A word that goes to the daemon and never to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Command {
+    /// Greet.
+    Start,
+    /// List the commands.
+    Help,
+    /// Archive the session and begin a new one (in the lane's order).
+    New,
+    /// Stop the run of this session (`all`: of every session), at once.
+    Stop {
+        /// Every session, not only this one.
+        all: bool,
+    },
+    /// What the daemon is doing, at once.
+    Status,
+    /// What it cost, at once.
+    Cost,
+}
+
+impl Command {
+    /// Returns true for what is answered before lanes and model.
+    pub fn at_once(&self) -> bool {
+        !matches!(self, Command::New)
+    }
+}
+
+/// An accepted input on its way through the pipeline; stored as JSON in `queue.db`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The id it is remembered by for 14 days: `tg:<bot>:<update_id>` or the command's id.
+    pub id: String,
+    /// The door it came through.
+    pub source: Source,
+    /// Who wrote.
+    pub sender: Sender,
+    /// Whether that is an owner: decides what they may ask for.
+    pub from_owner: bool,
+    /// Whose words the text is: an owner may pass on somebody else's.
+    pub trust: Trust,
+    /// The conversation it belongs to.
+    pub session_key: SessionKey,
+    /// Where the reply goes; `None` when only the caller reads it (`replies/<id>.json`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatRef>,
+    /// The channel's id of this message, to reply to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
+    /// The words.
+    pub text: String,
+    /// Set when the input is a command and not for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
+    /// The configured model the caller asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// True when a caller reads `replies/<id>.json`.
+    #[serde(default)]
+    pub wants_reply: bool,
+    /// When we took it, milliseconds since 1970 UTC.
+    pub received_at: i64,
+}

@@ -1,0 +1,152 @@
+//! The neutral vocabulary: what every room above speaks about, as pure data.
+//!
+//! A conversation is a list of [`Message`]s made of [`Block`]s. No vendor's field name and no
+//! channel's type appears here; `provider/` and `channel/` translate at their own wall.
+
+mod envelope;
+mod event;
+
+pub use envelope::{ChatRef, Command, Envelope, Sender, SessionKey, Source, Trust};
+pub use event::{AgentEvent, Step};
+
+use serde::{Deserialize, Serialize};
+
+/// Who speaks in a [`Message`]. System text is not a message: it stands beside the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person, and the results of tools.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One entry of a conversation as the model sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub content: Vec<Block>,
+}
+
+impl Message {
+    /// Returns a message of one text block.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, content: vec![Block::Text { text: text.into() }] }
+    }
+
+    /// Returns the text blocks joined by newlines, without the context head.
+    pub fn plain_text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|block| match block {
+                Block::Text { text } => Some(text.as_str()),
+                Block::Context { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+
+    /// Returns the tool calls in this message, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+        })
+    }
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Words.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// The dynamic head of a user message (time, source): written by us, sent to the model as
+    /// text, kept apart so that nobody takes it for the user's words.
+    Context {
+        /// The head as sent.
+        text: String,
+    },
+    /// The model asks for a tool (assistant messages only).
+    ToolCall(ToolCall),
+    /// What the tool answered (user messages only).
+    ToolResult(ToolResult),
+}
+
+/// A request of the model to run a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The id that pairs call and result; unique in a conversation.
+    pub id: String,
+    /// The tool's name as offered.
+    pub name: String,
+    /// The arguments: an object, or the raw text under `"_raw"` when they were no valid JSON.
+    pub input: serde_json::Value,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call.
+    pub id: String,
+    /// The text for the model.
+    pub text: String,
+    /// True when the tool failed; the text then says why.
+    #[serde(default)]
+    pub is_error: bool,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It had said everything.
+    EndTurn,
+    /// It waits for tool results.
+    ToolUse,
+    /// It ran into `max_tokens`; a tool call in the message may be cut.
+    MaxTokens,
+    /// It declined to answer.
+    Refusal,
+}
+
+/// Tokens of one model call, as the vendor counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Input read at the full rate, without cache reads and writes.
+    pub input_tokens: u64,
+    /// Output written.
+    pub output_tokens: u64,
+    /// Input read from the vendor's prompt cache.
+    #[serde(default)]
+    pub cache_read_tokens: u64,
+    /// Input written to the vendor's prompt cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// True when the vendor sent no usage and we estimated it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// Returns the sum of all tokens, cached ones included: what fills the context window.
+    pub fn total(&self) -> u64 {
+        self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.estimated |= other.estimated;
+    }
+}

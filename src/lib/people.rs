@@ -1,0 +1,341 @@
+//! Who may talk to the agent: `people.json`, written under its lock by the daemon (new requests)
+//! and by `agent-send --pair` (the owner's answers), re-read when it changed.
+//!
+//! A stranger gets one code; the owner approves it in a terminal. Who sends the owner code, which
+//! is printed in a terminal, *to* the bot becomes an owner. A damaged file lets nobody in but the
+//! owners of `agent.toml`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{DmPolicy, Telegram};
+use crate::sys::{self, atomic, lock};
+
+/// Letters of a code: none that looks like another.
+const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
+/// Length and life of a stranger's code (specification §6).
+const CODE: (usize, i64) = (8, 3_600_000);
+/// Length and life of the owner code (specification §6).
+const OWNER_CODE: (usize, i64) = (16, 600_000);
+/// Requests that may wait, and wrong owner codes that are allowed (specification §6).
+const MAX_PENDING: usize = 3;
+const MAX_TRIES: u32 = 5;
+
+/// What is known of people.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct People {
+    v: u32,
+    /// Those the owner let in.
+    pub allowed: Vec<Person>,
+    /// Those who sent the owner code.
+    pub owners: Vec<Person>,
+    /// Those who wait.
+    pub pending: Vec<Pending>,
+    /// The owner code in force.
+    pub owner_code: Option<OwnerCode>,
+}
+
+/// Somebody who may talk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Person {
+    /// The numeric user id.
+    pub id: i64,
+    /// What they call themselves.
+    pub name: String,
+    /// Since when, milliseconds since 1970 UTC.
+    pub since: i64,
+}
+
+/// Somebody who asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// What the owner approves.
+    pub code: String,
+    /// The numeric user id.
+    pub id: i64,
+    /// What they call themselves.
+    pub name: String,
+    /// When they asked, milliseconds since 1970 UTC.
+    pub at: i64,
+}
+
+/// A code that makes its sender an owner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnerCode {
+    /// The code.
+    pub code: String,
+    /// When it was made, milliseconds since 1970 UTC.
+    pub at: i64,
+    /// Wrong codes so far.
+    pub tries: u32,
+}
+
+/// What a sender may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Everything.
+    Owner,
+    /// Talk.
+    Allowed,
+    /// Nothing; this code was made for them just now.
+    Asked(String),
+    /// They sent the owner code and are an owner from now on.
+    BecameOwner,
+    /// Nothing, silently.
+    Refused,
+}
+
+/// `people.json` in the hands of one process.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    cached: Mutex<Cached>,
+}
+
+#[derive(Debug, Default)]
+struct Cached {
+    changed: Option<SystemTime>,
+    people: People,
+}
+
+impl Store {
+    /// Returns the store of the file at `path`, which need not exist.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), cached: Mutex::default() }
+    }
+
+    /// Returns what is known now.
+    ///
+    /// # Errors
+    /// When the file cannot be read; a damaged one is set aside and counts as empty.
+    pub fn read(&self) -> Result<People, sys::Error> {
+        let changed = std::fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.changed != changed || changed.is_none() {
+            cached.people = atomic::read_json(&self.path)?.unwrap_or_default();
+            cached.changed = changed;
+        }
+        Ok(cached.people.clone())
+    }
+
+    /// Changes the file under its lock.
+    ///
+    /// # Errors
+    /// When it cannot be locked, read or written.
+    pub fn change<T>(&self, change: impl FnOnce(&mut People) -> T) -> Result<T, sys::Error> {
+        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let mut people: People = atomic::read_json(&self.path)?.unwrap_or_default();
+        let before = people.clone();
+        let value = change(&mut people);
+        if people != before {
+            people.v = 1;
+            let bytes = serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
+            atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
+            self.cached.lock().unwrap_or_else(PoisonError::into_inner).changed = None;
+        }
+        Ok(value)
+    }
+
+    /// Decides about a direct message. Blocking when the sender is unknown and may ask.
+    pub fn decide(&self, config: &Telegram, id: i64, name: &str, text: &str, now: i64) -> Access {
+        if config.dm_policy == DmPolicy::Disabled {
+            return Access::Refused;
+        }
+        if config.owners().contains(&id) {
+            return Access::Owner;
+        }
+        let people = match self.read() {
+            Ok(people) => people,
+            Err(error) => {
+                tracing::error!(%error, "only the owners of agent.toml are let in");
+                return Access::Refused;
+            }
+        };
+        if people.owners.iter().any(|person| person.id == id) {
+            return Access::Owner;
+        }
+        let listed = config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
+        if listed || config.dm_policy == DmPolicy::Open {
+            return if people.may_be_owner_code(text, now) { self.redeem(id, name, text, now) } else { Access::Allowed };
+        }
+        if people.may_be_owner_code(text, now) {
+            return self.redeem(id, name, text, now);
+        }
+        let full = people.pending.iter().filter(|pending| now - pending.at < CODE.1).count() >= MAX_PENDING;
+        let waiting = people.pending.iter().any(|pending| pending.id == id && now - pending.at < CODE.1);
+        if config.dm_policy != DmPolicy::Pairing || waiting || full {
+            return Access::Refused;
+        }
+        self.change(|people| people.ask(id, name, now)).unwrap_or_else(|error| {
+            tracing::error!(%error, "a stranger's request could not be written down");
+            Access::Refused
+        })
+    }
+
+    fn redeem(&self, id: i64, name: &str, text: &str, now: i64) -> Access {
+        self.change(|people| people.redeem(id, name, text.trim(), now)).unwrap_or_else(|error| {
+            tracing::error!(%error, "an owner code could not be redeemed");
+            Access::Refused
+        })
+    }
+}
+
+impl People {
+    /// Lets the person with this code in; `None` when no such request waits.
+    pub fn approve(&mut self, code: &str, now: i64) -> Option<Person> {
+        self.pending.retain(|pending| now - pending.at < CODE.1);
+        let at = self.pending.iter().position(|pending| pending.code.eq_ignore_ascii_case(code.trim()))?;
+        let pending = self.pending.remove(at);
+        let person = Person { id: pending.id, name: pending.name, since: now };
+        self.allowed.retain(|other| other.id != person.id);
+        self.allowed.push(person.clone());
+        Some(person)
+    }
+
+    /// Takes back what was granted here to `id`; false when nothing was.
+    pub fn revoke(&mut self, id: i64) -> bool {
+        let before = self.allowed.len() + self.owners.len();
+        self.allowed.retain(|person| person.id != id);
+        self.owners.retain(|person| person.id != id);
+        self.allowed.len() + self.owners.len() != before
+    }
+
+    /// Makes a new owner code; the one before is void.
+    pub fn new_owner_code(&mut self, now: i64) -> String {
+        let code = random_code(OWNER_CODE.0);
+        self.owner_code = Some(OwnerCode { code: code.clone(), at: now, tries: 0 });
+        code
+    }
+
+    fn may_be_owner_code(&self, text: &str, now: i64) -> bool {
+        let in_force = self.owner_code.as_ref().is_some_and(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES);
+        in_force && text.trim().len() == OWNER_CODE.0 && text.trim().bytes().all(|byte| ALPHABET.contains(&byte))
+    }
+
+    fn redeem(&mut self, id: i64, name: &str, text: &str, now: i64) -> Access {
+        let Some(code) = self.owner_code.as_mut().filter(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES) else {
+            return Access::Refused;
+        };
+        if code.code != text {
+            code.tries += 1;
+            return Access::Refused;
+        }
+        self.owner_code = None;
+        self.pending.retain(|pending| pending.id != id);
+        self.owners.push(Person { id, name: name.to_owned(), since: now });
+        Access::BecameOwner
+    }
+
+    fn ask(&mut self, id: i64, name: &str, now: i64) -> Access {
+        self.pending.retain(|pending| now - pending.at < CODE.1);
+        if self.pending.len() >= MAX_PENDING || self.pending.iter().any(|pending| pending.id == id) {
+            return Access::Refused;
+        }
+        let code = std::iter::repeat_with(|| random_code(CODE.0))
+            .find(|code| self.pending.iter().all(|pending| pending.code != *code))
+            .unwrap_or_default();
+        let name = crate::text::shorten(&crate::text::visible(name), 64);
+        self.pending.push(Pending { code: code.clone(), id, name, at: now });
+        Access::Asked(code)
+    }
+}
+
+/// Five random bits a letter, from the operating system's generator.
+fn random_code(length: usize) -> String {
+    let mut letters = String::with_capacity(length);
+    while letters.len() < length {
+        // Of a version 4 UUID the first six bytes are random in every bit.
+        for byte in uuid::Uuid::new_v4().as_bytes().iter().take(6) {
+            let letter = ALPHABET.get(usize::from(byte & 31)).copied().unwrap_or(b'2');
+            letters.push(char::from(letter));
+        }
+    }
+    letters.truncate(length);
+    letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = Store::new(&dir.path().join("people.json"));
+        (dir, store)
+    }
+
+    fn pairing() -> Telegram {
+        Telegram { owner: vec![1], allow_from: vec![2], ..Telegram::default() }
+    }
+
+    fn asked(access: Access) -> String {
+        match access {
+            Access::Asked(code) => code,
+            other => panic!("not asked: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_stranger_gets_one_code_and_comes_in_when_the_owner_says_so() {
+        let (_dir, store) = store();
+        let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
+        assert_eq!((decide(1, 0), decide(2, 0)), (Access::Owner, Access::Allowed));
+        let code = asked(decide(7, 0));
+        assert_eq!(decide(7, 5), Access::Refused);
+        assert!(store.change(|people| people.approve("WRONGONE", 5)).expect("change").is_none());
+        assert_eq!(store.change(|people| people.approve(&code, 5)).expect("change").map(|person| person.id), Some(7));
+        assert_eq!(decide(7, 6), Access::Allowed);
+        assert!(store.change(|people| people.revoke(7)).expect("change"));
+        assert!(matches!(decide(7, 7), Access::Asked(_)));
+    }
+
+    #[test]
+    fn a_fourth_request_is_ignored_until_one_expires() {
+        let (_dir, store) = store();
+        let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
+        for id in 10..13 {
+            asked(decide(id, 0));
+        }
+        assert_eq!(decide(13, HOUR - 1), Access::Refused);
+        asked(decide(13, HOUR));
+    }
+
+    #[test]
+    fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
+        let (_dir, store) = store();
+        let code = store.change(|people| people.new_owner_code(0)).expect("code");
+        let send = |text: &str, now| store.decide(&Telegram::default(), 9, "Ada", text, now);
+        assert_eq!(send(&code, 600_000), Access::Asked(store.read().expect("read").pending[0].code.clone()));
+        assert_eq!(send(&code, 1), Access::BecameOwner);
+        assert_eq!(send("hi", 2), Access::Owner);
+        let code = store.change(|people| people.new_owner_code(0)).expect("code");
+        let stranger = |text: &str| store.decide(&Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() }, 66, "Eve", text, 1);
+        for _ in 0..5 {
+            assert_eq!(stranger("AAAAAAAAAAAAAAAA"), Access::Refused);
+        }
+        assert_eq!(stranger(&code), Access::Refused);
+    }
+
+    #[test]
+    fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
+        let (_dir, store) = store();
+        let closed = Telegram { dm_policy: DmPolicy::Allowlist, ..Telegram::default() };
+        assert_eq!(store.decide(&closed, 5, "Eve", "hi", 0), Access::Refused);
+        atomic::write(&store.path, b"{", atomic::Durability::Rename).expect("write");
+        let listed = Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() };
+        assert_eq!(store.decide(&listed, 1, "Ada", "hi", 0), Access::Owner);
+        assert_eq!(store.decide(&listed, 5, "Eve", "hi", 0), Access::Refused);
+    }
+
+    #[test]
+    fn codes_have_no_letters_that_look_alike() {
+        let code = random_code(400);
+        assert!(code.bytes().all(|byte| ALPHABET.contains(&byte)) && !code.contains(['0', 'O', '1', 'I']));
+    }
+}

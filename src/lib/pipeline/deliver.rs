@@ -1,0 +1,163 @@
+//! Step 4, deliver: stored parts go out, each chat's in order, chats side by side.
+//!
+//! | what happened to a send | what is done |
+//! |---|---|
+//! | never written, or an error status | again, as long as it takes |
+//! | markup refused | the same part as plain text |
+//! | written, no answer; or we died meanwhile | `unknown`: once more, marked "(resent)" |
+//! | the same a third time, or after 15 minutes | dead letter, the chat is told |
+//! | will never arrive (blocked, no such chat) | dead letter |
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Pipeline;
+use crate::channel::{self, Channel, SendError};
+use crate::message::ChatRef;
+use crate::queue::{Aftermath, Part};
+use crate::{clock, net};
+
+/// Waiting after a failed send (specification §6).
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// An unknown part older than this is not sent again (specification §0).
+const TOO_OLD_MS: i64 = 15 * 60 * 1000;
+/// Times a part may end unknown. The first bad luck is answered by a marked copy, and so is a
+/// second: losing an answer is worse than a marked double.
+const MAX_UNKNOWNS: i64 = 3;
+
+/// Parts that wait, a queue a chat; a chat is in the map while a task works on it.
+#[derive(Debug, Clone, Default)]
+pub struct Outgoing(Arc<Mutex<HashMap<(String, ChatRef), VecDeque<Part>>>>);
+
+impl Outgoing {
+    /// Adds a part; true when its chat needs a task.
+    fn push(&self, part: Part) -> bool {
+        let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (part.content.channel.clone(), part.content.chat.clone());
+        match chats.get_mut(&key) {
+            Some(queue) => {
+                queue.push_back(part);
+                false
+            }
+            None => {
+                chats.insert(key, VecDeque::from([part]));
+                true
+            }
+        }
+    }
+
+    /// Takes the next part of a chat; a chat without parts leaves the map.
+    fn pop(&self, key: &(String, ChatRef)) -> Option<Part> {
+        let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = chats.get_mut(key).and_then(VecDeque::pop_front);
+        if part.is_none() {
+            chats.remove(key);
+        }
+        part
+    }
+
+    /// Returns true when nothing waits and nothing is being sent.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+impl Pipeline {
+    /// Sends stored parts, after what waits for the same chats already.
+    pub fn deliver(self: &Arc<Self>, parts: Vec<Part>) {
+        for part in parts {
+            let key = (part.content.channel.clone(), part.content.chat.clone());
+            if self.outgoing.push(part) {
+                tokio::spawn(self.clone().work_off(key));
+            }
+        }
+    }
+
+    /// Works off one chat.
+    async fn work_off(self: Arc<Self>, key: (String, ChatRef)) {
+        while let Some(part) = self.outgoing.pop(&key) {
+            match self.channels.get(key.0.as_str()) {
+                Some(channel) => self.send(channel.clone(), part).await,
+                // The channel is switched off: its parts stay pending until it is on again.
+                None => tracing::warn!(channel = key.0, "an answer waits for a channel that is off"),
+            }
+        }
+    }
+
+    async fn send(&self, channel: Arc<dyn Channel>, mut part: Part) {
+        let mut failures = 0;
+        while !self.closing.is_cancelled() {
+            if part.unknowns > 0 && (part.unknowns >= MAX_UNKNOWNS || clock::now_ms() - part.created_at > TOO_OLD_MS) {
+                self.bury(&part, "nobody can say whether it arrived").await;
+                self.tell(&channel, &part).await;
+                return;
+            }
+            if self.persist("a send", || self.queue.sending(part.id)).await.is_none() {
+                return;
+            }
+            let outgoing = channel::Outgoing {
+                chat: &part.content.chat,
+                reply_to: part.content.reply_to.as_deref(),
+                markup: part.content.markup.as_deref(),
+                plain: &part.content.plain,
+                resent: part.unknowns > 0,
+            };
+            let sent = channel.send(outgoing).await;
+            let (aftermath, wait) = match sent {
+                Ok(message_id) => {
+                    self.settle(part.id, Aftermath::Sent { message_id }).await;
+                    return;
+                }
+                Err(SendError::Never(reason)) => {
+                    self.bury(&part, &reason).await;
+                    return;
+                }
+                Err(SendError::Markup(reason)) => {
+                    tracing::warn!(reason, "an answer goes out as plain text");
+                    part.content.markup = None;
+                    (Aftermath::Plain, Duration::ZERO)
+                }
+                Err(SendError::NotSent { reason, retry_after }) => {
+                    tracing::warn!(reason, "an answer was not sent; it is tried again");
+                    (Aftermath::NotSent, retry_after.unwrap_or_else(|| net::backoff(failures, BACKOFF.0, BACKOFF.1)))
+                }
+                Err(SendError::Unknown(reason)) => {
+                    tracing::warn!(reason, "nobody can say whether an answer arrived");
+                    part.unknowns += 1;
+                    (Aftermath::Unknown, net::backoff(failures, BACKOFF.0, BACKOFF.1))
+                }
+            };
+            self.settle(part.id, aftermath).await;
+            failures += 1;
+            tokio::select! {
+                () = self.closing.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn settle(&self, id: i64, aftermath: Aftermath) {
+        let now = clock::now_ms();
+        self.persist("what became of a send", || self.queue.settle(id, aftermath.clone(), now)).await;
+    }
+
+    async fn bury(&self, part: &Part, reason: &str) {
+        tracing::error!(part = part.id, reason, "an answer is a dead letter");
+        self.note_trouble(&format!("an answer is a dead letter: {reason}"));
+        self.settle(part.id, Aftermath::Dead { reason: reason.to_owned() }).await;
+    }
+
+    /// Tells the chat that an answer may be missing. One try: it is a courtesy, the dead letter
+    /// is the record.
+    async fn tell(&self, channel: &Arc<dyn Channel>, part: &Part) {
+        let text = format!(
+            "An answer of mine from {} may not have reached you. Ask again if something is missing.",
+            clock::local_text(part.created_at, self.live().config.agent.timezone.0)
+        );
+        let notice = channel::Outgoing { chat: &part.content.chat, reply_to: None, markup: None, plain: &text, resent: false };
+        if let Err(error) = channel.send(notice).await {
+            tracing::warn!(%error, "the chat could not be told of a dead letter");
+        }
+    }
+}

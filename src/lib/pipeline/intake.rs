@@ -1,0 +1,153 @@
+//! Step 1, intake: who may speak, which conversation it is, and the one transaction that makes
+//! it ours.
+
+use std::sync::Arc;
+
+use super::{Live, Pipeline, Signal};
+use crate::channel::{Batch, Incoming};
+use crate::clock;
+use crate::config::{Config, DmScope};
+use crate::control::replies::{Reply, Status};
+use crate::control::{self, Order};
+use crate::db;
+use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
+use crate::people::Access;
+use crate::queue::{Arrival, NewPart, Verdict};
+
+impl Pipeline {
+    /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
+    /// written the answer stays out, and the channel brings the same again.
+    pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &'static str) {
+        let now = clock::now_ms();
+        let live = self.live();
+        let arrivals: Vec<Arrival> = batch
+            .items
+            .into_iter()
+            .map(|item| Arrival { key: item.key.clone(), verdict: self.judge(item, &live.config, channel, now) })
+            .collect();
+        match self.queue.accept(arrivals, Some(batch.offset), now).await {
+            Ok((accepted, notices)) => {
+                // The poller may be gone; what is accepted stays accepted.
+                let _ = batch.done.send(());
+                self.deliver(notices);
+                let _ = self.signals.send(Signal::Accepted(accepted));
+            }
+            Err(error) => {
+                tracing::error!(%error, "messages could not be taken in");
+                self.note_trouble(&format!("messages could not be taken in: {error}"));
+            }
+        }
+    }
+
+    /// Takes a command in. True when it is on the disk (or was before): its spool file may go.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; the spool file must stay.
+    pub async fn take_order(&self, order: Order) -> Result<(), db::Error> {
+        let now = clock::now_ms();
+        let id = order.id.to_string();
+        let envelope = match self.envelope(&order, &self.live(), now) {
+            Ok(envelope) => envelope,
+            Err(reason) => {
+                if order.answer {
+                    self.answer(&Reply::error(&id, reason));
+                }
+                return Ok(());
+            }
+        };
+        let arrival = Arrival { key: format!("cmd:{id}"), verdict: Verdict::Accept(Box::new(envelope)) };
+        let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
+        if !accepted.is_empty() {
+            if order.answer {
+                self.answer(&Reply::new(&id, Status::Accepted));
+            }
+            let _ = self.signals.send(Signal::Accepted(accepted));
+        }
+        Ok(())
+    }
+
+    fn judge(&self, item: Incoming, config: &Config, channel: &'static str, now: i64) -> Verdict {
+        // Groups are another part of the house: nothing of theirs is kept.
+        let Some(sender) = item.sender.clone().filter(|_| item.private) else { return Verdict::Refuse(None) };
+        let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
+        let notice = |text: String| {
+            let part = NewPart { channel: channel.to_owned(), chat: item.chat.clone(), reply_to: None, markup: None, plain: text };
+            Verdict::Refuse(Some(part))
+        };
+        let access = self.people.decide(&config.telegram, id, &sender.name, &item.text, now);
+        let owner = match access {
+            Access::Owner => true,
+            Access::Allowed => false,
+            Access::BecameOwner => return notice(format!("Hello {}, you are my owner now.", sender.name)),
+            Access::Asked(code) => {
+                return notice(format!(
+                    "I do not know you yet. My owner can let you in, within an hour, with:\n\nagent-send --pair approve {code}"
+                ));
+            }
+            Access::Refused => return Verdict::Refuse(None),
+        };
+        Verdict::Accept(Box::new(Envelope {
+            id: item.key,
+            source: Source::Telegram,
+            from_owner: owner,
+            trust: if owner && !item.forwarded { Trust::Owner } else { Trust::Other },
+            session_key: dm_key(config, &sender, &item.chat.chat),
+            chat: Some(item.chat),
+            reply_to: Some(item.message_id),
+            text: if item.forwarded { format!("[Forwarded, somebody else's words]\n{}", item.text) } else { item.text },
+            command: item.command,
+            model: None,
+            wants_reply: false,
+            received_at: now,
+            sender,
+        }))
+    }
+
+    fn envelope(&self, order: &Order, live: &Live, now: i64) -> Result<Envelope, String> {
+        let shell = |name: &str| Sender { id: name.to_owned(), name: name.to_owned() };
+        let own_key = |name: &str| SessionKey(format!("cli:{name}"));
+        let (sender, session_key, text, command, model, untrusted) = match &order.command {
+            control::Command::User { text, sender, session, model, untrusted } => {
+                if let Some(name) = model {
+                    live.agent.client().models().get(name, "--model").map_err(|error| error.to_string())?;
+                }
+                let key = session.as_ref().map_or_else(|| own_key(sender), |key| SessionKey(key.clone()));
+                (shell(sender), key, text.clone(), None, model.clone(), *untrusted)
+            }
+            control::Command::Stop { session } => {
+                let key = session.as_ref().map_or_else(|| own_key("cli"), |key| SessionKey(key.clone()));
+                (shell("cli"), key, String::new(), Some(Command::Stop { all: session.is_none() }), None, false)
+            }
+            control::Command::Reset { target } => {
+                let key = self.sessions.find(target).ok_or_else(|| format!("no session is called {target}"))?;
+                (shell("cli"), key, String::new(), Some(Command::New), None, false)
+            }
+            control::Command::Reload | control::Command::Spool { .. } => return Err("not a message".to_owned()),
+        };
+        Ok(Envelope {
+            id: order.id.to_string(),
+            source: Source::Cli,
+            sender,
+            // Whoever can write the spool is the owner, whatever name they give.
+            from_owner: true,
+            trust: if untrusted { Trust::Other } else { Trust::Owner },
+            session_key,
+            chat: None,
+            reply_to: None,
+            text,
+            command,
+            model,
+            wants_reply: order.answer,
+            received_at: now,
+        })
+    }
+}
+
+fn dm_key(config: &Config, sender: &Sender, chat: &str) -> SessionKey {
+    let name = &config.agent.name;
+    SessionKey(match config.session.dm_scope {
+        DmScope::Sender => format!("agent:{name}:telegram:dm:{}", sender.id),
+        DmScope::Chat => format!("agent:{name}:telegram:dm:{chat}"),
+        DmScope::Main => format!("agent:{name}:main"),
+    })
+}

@@ -1,0 +1,195 @@
+//! Step 2, lanes: each session's inputs one after the other, sessions side by side.
+//!
+//! [`Lanes`] decides and does nothing else; [`drive`] does what it decides.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::{Pipeline, Signal};
+use crate::message::{Command, SessionKey};
+use crate::queue::Accepted;
+
+/// Who may start next.
+#[derive(Debug, Default)]
+struct Lanes {
+    waiting: HashMap<SessionKey, VecDeque<Accepted>>,
+    /// Sessions with waiting inputs, in the order of their next turn.
+    round: VecDeque<SessionKey>,
+    running: HashSet<SessionKey>,
+}
+
+impl Lanes {
+    fn push(&mut self, row: Accepted) {
+        let key = row.envelope.session_key.clone();
+        let lane = self.waiting.entry(key.clone()).or_default();
+        lane.push_back(row);
+        if lane.len() == 1 && !self.running.contains(&key) {
+            self.round.push_back(key);
+        }
+    }
+
+    /// Returns the next input to work on while fewer than `limit` lanes run; each session in its
+    /// turn.
+    fn next(&mut self, limit: usize) -> Option<Accepted> {
+        if self.running.len() >= limit {
+            return None;
+        }
+        let key = self.round.pop_front()?;
+        let row = self.waiting.get_mut(&key)?.pop_front()?;
+        self.running.insert(key);
+        Some(row)
+    }
+
+    fn ended(&mut self, key: &SessionKey) {
+        self.running.remove(key);
+        match self.waiting.get(key) {
+            Some(lane) if !lane.is_empty() => self.round.push_back(key.clone()),
+            _ => {
+                self.waiting.remove(key);
+            }
+        }
+    }
+}
+
+/// Works off the queue until the daemon closes; then lets running turns end.
+///
+/// A turn that has not ended when `patience` is over is broken off; it goes on after the restart,
+/// and that is no death of its.
+pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver<Signal>, patience: std::time::Duration) {
+    let mut lanes = Lanes::default();
+    let mut turns = JoinSet::new();
+    loop {
+        while let Some(row) = lanes.next(pipeline.live().config.agent.max_concurrent_runs) {
+            let (pipeline, key) = (pipeline.clone(), row.envelope.session_key.clone());
+            turns.spawn(async move {
+                // A task of its own, so that a panic ends this turn and nothing else.
+                let turn = tokio::spawn(super::turn::run(pipeline.clone(), row));
+                let broken = AbortOnDrop(turn).await;
+                if let Err(panic) = broken {
+                    tracing::error!(%panic, session = %key, "a turn broke down; it is tried again at the next start");
+                    pipeline.note_trouble("a turn broke down");
+                }
+                let _ = pipeline.signals.send(Signal::Ended(key));
+            });
+        }
+        tokio::select! {
+            biased;
+            () = pipeline.closing.cancelled() => break,
+            Some(signal) = signals.recv() => match signal {
+                Signal::Ended(key) => lanes.ended(&key),
+                Signal::Accepted(rows) => {
+                    for row in rows {
+                        if row.envelope.command.as_ref().is_some_and(Command::at_once) {
+                            tokio::spawn(super::commands::at_once(pipeline.clone(), row));
+                        } else {
+                            lanes.push(row);
+                        }
+                    }
+                }
+            },
+            Some(_) = turns.join_next() => {}
+        }
+    }
+    let all_ended = async { while turns.join_next().await.is_some() {} };
+    if tokio::time::timeout(patience, all_ended).await.is_err() {
+        turns.abort_all();
+        while turns.join_next().await.is_some() {}
+        let broken: Vec<String> = pipeline.runs().values().map(|run| run.run_id.clone()).collect();
+        for run_id in broken {
+            if let Err(error) = pipeline.queue.release_run(&run_id).await {
+                tracing::error!(%error, run_id, "a broken off turn counts as a death");
+            }
+        }
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Envelope, Sender, Source, Trust};
+
+    fn row(session: &str, seq: i64) -> Accepted {
+        Accepted {
+            seq,
+            attempts: 0,
+            envelope: Envelope {
+                id: seq.to_string(),
+                source: Source::Cli,
+                sender: Sender { id: session.into(), name: session.into() },
+                from_owner: true,
+                trust: Trust::Owner,
+                session_key: SessionKey(session.into()),
+                chat: None,
+                reply_to: None,
+                text: String::new(),
+                command: None,
+                model: None,
+                wants_reply: false,
+                received_at: 0,
+            },
+        }
+    }
+
+    fn started(lanes: &mut Lanes, limit: usize) -> Vec<i64> {
+        std::iter::from_fn(|| lanes.next(limit)).map(|row| row.seq).collect()
+    }
+
+    #[test]
+    fn a_session_is_in_order_and_never_beside_itself() {
+        let mut lanes = Lanes::default();
+        for seq in 1..=3 {
+            lanes.push(row("a", seq));
+        }
+        assert_eq!(started(&mut lanes, 4), [1]);
+        lanes.push(row("a", 4));
+        assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
+        for seq in 2..=4 {
+            lanes.ended(&SessionKey("a".into()));
+            assert_eq!(started(&mut lanes, 4), [seq]);
+        }
+        lanes.ended(&SessionKey("a".into()));
+        assert!(lanes.waiting.is_empty() && lanes.running.is_empty() && lanes.round.is_empty());
+    }
+
+    #[test]
+    fn a_talkative_session_does_not_hold_the_others_up() {
+        let mut lanes = Lanes::default();
+        for seq in 1..=10 {
+            lanes.push(row("loud", seq));
+        }
+        lanes.push(row("quiet", 11));
+        assert_eq!(started(&mut lanes, 1), [1]);
+        lanes.ended(&SessionKey("loud".into()));
+        assert_eq!(started(&mut lanes, 1), [11]);
+    }
+
+    #[test]
+    fn no_more_than_the_limit_run() {
+        let mut lanes = Lanes::default();
+        for seq in 1..=6 {
+            lanes.push(row(&seq.to_string(), seq));
+        }
+        assert_eq!(started(&mut lanes, 4), [1, 2, 3, 4]);
+        lanes.ended(&SessionKey("2".into()));
+        assert_eq!(started(&mut lanes, 4), [5]);
+    }
+}

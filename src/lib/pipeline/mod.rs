@@ -1,0 +1,123 @@
+//! The path of a message, one step a file, in this order:
+//!
+//! 1. [`intake`]: dedupe and access, one transaction; only now is the sender's side told
+//! 2. [`lanes`]: one lane a session, in order; lanes run side by side, fair and bounded
+//! 3. [`turn`]: session → context → agent loop, each step on the disk before the next
+//! 4. [`deliver`]: silence, then every part `pending → sending → sent`
+//!
+//! [`commands`] answers what never goes to the model.
+
+mod commands;
+mod deliver;
+mod intake;
+mod lanes;
+mod persist;
+mod turn;
+
+pub use deliver::Outgoing;
+pub use lanes::drive;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::channel::Channel;
+use crate::config::Config;
+use crate::control::replies::{self, Reply};
+use crate::message::SessionKey;
+use crate::queue::Accepted;
+use crate::{people, queue, session, workspace};
+
+/// Everything the path needs; the daemon puts it together.
+pub struct Pipeline {
+    /// `queue.db`.
+    pub queue: queue::Store,
+    /// The conversations.
+    pub sessions: session::Store,
+    /// Who may talk.
+    pub people: people::Store,
+    /// The files the prompt is made of.
+    pub files: workspace::ConventionFiles,
+    /// The doors, by name.
+    pub channels: HashMap<&'static str, Arc<dyn Channel>>,
+    /// Where answers to commands go.
+    pub replies: PathBuf,
+    /// `cost.db`, for `/cost`.
+    pub cost_db: PathBuf,
+    /// What can change while we run.
+    pub live: RwLock<Arc<Live>>,
+    /// What the lanes are told.
+    pub signals: mpsc::UnboundedSender<Signal>,
+    /// The newest trouble, for status and monitor.
+    pub trouble: Mutex<Option<String>>,
+    /// Runs in progress by session.
+    pub runs: Mutex<HashMap<SessionKey, Run>>,
+    /// Parts that wait, a queue a chat.
+    pub outgoing: Outgoing,
+    /// Ends when the daemon ends: no new turn, no new send begins.
+    pub closing: CancellationToken,
+}
+
+/// The settings and what is built from them; replaced whole by a reload.
+pub struct Live {
+    /// The settings.
+    pub config: Config,
+    /// The loop.
+    pub agent: Agent,
+}
+
+/// A run in progress.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its id.
+    pub run_id: String,
+    /// The input it answers.
+    pub inbox_id: String,
+    /// Whether a caller reads the reply file of that input.
+    pub wants_reply: bool,
+    /// Ends it.
+    pub cancel: CancellationToken,
+}
+
+/// What the lanes are told.
+#[derive(Debug)]
+pub enum Signal {
+    /// These inputs are in the queue now.
+    Accepted(Vec<Accepted>),
+    /// The turn of this session ended.
+    Ended(SessionKey),
+}
+
+impl Pipeline {
+    /// Returns the settings in force.
+    pub fn live(&self) -> Arc<Live> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts new settings in force; turns that run keep the old ones.
+    pub fn reload(&self, live: Live) {
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+    }
+
+    /// Notes a trouble for status and monitor; the log has it too.
+    pub fn note_trouble(&self, what: &str) {
+        let text = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(crate::secret::redact(&text));
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<SessionKey, Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes an answer file. It is rebuilt from the queue at start, so a failure is only noted.
+    fn answer(&self, reply: &Reply) {
+        if let Err(error) = replies::write(&self.replies, reply) {
+            tracing::error!(%error, "an answer file could not be written");
+            self.note_trouble(&error.to_string());
+        }
+    }
+}

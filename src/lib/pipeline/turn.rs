@@ -1,0 +1,241 @@
+//! Step 3, turn: one input, from its start to the transaction that marks it done and stores what
+//! is to be said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Live, Pipeline, Run};
+use crate::agent::{Ended as TurnEnd, Order, Reply as Said};
+use crate::channel::Channel;
+use crate::config::ReplyTo;
+use crate::control::replies::{Reply, Status};
+use crate::cost::usd;
+use crate::message::{ChatRef, Command, Envelope, Role};
+use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started, Stopped};
+use crate::session::{Kind, Resume, Spoken};
+use crate::{clock, context};
+
+/// A quick answer needs no "typing"; Telegram shows one for 5 s, so it is renewed every 4.
+const TYPING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
+/// Failures after which nobody tries to show it any more.
+const TYPING_FAILURES: u32 = 3;
+/// Answers that mean "say nothing", for models that were taught them.
+const SILENCE: &[&str] = &["NO_REPLY", "HEARTBEAT_OK"];
+
+/// What is to be recorded of a turn.
+pub(super) struct Outcome {
+    ended: Ended,
+    reply: Reply,
+    /// What is to be said; `None` when the agent chose silence.
+    text: Option<String>,
+}
+
+pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
+    let envelope = row.envelope;
+    let run_id = uuid::Uuid::now_v7().to_string();
+    if row.attempts >= MAX_DEATHS {
+        let outcome = given_up(&envelope, row.attempts);
+        pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
+        return;
+    }
+    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&run_id, &envelope.id)).await;
+    if !matches!(started, Some(Started::Attempt(_))) {
+        return;
+    }
+    let cancel = CancellationToken::new();
+    let handle = Run {
+        run_id: run_id.clone(),
+        inbox_id: envelope.id.clone(),
+        wants_reply: envelope.wants_reply,
+        cancel: cancel.clone(),
+    };
+    pipeline.runs().insert(envelope.session_key.clone(), handle);
+    let outcome = match envelope.command {
+        Some(Command::New) => pipeline.begin_anew(&envelope).await,
+        _ => pipeline.converse(&envelope, &run_id, &cancel).await,
+    };
+    if let Some(outcome) = outcome {
+        pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
+    }
+    pipeline.runs().remove(&envelope.session_key);
+}
+
+impl Pipeline {
+    /// Archives the session; its next message begins a new one.
+    async fn begin_anew(&self, envelope: &Envelope) -> Option<Outcome> {
+        let archived = self.persist("a reset", || async { self.sessions.reset(&envelope.session_key) }).await?;
+        let text = match archived {
+            Some(_) => "We begin anew. What was said before is archived.",
+            None => "This is a new conversation already.",
+        };
+        Some(said(envelope, text.to_owned(), None))
+    }
+
+    /// Lets the agent answer.
+    async fn converse(&self, envelope: &Envelope, run_id: &str, cancel: &CancellationToken) -> Option<Outcome> {
+        let live = self.live();
+        let key = &envelope.session_key;
+        let mut session = self.persist("a session", || self.sessions.take(key, &envelope.sender.name)).await?;
+        if session.state().resume(&envelope.id) == Resume::Fresh {
+            let spoken = user_message(envelope, run_id, &live);
+            if let Err(error) = session.append(vec![spoken], true).await {
+                // A full disk: nothing was said to anybody, so the whole turn waits its time.
+                tracing::error!(%error, "a message could not be written into its transcript");
+                let reply = Reply::error(&envelope.id, error.to_string());
+                self.note_trouble(&error.to_string());
+                self.sessions.put(session);
+                return Some(Outcome { ended: Ended::Done, reply, text: Some(failure(&live, envelope, &error.to_string())) });
+            }
+        }
+        if envelope.wants_reply {
+            let running = Reply {
+                session_id: Some(session.id().to_owned()),
+                run_id: Some(run_id.to_owned()),
+                ..Reply::new(&envelope.id, Status::Running)
+            };
+            self.answer(&running);
+        }
+        let typing = self.channel(envelope).map(|(channel, chat)| typing(channel, chat));
+        let model = model_for(&live, envelope);
+        let order = Order {
+            run_id,
+            inbox_id: &envelope.id,
+            source: envelope.source.as_str(),
+            model: &model,
+            system: context::system(&live.config.agent.name, &self.files, envelope.from_owner),
+            cancel,
+        };
+        let ended = live.agent.run(&mut session, order).await;
+        drop(typing);
+        let session_id = session.id().to_owned();
+        self.sessions.put(session);
+        let outcome = match ended {
+            TurnEnd::Reply(reply) => said(envelope, reply.text.clone(), Some(&reply)),
+            // Whoever stopped it has recorded the end already.
+            TurnEnd::Stopped => return None,
+            TurnEnd::Failed(reason) => {
+                tracing::error!(reason, session = session_id, "a turn failed");
+                self.note_trouble(&reason);
+                let text = failure(&live, envelope, &reason);
+                Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+            }
+        };
+        let reply = Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..outcome.reply };
+        Some(Outcome { reply, ..outcome })
+    }
+
+    /// The last transaction of a turn, then its consequences. `also` are other inputs that end
+    /// with it (runs that it stopped).
+    pub(super) async fn finish(self: &Arc<Self>, envelope: &Envelope, run_id: &str, outcome: Outcome, also: Vec<Stopped>) {
+        let finish = Finish {
+            run_id: run_id.to_owned(),
+            inbox_id: envelope.id.clone(),
+            ended: outcome.ended,
+            result: envelope.wants_reply.then(|| outcome.reply.clone()),
+            parts: outcome.text.map(|text| self.parts(envelope, &text)).unwrap_or_default(),
+            also,
+        };
+        let now = clock::now_ms();
+        let recorded = self.persist("the end of a turn", || self.queue.finish(finish.clone(), now)).await;
+        // Unrecorded: the daemon ends, and the next start finds the turn. `None` inside: it was
+        // stopped meanwhile, and its caller was told.
+        let Some(Some(parts)) = recorded else { return };
+        self.deliver(parts);
+        let answers = finish.result.iter().chain(finish.also.iter().filter_map(|stopped| stopped.result.as_ref()));
+        for reply in answers {
+            self.answer(reply);
+        }
+    }
+
+    /// Renders an answer into what is stored and sent.
+    fn parts(&self, envelope: &Envelope, text: &str) -> Vec<NewPart> {
+        let Some((channel, chat)) = self.channel(envelope) else { return Vec::new() };
+        let mode = self.live().config.telegram.reply_to_mode;
+        let rendered = channel.render(text).into_iter().enumerate();
+        rendered
+            .map(|(number, part)| NewPart {
+                channel: channel.name().to_owned(),
+                chat: chat.clone(),
+                reply_to: envelope.reply_to.clone().filter(|_| mode == ReplyTo::All || (mode == ReplyTo::First && number == 0)),
+                markup: part.markup,
+                plain: part.plain,
+            })
+            .collect()
+    }
+
+    fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, ChatRef)> {
+        let channel = self.channels.get(envelope.source.as_str())?;
+        Some((channel.clone(), envelope.chat.clone()?))
+    }
+}
+
+fn user_message(envelope: &Envelope, run_id: &str, live: &Live) -> Kind {
+    Kind::Message(Spoken {
+        role: Role::User,
+        content: context::user_message(envelope, live.config.agent.timezone.0),
+        run_id: run_id.to_owned(),
+        inbox_id: Some(envelope.id.clone()),
+        trust: Some(envelope.trust),
+        model: None,
+        stop: None,
+        usage: None,
+        cost_nano_usd: None,
+    })
+}
+
+/// The model the caller named, else the one of the source, else `primary`.
+fn model_for(live: &Live, envelope: &Envelope) -> String {
+    let routed = || live.agent.client().models().for_role(envelope.source.as_str()).map(|model| model.name.clone());
+    envelope.model.clone().or_else(routed).unwrap_or_else(|| "primary".to_owned())
+}
+
+pub(super) fn said(envelope: &Envelope, text: String, of: Option<&Said>) -> Outcome {
+    let silent = SILENCE.contains(&text.trim());
+    let reply = Reply {
+        reply: Some(if silent { String::new() } else { text.clone() }),
+        silent: silent.then_some(true),
+        tokens: of.map(|said| said.usage.total()),
+        cost_usd: of.and_then(|said| said.cost_nano_usd).map(usd),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
+    Outcome { ended: Ended::Done, reply, text: (!silent).then_some(text) }
+}
+
+/// What the person reads when no answer came. Only the owner is told why.
+fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
+    let message = &live.config.agent.error_message;
+    if envelope.from_owner { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
+}
+
+fn given_up(envelope: &Envelope, deaths: i64) -> Outcome {
+    let reason = format!("I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters.");
+    let reply = Reply::error(&envelope.id, reason.clone());
+    Outcome { ended: Ended::Dead(format!("interrupted by {deaths} restarts")), reply, text: Some(reason) }
+}
+
+/// Shows "typing" until the guard is dropped.
+fn typing(channel: Arc<dyn Channel>, chat: ChatRef) -> impl Drop {
+    struct Guard(tokio::task::JoinHandle<()>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    Guard(tokio::spawn(async move {
+        tokio::time::sleep(TYPING.0).await;
+        let mut failures = 0;
+        while failures < TYPING_FAILURES {
+            match channel.typing(&chat).await {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    tracing::debug!(%error, "typing could not be shown");
+                    failures += 1;
+                }
+            }
+            tokio::time::sleep(TYPING.1).await;
+        }
+    }))
+}
+

@@ -1,0 +1,138 @@
+//! The bodies as sent.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::message::Message;
+use crate::provider::loopback::{call, client, message, request, result, round_trip, said, system, tools, user};
+
+#[test]
+fn the_address_may_end_in_v1_or_a_slash() {
+    for (base, expected) in [
+        ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com/", "https://api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages"),
+        (" http://127.0.0.1:8082/v1/\n", "http://127.0.0.1:8082/v1/messages"),
+        ("http://127.0.0.1:8082/anthropic/", "http://127.0.0.1:8082/anthropic/v1/messages"),
+    ] {
+        assert_eq!(Anthropic::new(client(), base, None).endpoint.url(), expected, "{base}");
+    }
+}
+
+#[test]
+fn system_tiers_tools_and_the_last_block_are_marked() {
+    let mut asked = request(round_trip());
+    asked.system = system();
+    asked.tools = tools();
+    asked.cache = true;
+    let mark = json!({"type": "ephemeral"});
+    let expected = json!({
+        "model": "test-model", "max_tokens": 1024, "stream": true,
+        "tools": [
+            {"name": "exec", "description": "Run a command.", "input_schema": tools()[0].schema},
+            {"name": "read", "description": "Read a file.", "input_schema": tools()[1].schema, "cache_control": mark},
+        ],
+        "system": [
+            {"type": "text", "text": "You are Ada."},
+            {"type": "text", "text": "Tools: exec.", "cache_control": mark},
+            {"type": "text", "text": "Memory: tea.", "cache_control": mark},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "[Monday 09:00]"}, {"type": "text", "text": "List the files."}]},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "t1", "name": "exec", "input": {"command": "ls"}},
+                {"type": "tool_use", "id": "t2", "name": "read", "input": {"path": "/x"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t2", "content": "no such file", "is_error": true},
+                {"type": "tool_result", "tool_use_id": "t1", "content": "(no output)"},
+                {"type": "text", "text": "And now?"},
+            ]},
+            {"role": "assistant", "content": [{"type": "text", "text": "Nothing there."}, {"type": "text", "text": "Truly."}]},
+            {"role": "user", "content": [{"type": "text", "text": "Thanks.", "cache_control": mark}]},
+        ],
+    });
+    assert_eq!(body(&asked).to_string(), expected.to_string());
+}
+
+#[test]
+fn results_come_first_in_a_user_turn() {
+    let words_first = vec![
+        user("go"),
+        message(Role::Assistant, [call("t1", "exec", json!({}))]),
+        message(Role::User, [said("and?"), result("t1", "ok", false)]),
+    ];
+    let kinds: Vec<Value> = body(&request(words_first))["messages"][2]["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| block["type"].clone())
+        .collect();
+    assert_eq!(kinds, ["tool_result", "text"]);
+}
+
+#[test]
+fn withdrawn_tools_are_named_and_forbidden() {
+    let sent = body(&request(round_trip()));
+    let tool = |name: &str| json!({"name": name, "description": "Not available now.", "input_schema": {"type": "object"}});
+    assert_eq!(sent["tools"], json!([tool("exec"), tool("read")]));
+    assert_eq!(sent["tool_choice"], json!({"type": "none"}));
+}
+
+#[test]
+fn names_and_ids_of_other_vendors_are_made_to_fit() {
+    let odd = message(Role::Assistant, [call("functions.exec:0", "shell run!", json!("ls"))]);
+    let sent = body(&request(vec![user("hi"), odd]));
+    let expected =
+        json!({"type": "tool_use", "id": "functions_x2e_exec_x3a_0", "name": "shell_x20_run_x21_", "input": {"_raw": "ls"}});
+    assert_eq!(sent["messages"][1]["content"][0], expected);
+}
+
+/// Takes the cache marks away, which move and are no part of the cached prefix.
+fn unmarked(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.shift_remove("cache_control");
+            object.values_mut().for_each(unmarked);
+        }
+        Value::Array(values) => values.iter_mut().for_each(unmarked),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
+    let mut asked = request(Vec::new());
+    asked.system = system();
+    asked.tools = tools();
+    asked.cache = true;
+    let mut before: Option<String> = None;
+    for end in 1..=round_trip().len() {
+        asked.messages = round_trip().into_iter().take(end).collect();
+        assert_eq!(body(&asked).to_string(), body(&asked.clone()).to_string(), "the same request gives the same bytes");
+        let mut sent = body(&asked);
+        let marks = sent.to_string().matches("cache_control").count();
+        assert_eq!(marks, 4);
+        unmarked(&mut sent);
+        let text = sent.to_string();
+        if let Some(before) = before {
+            // A turn may still grow, so compare up to the brackets that close it.
+            assert!(text.starts_with(before.trim_end_matches([']', '}'])), "{before}\n{text}");
+        }
+        before = Some(text);
+    }
+}
+
+#[test]
+fn with_less_to_mark_there_are_fewer_marks() {
+    let marks = |asked: &Request| body(asked).to_string().matches("cache_control").count();
+    let mut asked = request(vec![Message::text(Role::User, "hi")]);
+    assert_eq!(marks(&asked), 0);
+    asked.cache = true;
+    assert_eq!(marks(&asked), 1);
+    asked.tools = tools();
+    assert_eq!(marks(&asked), 2);
+    asked.system = system().into_iter().take(2).collect();
+    assert_eq!(marks(&asked), 3);
+}

@@ -1,0 +1,119 @@
+//! What a failure means, whatever the vendor; Anthropic's provider stands for both.
+
+use serde_json::json;
+
+use super::*;
+use crate::provider::anthropic::Anthropic;
+use crate::provider::loopback::{Reply, Server, attempt, client, request, user};
+
+/// Asks "hi" and returns the failure.
+async fn failure(reply: Reply) -> Error {
+    let server = Server::start([reply]).await;
+    let provider = Anthropic::new(client(), &server.url, Some(Secret::new("sk-ant-test-0123456789")));
+    attempt(&provider, &request(vec![user("hi")])).await.0.expect_err("an error")
+}
+
+fn error_body(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+}
+
+#[tokio::test]
+async fn statuses_become_typed_errors() {
+    let reply = |status, kind: &str, words: &str| Reply::json(status, &error_body(kind, words));
+    for status in [401, 403] {
+        let error = failure(reply(status, "authentication_error", "invalid x-api-key")).await;
+        assert!(
+            matches!(&error, Error::Auth { status: s, message, .. } if *s == status && message == "invalid x-api-key"),
+            "{error}"
+        );
+    }
+    for status in [408, 429, 500, 502, 503, 504, 529] {
+        let error = failure(reply(status, "api_error", "later")).await;
+        assert!(matches!(&error, Error::Busy { status: s, retry_after: None, .. } if *s == status), "{error}");
+        assert!(error.retryable() && !error.may_be_charged());
+    }
+    for status in [402, 404, 409, 422] {
+        let error = failure(reply(status, "not_found_error", "model: nope")).await;
+        assert!(matches!(&error, Error::Rejected { status: s, .. } if *s == status), "{error}");
+        assert!(!error.retryable());
+    }
+    let error = failure(reply(400, "invalid_request_error", "messages: at least one message is required")).await;
+    assert!(matches!(&error, Error::Rejected { status: 400, .. }), "{error}");
+    for (status, kind, words) in [
+        (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+        (413, "request_too_large", "Request exceeds the maximum size"),
+    ] {
+        let error = failure(reply(status, kind, words)).await;
+        assert!(matches!(&error, Error::ContextOverflow { message } if message == words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_read_as_seconds_and_as_date() {
+    for (value, expected) in [
+        ("7", Some(7_000)),
+        ("1.5", Some(1_500)),
+        ("-3", Some(0)),
+        ("Wed, 21 Oct 2015 07:28:30 GMT", Some(30_000)),
+        ("Wed, 21 Oct 2015 07:27:00 GMT", Some(0)),
+        ("soon", None),
+        ("inf", None),
+    ] {
+        let reply = Reply::json(429, &error_body("rate_limit_error", "slow down"))
+            .header("date", "Wed, 21 Oct 2015 07:28:00 GMT")
+            .header("retry-after", value);
+        assert_eq!(failure(reply).await.retry_after(), expected.map(Duration::from_millis), "{value}");
+    }
+}
+
+#[tokio::test]
+async fn a_web_page_is_a_wrong_address() {
+    let error = failure(Reply::raw(200, "text/html; charset=utf-8", "<html>Welcome</html>")).await;
+    assert!(matches!(error, Error::Rejected { status: 200, .. }), "{error}");
+    let error = failure(Reply::raw(302, "text/html", "")).await;
+    assert!(matches!(error, Error::Rejected { status: 302, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let asked = request(vec![user("hi")]);
+    let error = attempt(&Anthropic::new(client(), &format!("http://{address}/secret-path"), None), &asked).await.0.unwrap_err();
+    let Error::Unreachable { host, reason } = &error else { panic!("{error:?}") };
+    assert_eq!(host, &address.to_string());
+    assert!(reason.contains("refused") && !reason.contains("secret-path"), "{reason}");
+    assert!(error.retryable() && !error.may_be_charged());
+    for base in ["not a url", "ftp://127.0.0.1/", "http://user:pass word@:9"] {
+        let error = attempt(&Anthropic::new(client(), base, None), &asked).await.0.unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { .. }), "{error:?}");
+    }
+    let key = Secret::new("sk-with\nnewline-inside");
+    let error = attempt(&Anthropic::new(client(), "http://127.0.0.1:9", Some(key)), &asked).await.0.unwrap_err();
+    assert!(error.to_string().contains("no header can carry") && !error.to_string().contains("sk-with"), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_cut_before_the_answer_is_interrupted() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let mut buffer = [0; 16];
+            socket.readable().await.unwrap();
+            let _ = socket.try_read(&mut buffer);
+        }
+    });
+    let error = attempt(&Anthropic::new(client(), &url, None), &request(vec![user("hi")])).await.0.unwrap_err();
+    assert!(matches!(&error, Error::Interrupted { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn errors_keep_secrets_and_stay_short() {
+    let words = format!("key sk-ant-test-0123456789 is\n\u{1b}[31m bad {}", "x".repeat(1000));
+    let error = failure(Reply::raw(401, "text/plain", &words)).await.to_string();
+    assert!(!error.contains("0123456789") && error.contains("[redacted] is \\u{1b}[31m bad"), "{error}");
+    assert!(error.chars().count() < 380, "{error}");
+}

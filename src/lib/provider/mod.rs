@@ -1,0 +1,181 @@
+//! Model vendors behind one trait: neutral messages in, neutral answer out, one attempt a call.
+//!
+//! Retries, fallbacks and money live above (`cost/`); what a vendor calls things stays in its
+//! file. [`repair()`] makes any list of messages a valid request before it is sent.
+
+pub mod anthropic;
+mod http;
+#[cfg(test)]
+mod loopback;
+pub mod offline;
+pub mod openai;
+mod repair;
+mod sse;
+mod wire;
+
+pub use repair::repair;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::message::{Message, StopReason, Usage};
+
+/// A boxed future, so that `dyn Provider` can be async.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One model call, vendor-neutral.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The vendor's model id.
+    pub model: String,
+    /// The most tokens the answer may have.
+    pub max_tokens: u32,
+    /// System text, most stable first.
+    pub system: Vec<SystemBlock>,
+    /// The tools on offer; empty means none.
+    pub tools: Arc<[ToolSpec]>,
+    /// Whether the model may call them in this step; they stay in the request either way, for the
+    /// prompt cache.
+    pub may_call: bool,
+    /// The conversation, already repaired; ends on a user message.
+    pub messages: Vec<Message>,
+    /// Whether prompt-cache breakpoints are set where the vendor has them.
+    pub cache: bool,
+}
+
+/// A part of the system text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemBlock {
+    /// How long it stays the same.
+    pub tier: Tier,
+    /// The words.
+    pub text: String,
+}
+
+/// Cache tiers of the prompt: what changes together stands together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Persona and tool notes.
+    Stable,
+    /// Curated memory and the like.
+    SemiStable,
+}
+
+/// A tool as offered to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, one or two sentences.
+    pub description: &'static str,
+    /// JSON Schema of its parameters (an object).
+    pub schema: serde_json::Value,
+}
+
+/// A finished model call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// The assistant message: text and tool calls in the model's order.
+    pub message: Message,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// Its tokens; `estimated` when the vendor sent none.
+    pub usage: Usage,
+}
+
+/// Receives the answer's text as it is written.
+pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// A model vendor.
+pub trait Provider: Send + Sync {
+    /// Makes one attempt. Cancelled by dropping the future.
+    ///
+    /// # Errors
+    /// See [`Error`]; its methods say whether to try again and what it may have cost.
+    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>>;
+}
+
+/// Why an attempt failed, by what the caller can do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request never left: DNS, connect or TLS failed.
+    #[error("{host} cannot be reached: {reason}")]
+    Unreachable {
+        /// Host and port.
+        host: String,
+        /// The cause, without URL.
+        reason: String,
+    },
+    /// The vendor is overloaded or limits us (429, 529) or failed (5xx).
+    #[error("{host} answered {status}: {message}")]
+    Busy {
+        /// Host and port.
+        host: String,
+        /// The HTTP status.
+        status: u16,
+        /// The vendor's words, at most 300 characters.
+        message: String,
+        /// When to come back, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The key is missing or wrong (401, 403).
+    #[error("{host} refused the key ({status}): {message}")]
+    Auth {
+        /// Host and port.
+        host: String,
+        /// The HTTP status.
+        status: u16,
+        /// The vendor's words, at most 300 characters.
+        message: String,
+    },
+    /// The conversation is longer than the model's window.
+    #[error("the conversation does not fit the model's window: {message}")]
+    ContextOverflow {
+        /// The vendor's words, at most 300 characters.
+        message: String,
+    },
+    /// The vendor will not take this request as it is (other 4xx).
+    #[error("{host} rejected the request ({status}): {message}")]
+    Rejected {
+        /// Host and port.
+        host: String,
+        /// The HTTP status.
+        status: u16,
+        /// The vendor's words, at most 300 characters.
+        message: String,
+    },
+    /// The answer broke off or made no sense; it may have been charged.
+    #[error("the answer of {host} broke off: {reason}")]
+    Interrupted {
+        /// Host and port.
+        host: String,
+        /// What was wrong.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Returns true when the same request may succeed later.
+    pub fn retryable(&self) -> bool {
+        matches!(self, Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { .. })
+    }
+
+    /// Returns how long the vendor asked us to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Busy { retry_after, .. } => *retry_after,
+            Error::Unreachable { .. }
+            | Error::Auth { .. }
+            | Error::ContextOverflow { .. }
+            | Error::Rejected { .. }
+            | Error::Interrupted { .. } => None,
+        }
+    }
+
+    /// Returns true when the attempt may have been charged although no usage came back.
+    pub fn may_be_charged(&self) -> bool {
+        matches!(self, Error::Interrupted { .. })
+    }
+}

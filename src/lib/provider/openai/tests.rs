@@ -1,0 +1,367 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::message::{Message, StopReason, Usage};
+use crate::provider::http::Answer;
+use crate::provider::loopback::{
+    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, round_trip, said, system, tools, user,
+    with_wrong_node, wrong_value,
+};
+use crate::provider::sse::Patience;
+
+/// A text answer as OpenAI streams it with `include_usage`.
+const HELLO: &str = r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"test-model","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null}
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Grüße"},"finish_reason":null}],"usage":null}
+
+: keep-alive
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":", 世界 👨‍👩‍👧!"},"finish_reason":null}],"usage":null}
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}
+
+data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":1219,"completion_tokens":15,"total_tokens":1234,"prompt_tokens_details":{"cached_tokens":1024},"completion_tokens_details":{"reasoning_tokens":0}}}
+
+data: [DONE]
+
+"#;
+
+/// Two parallel calls, their pieces interleaved.
+const CALLS: &str = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"I look."},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"exec","arguments":""}}]},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"read","arguments":"{\"pa"}}]},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"command\":"}}]},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"ls\"}"}},{"index":1,"function":{"arguments":"th\":\"/x\"}"}}]},"finish_reason":null}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":30,"completion_tokens":40}}
+
+data: [DONE]
+
+"#;
+
+fn provider(server: &Server) -> OpenAi {
+    let mut provider = OpenAi::new(client(), &server.url, Some(Secret::new("sk-openai-test-0123456789")));
+    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_millis(200) };
+    provider
+}
+
+async fn exchange(reply: Reply, request: &Request) -> (Result<Response, Error>, String, Recorded) {
+    let server = Server::start([reply]).await;
+    let (result, streamed) = attempt(&provider(&server), request).await;
+    (result, streamed, server.request())
+}
+
+/// Asks "hi" and returns the answer.
+async fn answer(reply: Reply) -> Result<Response, Error> {
+    exchange(reply, &request(vec![user("hi")])).await.0
+}
+
+async fn failure(reply: Reply) -> Error {
+    answer(reply).await.expect_err("an error")
+}
+
+/// Returns a stream of these chunks, which say nothing of usage, and `[DONE]`.
+fn stream(choices: &[Value]) -> Reply {
+    let chunks: String = choices.iter().map(|choice| format!("data: {}\n\n", json!({"choices": [choice]}))).collect();
+    Reply::events(&format!("{chunks}data: [DONE]\n\n"))
+}
+
+#[tokio::test]
+async fn a_plain_exchange() {
+    let (result, streamed, sent) = exchange(Reply::events(HELLO), &request(vec![user("hi")])).await;
+    assert_eq!(sent.path, "/v1/chat/completions");
+    assert_eq!(sent.headers["authorization"], "Bearer sk-openai-test-0123456789");
+    assert_eq!(sent.headers["user-agent"], format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        sent.body,
+        r#"{"model":"test-model","max_tokens":1024,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}"#
+    );
+    let text = "Grüße, 世界 👨‍👩‍👧!";
+    assert_eq!(streamed, text);
+    let usage = Usage { input_tokens: 195, output_tokens: 15, cache_read_tokens: 1024, ..Usage::default() };
+    assert_eq!(result.unwrap(), Response { message: assistant(text), stop: StopReason::EndTurn, usage });
+}
+
+#[tokio::test]
+async fn letters_split_over_chunks_are_whole_again() {
+    for size in [1, 2, 3, 7] {
+        let response = answer(Reply::events(HELLO).in_chunks_of(size)).await.unwrap();
+        assert_eq!(response.message.plain_text(), "Grüße, 世界 👨‍👩‍👧!");
+    }
+}
+
+fn two_calls(first: &str, second: &str) -> Message {
+    let second = call(second, "read", json!({"path": "/x"}));
+    message(Role::Assistant, [said("I look."), call(first, "exec", json!({"command": "ls"})), second])
+}
+
+#[tokio::test]
+async fn parallel_calls_are_told_apart_by_index() {
+    let response = answer(Reply::events(CALLS)).await.unwrap();
+    let usage = Usage { input_tokens: 30, output_tokens: 40, ..Usage::default() };
+    assert_eq!(response, Response { message: two_calls("call_a", "call_b"), stop: StopReason::ToolUse, usage });
+}
+
+#[tokio::test]
+async fn calls_without_index_or_with_index_0_each_are_told_apart() {
+    let function = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let exec = function("exec", json!({"command": "ls"})); // an object, where a string belongs
+    let read = function("read", json!("{\"path\":\"/x\"}"));
+    let delta = |calls: Value| json!({"delta": {"content": "I look.", "tool_calls": calls}, "finish_reason": "stop"});
+    for calls in [
+        json!([{"id": "a", "function": exec}, {"id": "b", "function": read}]),
+        json!([{"index": 0, "id": "a", "function": exec}, {"index": 0, "id": "b", "function": read}]),
+    ] {
+        let response = answer(stream(&[delta(calls)])).await.unwrap();
+        assert_eq!(response.message, two_calls("a", "b"));
+        assert_eq!(response.stop, StopReason::ToolUse, "although it said stop");
+        assert!(response.usage.estimated && response.usage.input_tokens > 0 && response.usage.output_tokens > 0);
+    }
+}
+
+#[tokio::test]
+async fn pieces_without_index_and_id_continue_the_last_call() {
+    let delta = |call: Value| json!({"delta": {"tool_calls": [call]}});
+    let pieces = [
+        delta(json!({"id": "a", "function": {"name": "exec", "arguments": "{\"command\":"}})),
+        delta(json!({"function": {"arguments": "\"ls\"}"}})),
+        json!({"delta": {}, "finish_reason": "tool_calls"}),
+    ];
+    let response = answer(stream(&pieces)).await.unwrap();
+    assert_eq!(response.message, message(Role::Assistant, [call("a", "exec", json!({"command": "ls"}))]));
+}
+
+#[tokio::test]
+async fn missing_ids_and_broken_arguments_are_mended() {
+    let calls = json!([
+        {"function": {"name": "exec", "arguments": "{\"command\": \"l"}},
+        {"id": null, "function": {"name": "exec", "arguments": null}},
+        {"function": {"name": "exec", "arguments": "[1]"}},
+    ]);
+    let response =
+        answer(stream(&[json!({"delta": {"content": null, "tool_calls": calls}, "finish_reason": "length"})])).await.unwrap();
+    assert_eq!(response.stop, StopReason::MaxTokens);
+    let calls: Vec<_> = response.message.tool_calls().collect();
+    let inputs: Vec<&Value> = calls.iter().map(|call| &call.input).collect();
+    assert_eq!(inputs, [&json!({"_raw": "{\"command\": \"l"}), &json!({}), &json!({"_raw": "[1]"})]);
+    assert!(calls.iter().all(|call| call.id.starts_with("call_") && call.id.len() <= 40));
+    assert!(calls[0].id != calls[1].id && calls[1].id != calls[2].id);
+}
+
+#[tokio::test]
+async fn a_function_call_of_the_old_kind_is_taken() {
+    let pieces = [
+        json!({"delta": {"function_call": {"name": "exec", "arguments": "{\"command\""}}}),
+        json!({"delta": {"function_call": {"arguments": ":\"ls\"}"}}, "finish_reason": "function_call"}),
+    ];
+    let response = answer(stream(&pieces)).await.unwrap();
+    assert_eq!(response.stop, StopReason::ToolUse);
+    assert_eq!(response.message.tool_calls().next().unwrap().input, json!({"command": "ls"}));
+}
+
+#[tokio::test]
+async fn finish_reasons() {
+    for (theirs, ours) in [
+        ("stop", StopReason::EndTurn),
+        ("tool_calls", StopReason::EndTurn), // without a call there is nothing to run
+        ("eos", StopReason::EndTurn),
+        ("length", StopReason::MaxTokens),
+        ("content_filter", StopReason::Refusal),
+    ] {
+        let events = HELLO.replace(r#""finish_reason":"stop""#, &format!(r#""finish_reason":"{theirs}""#));
+        assert_eq!(answer(Reply::events(&events)).await.unwrap().stop, ours, "{theirs}");
+    }
+}
+
+#[tokio::test]
+async fn either_a_finish_reason_or_done_ends_an_answer() {
+    let without_done = HELLO.replace("data: [DONE]\n\n", "");
+    let (without_usage, _) =
+        HELLO.split_once("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"choices\":[],").unwrap();
+    let without_reason = HELLO.replace(r#""finish_reason":"stop""#, r#""finish_reason":null"#);
+    for (reply, estimated) in [
+        (Reply::events(&without_done), false),
+        (Reply::events(&without_reason), false),
+        (Reply::events(without_usage), true),
+        (Reply::events(without_usage).end(End::Disconnect), true),
+        (Reply::events(without_usage).end(End::Stall), true),
+    ] {
+        let response = answer(reply).await.unwrap();
+        assert_eq!((response.message.plain_text().as_str(), response.usage.estimated), ("Grüße, 世界 👨‍👩‍👧!", estimated));
+    }
+}
+
+#[tokio::test]
+async fn a_broken_answer_is_interrupted_and_may_be_charged() {
+    let (start, _) = HELLO
+        .split_once("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},")
+        .unwrap();
+    let gave_up = json!({"choices": [{"delta": {}, "finish_reason": "error"}]});
+    for (reply, reason) in [
+        (Reply::events(start), "the stream ended in the middle of the answer"),
+        (Reply::events(start).end(End::Disconnect), "error decoding response body"),
+        (Reply::events(start).end(End::Stall), "nothing came for 0 s"),
+        (Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)), "malformed JSON in the stream"),
+        (Reply::events(&format!("data: {gave_up}\n\n")), "gave up"),
+        (Reply::json(200, &json!({"choices": []})), "the answer has no choices"),
+    ] {
+        let error = failure(reply).await;
+        assert!(matches!(&error, Error::Interrupted { reason: r, .. } if r.contains(reason)), "{reason}: {error}");
+        assert!(error.may_be_charged());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_is_taken() {
+    let body = json!({
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}], "refusal": null}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 6},
+    });
+    let (result, streamed, _) = exchange(Reply::json(200, &body), &request(vec![user("hi")])).await;
+    assert_eq!(streamed, "Hi");
+    let usage = Usage { input_tokens: 12, output_tokens: 6, ..Usage::default() };
+    assert_eq!(result.unwrap(), Response { message: assistant("Hi"), stop: StopReason::EndTurn, usage });
+}
+
+#[tokio::test]
+async fn errors_are_typed_wherever_they_stand() {
+    let error =
+        |code: Value, kind: &str, words: &str| json!({"error": {"message": words, "type": kind, "param": null, "code": code}});
+    let overflow = error(
+        json!("context_length_exceeded"),
+        "invalid_request_error",
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.",
+    );
+    assert!(matches!(failure(Reply::json(400, &overflow)).await, Error::ContextOverflow { .. }));
+    let llama =
+        error(json!(400), "exceed_context_size_error", "the request exceeds the available context size, try increasing it");
+    for reply in [Reply::json(400, &llama), Reply::events(&format!("data: {llama}\n\n")), Reply::json(200, &llama)] {
+        assert!(matches!(failure(reply).await, Error::ContextOverflow { .. }));
+    }
+    let quota = error(json!("insufficient_quota"), "insufficient_quota", "You exceeded your current quota");
+    for reply in [Reply::json(429, &quota).header("retry-after", "20"), Reply::events(&format!("data: {quota}\n\n"))] {
+        assert!(matches!(failure(reply).await, Error::Busy { status: 429, .. }));
+    }
+    let key = error(json!("invalid_api_key"), "invalid_request_error", "Incorrect API key provided");
+    for reply in [Reply::json(401, &key), Reply::events(&format!("data: {key}\n\n"))] {
+        assert!(matches!(failure(reply).await, Error::Auth { status: 401, .. }));
+    }
+    let echo = json!({"detail": "field required", "input": {"messages": "my essay on the context window"}});
+    let echoes = json!({"detail": [{"type": "missing", "msg": "field required", "input": "my essay on the context window"}]});
+    for (reply, status, words) in [
+        (Reply::json(404, &json!({"error": "model 'x' not found"})), 404, "model 'x' not found"),
+        (Reply::json(400, &json!([{"error": {"code": 400, "message": "bad"}}])), 400, "bad"),
+        (Reply::json(422, &echo), 422, "field required"),
+        (Reply::json(422, &echoes), 422, "field required"),
+        (Reply::raw(404, "text/plain", "404 page\nnot found"), 404, "404 page not found"),
+        (Reply::raw(400, "text/plain", ""), 400, "(no explanation)"),
+    ] {
+        let error = failure(reply).await;
+        assert!(matches!(&error, Error::Rejected { status: s, message, .. } if *s == status && message == words), "{error}");
+    }
+    let drop = error(json!("server_error"), "", "Provider disconnected");
+    assert!(matches!(failure(Reply::events(&format!("data: {drop}\n\n"))).await, Error::Busy { status: 500, .. }));
+}
+
+#[test]
+fn v1_is_added_only_to_an_address_without_path() {
+    for (base, expected) in [
+        ("https://api.openai.com", "https://api.openai.com/v1/chat/completions"),
+        ("https://api.openai.com/v1/", "https://api.openai.com/v1/chat/completions"),
+        ("http://127.0.0.1:11434/", "http://127.0.0.1:11434/v1/chat/completions"),
+        ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions"),
+        ("https://host.example/v1beta/openai/", "https://host.example/v1beta/openai/chat/completions"),
+    ] {
+        assert_eq!(OpenAi::new(client(), base, None).endpoint.url(), expected, "{base}");
+    }
+}
+
+#[test]
+fn openai_itself_gets_the_new_name_of_the_limit() {
+    for (base, limit) in [
+        ("https://api.openai.com/v1", LimitField::MaxCompletionTokens),
+        ("https://api.openai.com.example/v1", LimitField::MaxTokens),
+        ("http://127.0.0.1:1", LimitField::MaxTokens),
+    ] {
+        assert_eq!(OpenAi::new(client(), base, None).limit, limit, "{base}");
+    }
+    let sent = body(&request(vec![user("hi")]), LimitField::MaxCompletionTokens);
+    assert_eq!((&sent["max_completion_tokens"], &sent["max_tokens"]), (&json!(1024), &Value::Null));
+}
+
+fn function(spec: &crate::provider::ToolSpec) -> Value {
+    json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.schema}})
+}
+
+#[test]
+fn system_tools_and_a_tool_round_trip() {
+    let mut asked = request(round_trip());
+    asked.system = system();
+    asked.tools = tools();
+    asked.cache = true;
+    let tool_call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let expected = json!({
+        "model": "test-model", "max_tokens": 1024, "stream": true, "stream_options": {"include_usage": true},
+        "tools": [function(&tools()[0]), function(&tools()[1])],
+        "messages": [
+            {"role": "system", "content": "You are Ada.\n\nTools: exec.\n\nMemory: tea."},
+            {"role": "user", "content": "[Monday 09:00]\n\nList the files."},
+            {"role": "assistant", "content": "I look.", "tool_calls": [tool_call("t1", "exec", r#"{"command":"ls"}"#), tool_call("t2", "read", r#"{"path":"/x"}"#)]},
+            {"role": "tool", "tool_call_id": "t1", "content": "(no output)"},
+            {"role": "tool", "tool_call_id": "t2", "content": "Error: no such file"},
+            {"role": "user", "content": "And now?"},
+            {"role": "assistant", "content": "Nothing there.\n\nTruly."},
+            {"role": "user", "content": "Thanks."},
+        ],
+    });
+    assert_eq!(body(&asked, LimitField::MaxTokens).to_string(), expected.to_string());
+}
+
+#[test]
+fn a_call_without_words_has_null_as_content() {
+    let call = message(Role::Assistant, [call("t", "exec", json!({}))]);
+    let sent = body(&request(vec![user("hi"), call]), LimitField::MaxTokens);
+    assert_eq!(sent["messages"][1]["content"], Value::Null);
+}
+
+#[test]
+fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
+    let mut asked = request(Vec::new());
+    asked.system = system();
+    asked.tools = tools();
+    let mut before: Option<String> = None;
+    // A first user message may grow, so each step ends a turn.
+    for end in [1, 3, 5, 6, 8] {
+        asked.messages = round_trip().into_iter().take(end).collect();
+        let text = body(&asked, LimitField::MaxTokens).to_string();
+        assert_eq!(text, body(&asked.clone(), LimitField::MaxTokens).to_string(), "the same request gives the same bytes");
+        if let Some(before) = before {
+            assert!(text.starts_with(before.trim_end_matches([']', '}', '"'])), "{before}\n{text}");
+        }
+        before = Some(text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_wrong_value_anywhere_is_survived(at in 0usize..120, wrong in wrong_value()) {
+        let asked = request(vec![user("hi")]);
+        for events in [HELLO, CALLS] {
+            let mut answer = Completion::default();
+            for data in with_wrong_node(events, at, &wrong) {
+                // Whether it is taken or refused, it must not panic.
+                let _ = answer.event(&data, &|_: &str| {});
+            }
+            let response = answer.finish(&asked, &body(&asked, LimitField::MaxTokens));
+            prop_assert!(response.usage.total() > 0);
+        }
+    }
+}

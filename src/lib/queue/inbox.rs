@@ -1,0 +1,220 @@
+//! Accepted inputs: taking them in, starting and finishing their turns.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::outbox::{self, NewPart, Part};
+use super::{Store, from_json, remember, to_json};
+use crate::control::replies::Reply;
+use crate::db;
+use crate::message::Envelope;
+
+/// An input that stands at the door, with the key it is remembered by.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// `tg:<bot>:<update_id>` or `cmd:<id>`.
+    pub key: String,
+    /// What was decided about it.
+    pub verdict: Verdict,
+}
+
+/// What access decided.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// It becomes an inbox row.
+    Accept(Box<Envelope>),
+    /// Only its key is kept; the notice (a pairing code), if any, goes out.
+    Refuse(Option<NewPart>),
+}
+
+/// An inbox row that waits for its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// The order of arrival.
+    pub seq: i64,
+    /// How often a turn was started for it.
+    pub attempts: i64,
+    /// The input.
+    pub envelope: Envelope,
+}
+
+/// The answer to "may this turn start?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// Yes; this is its nth start.
+    Attempt(i64),
+    /// It was finished or stopped meanwhile.
+    Gone,
+}
+
+/// How a run ended for the queue.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// The run.
+    pub run_id: String,
+    /// The input it answered.
+    pub inbox_id: String,
+    /// Done or dead.
+    pub ended: Ended,
+    /// For the caller who waits; also kept for those who ask later.
+    pub result: Option<Reply>,
+    /// What is to be said.
+    pub parts: Vec<NewPart>,
+    /// Inputs whose runs it stopped: they end in the same transaction.
+    pub also: Vec<Stopped>,
+}
+
+/// An input whose run was stopped.
+#[derive(Debug, Clone)]
+pub struct Stopped {
+    /// The input.
+    pub inbox_id: String,
+    /// For the caller who waits.
+    pub result: Option<Reply>,
+}
+
+/// Done, or dead with a reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Answered (an error message is an answer).
+    Done,
+    /// Given up: a dead letter.
+    Dead(String),
+}
+
+impl Store {
+    /// Takes `arrivals` in and moves the poll offset, in one transaction: when it returns, the
+    /// channel may be told. Inputs seen before are left out of the result.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; nothing is then accepted.
+    pub async fn accept(
+        &self,
+        arrivals: Vec<Arrival>,
+        offset: Option<(i64, i64)>,
+        now: i64,
+    ) -> Result<(Vec<Accepted>, Vec<Part>), db::Error> {
+        self.writer
+            .write(move |connection| {
+                let mut accepted = Vec::new();
+                let mut notices = Vec::new();
+                for arrival in &arrivals {
+                    if !remember(connection, &arrival.key, now)? {
+                        continue;
+                    }
+                    match &arrival.verdict {
+                        Verdict::Accept(envelope) => accepted.extend(insert(connection, envelope)?),
+                        Verdict::Refuse(Some(notice)) => notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?),
+                        Verdict::Refuse(None) => {}
+                    }
+                }
+                if let Some((bot, next)) = offset {
+                    connection
+                        .prepare_cached(
+                            "INSERT INTO offsets(bot, next_update_id, updated_at) VALUES (?1, ?2, ?3)
+                             ON CONFLICT(bot) DO UPDATE SET next_update_id = ?2, updated_at = ?3",
+                        )?
+                        .execute((bot, next, now))?;
+                }
+                Ok((accepted, notices))
+            })
+            .await
+    }
+
+    /// Records that the turn of `inbox_id` starts as `run_id`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn start_run(&self, run_id: &str, inbox_id: &str) -> Result<Started, db::Error> {
+        let (run_id, inbox_id) = (run_id.to_owned(), inbox_id.to_owned());
+        self.writer
+            .write(move |connection| {
+                let attempts = connection
+                    .prepare_cached(
+                        "UPDATE inbox SET state = 'running', run_id = ?1, attempts = attempts + 1
+                         WHERE id = ?2 AND state IN ('pending', 'running') RETURNING attempts",
+                    )?
+                    .query_row((run_id, inbox_id), |row| row.get(0))
+                    .optional()?;
+                Ok(attempts.map_or(Started::Gone, Started::Attempt))
+            })
+            .await
+    }
+
+    /// Takes back the attempt of a run that the daemon itself broke off at its end: a restart
+    /// that was asked for is not a death.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn release_run(&self, run_id: &str) -> Result<(), db::Error> {
+        let run_id = run_id.to_owned();
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0) WHERE run_id = ?1 AND state = 'running'",
+                    )?
+                    .execute([run_id])
+                    .map(drop)
+            })
+            .await
+    }
+
+    /// Marks the input answered and stores what is to be said, in one transaction. `None` when
+    /// the run was stopped meanwhile: then nothing is to be said.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn finish(&self, finish: Finish, now: i64) -> Result<Option<Vec<Part>>, db::Error> {
+        self.writer
+            .write(move |connection| {
+                let (state, reason) = match &finish.ended {
+                    Ended::Done => ("done", None),
+                    Ended::Dead(reason) => ("dead", Some(reason.as_str())),
+                };
+                let result = finish.result.as_ref().map(to_json).transpose()?;
+                let rows = connection
+                    .prepare_cached(
+                        "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = ?5
+                         WHERE id = ?6 AND state IN ('pending', 'running')",
+                    )?
+                    .execute((state, reason, result, now, &finish.run_id, &finish.inbox_id))?;
+                if rows == 0 {
+                    return Ok(None);
+                }
+                for stopped in &finish.also {
+                    let result = stopped.result.as_ref().map(to_json).transpose()?;
+                    connection
+                        .prepare_cached(
+                            "UPDATE inbox SET state = 'done', reason = 'stopped', result = ?1, finished_at = ?2
+                             WHERE id = ?3 AND state IN ('pending', 'running')",
+                        )?
+                        .execute((result, now, &stopped.inbox_id))?;
+                }
+                let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
+                let parts = (1..).zip(&finish.parts).map(|(number, part)| {
+                    outbox::insert(connection, Some(&finish.inbox_id), Some(&finish.run_id), part, (number, count), now)
+                });
+                parts.collect::<rusqlite::Result<Vec<Part>>>().map(Some)
+            })
+            .await
+    }
+}
+
+fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Option<Accepted>> {
+    let rows = connection
+        .prepare_cached("INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
+    let seq = connection.last_insert_rowid();
+    Ok((rows == 1).then(|| Accepted { seq, attempts: 0, envelope: envelope.clone() }))
+}
+
+pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
+    connection
+        .prepare("SELECT seq, attempts, envelope FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
+        .query_map([], accepted)?
+        .collect()
+}
+
+fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {
+    Ok(Accepted { seq: row.get(0)?, attempts: row.get(1)?, envelope: from_json(row.get_ref(2)?.as_str()?, 2)? })
+}

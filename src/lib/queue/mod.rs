@@ -1,0 +1,141 @@
+//! `queue.db`: what was accepted and what is to be said, the record of the message path.
+//!
+//! | table | holds |
+//! |---|---|
+//! | `seen` | keys of inputs looked at, 14 days: the same input twice is one |
+//! | `offsets` | where the next poll of a bot begins |
+//! | `inbox` | accepted inputs: `pending → running → done \| dead` |
+//! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
+//!
+//! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
+//! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
+
+mod inbox;
+mod outbox;
+mod view;
+
+pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
+pub use outbox::{Aftermath, NewPart, Part};
+pub use view::{Counts, Dead, Listing, Open, counts, listing, result};
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::control::replies::Reply;
+use crate::db;
+
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_path.sql")];
+
+/// How long keys of inputs and finished rows are kept (specification §3).
+pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
+/// A turn that died with the daemon this often is dead-lettered (specification §5.7).
+pub const MAX_DEATHS: i64 = 3;
+
+/// The queue, for the one process that owns it.
+#[derive(Clone)]
+pub struct Store {
+    writer: db::Writer,
+}
+
+/// What was open when the daemon last ended.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Inputs not yet answered, oldest first.
+    pub inbox: Vec<Accepted>,
+    /// Parts not yet sent, oldest first.
+    pub outbox: Vec<Part>,
+}
+
+impl Store {
+    /// Opens `queue.db` and starts its writing thread.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub fn start(path: &Path) -> Result<Self, db::Error> {
+        Ok(Self { writer: db::Writer::start(path, MIGRATIONS)? })
+    }
+
+    /// Returns what was open when the daemon last ended. Parts that were being sent become
+    /// `unknown`: nobody can say whether they arrived.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn recover(&self) -> Result<Recovered, db::Error> {
+        self.writer
+            .write(|connection| {
+                connection.execute(
+                    "UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'",
+                    [],
+                )?;
+                connection.execute("UPDATE inbox SET state = 'pending' WHERE state = 'running'", [])?;
+                Ok(Recovered { inbox: inbox::open(connection)?, outbox: outbox::open(connection)? })
+            })
+            .await
+    }
+
+    /// Returns the update id where the next poll of `bot` begins and when it was last moved.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn offset(&self, bot: i64) -> Result<Option<(i64, i64)>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                let mut query = connection.prepare_cached("SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1")?;
+                let mut rows = query.query([bot])?;
+                rows.next()?.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+            })
+            .await
+    }
+
+    /// Returns the kept answers of commands that ended since `since`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn results(&self, since: i64) -> Result<Vec<Reply>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached("SELECT result FROM inbox WHERE result IS NOT NULL AND finished_at >= ?1")?
+                    .query_map([since], |row| from_json(row.get_ref(0)?.as_str()?, 0))?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Forgets keys and finished rows older than [`KEEP`].
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn prune(&self, now: i64) -> Result<(), db::Error> {
+        let before = now - i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX);
+        self.writer
+            .write_lazily(move |connection| {
+                connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
+                connection.execute("DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1", [before])?;
+                connection.execute("DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1", [before])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Reads JSON that we wrote ourselves out of a column.
+fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// Returns true when `key` was new and is remembered now.
+fn remember(connection: &Connection, key: &str, now: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("INSERT OR IGNORE INTO seen(key, at) VALUES (?1, ?2)")?.execute((key, now)).map(|rows| rows == 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Parts on their way out, and what is known of their arrival.
+
+use rusqlite::{Connection, Row};
+
+use super::Store;
+use crate::db;
+use crate::message::ChatRef;
+
+/// A part to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPart {
+    /// The channel's name.
+    pub channel: String,
+    /// Where it goes.
+    pub chat: ChatRef,
+    /// The message it answers.
+    pub reply_to: Option<String>,
+    /// The channel's own markup; `None` sends `plain`.
+    pub markup: Option<String>,
+    /// The words without markup: sent when the markup is refused.
+    pub plain: String,
+}
+
+/// A stored part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its row.
+    pub id: i64,
+    /// What and where.
+    pub content: NewPart,
+    /// How often nobody could say whether it arrived.
+    pub unknowns: i64,
+    /// When it was stored, milliseconds since 1970 UTC.
+    pub created_at: i64,
+}
+
+/// What is known after an attempt to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It arrived under this id.
+    Sent {
+        /// The channel's message id.
+        message_id: String,
+    },
+    /// It surely did not arrive; it is tried again.
+    NotSent,
+    /// Its markup was refused; it is sent as plain text.
+    Plain,
+    /// Nobody can say.
+    Unknown,
+    /// It is given up: a dead letter.
+    Dead {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Store {
+    /// Records that `id` is about to be sent; from here until [`Store::settle`] a crash leaves
+    /// it unknown.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; it must then not be sent.
+    pub async fn sending(&self, id: i64) -> Result<(), db::Error> {
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached("UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'")?
+                    .execute([id])
+                    .map(drop)
+            })
+            .await
+    }
+
+    /// Records what became of `id`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn settle(&self, id: i64, aftermath: Aftermath, now: i64) -> Result<(), db::Error> {
+        self.writer
+            .write(move |connection| {
+                let rows = match &aftermath {
+                    Aftermath::Sent { message_id } => connection
+                        .prepare_cached("UPDATE outbox SET state = 'sent', message_id = ?2, sent_at = ?3 WHERE id = ?1")?
+                        .execute((id, message_id, now)),
+                    Aftermath::NotSent => {
+                        connection.prepare_cached("UPDATE outbox SET state = 'pending' WHERE id = ?1")?.execute([id])
+                    }
+                    Aftermath::Plain => connection
+                        .prepare_cached("UPDATE outbox SET state = 'pending', markup = NULL WHERE id = ?1")?
+                        .execute([id]),
+                    Aftermath::Unknown => connection
+                        .prepare_cached("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE id = ?1")?
+                        .execute([id]),
+                    Aftermath::Dead { reason } => connection
+                        .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
+                        .execute((id, reason)),
+                };
+                rows.map(drop)
+            })
+            .await
+    }
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    inbox_id: Option<&str>,
+    run_id: Option<&str>,
+    content: &NewPart,
+    (part, parts): (i64, i64),
+    now: i64,
+) -> rusqlite::Result<Part> {
+    connection
+        .prepare_cached(
+            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(rusqlite::params![
+            inbox_id,
+            run_id,
+            content.channel,
+            content.chat.chat,
+            content.chat.topic,
+            content.reply_to,
+            part,
+            parts,
+            content.markup,
+            content.plain,
+            now
+        ])?;
+    Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, created_at: now })
+}
+
+pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
+    connection
+        .prepare(
+            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, created_at FROM outbox
+             WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id",
+        )?
+        .query_map([], part)?
+        .collect()
+}
+
+fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
+    Ok(Part {
+        id: row.get(0)?,
+        content: NewPart {
+            channel: row.get(1)?,
+            chat: ChatRef { chat: row.get(2)?, topic: row.get(3)? },
+            reply_to: row.get(4)?,
+            markup: row.get(5)?,
+            plain: row.get(6)?,
+        },
+        unknowns: row.get(7)?,
+        created_at: row.get(8)?,
+    })
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::message::{ChatRef, Sender, SessionKey, Source, Trust};
+
+fn envelope(id: &str) -> crate::message::Envelope {
+    crate::message::Envelope {
+        id: id.to_owned(),
+        source: Source::Telegram,
+        sender: Sender { id: "1001".into(), name: "Ada".into() },
+        from_owner: true,
+        trust: Trust::Owner,
+        session_key: SessionKey("agent:agent:telegram:dm:1001".into()),
+        chat: Some(chat()),
+        reply_to: None,
+        text: "hi".into(),
+        command: None,
+        model: None,
+        wants_reply: false,
+        received_at: 5,
+    }
+}
+
+fn chat() -> ChatRef {
+    ChatRef { chat: "1001".into(), topic: None }
+}
+
+fn arrival(id: &str) -> Arrival {
+    Arrival { key: id.to_owned(), verdict: Verdict::Accept(Box::new(envelope(id))) }
+}
+
+fn part(text: &str) -> NewPart {
+    NewPart { channel: "telegram".into(), chat: chat(), reply_to: None, markup: Some(text.to_owned()), plain: text.to_owned() }
+}
+
+fn finish(id: &str, texts: &[&str]) -> Finish {
+    Finish {
+        run_id: "r1".into(),
+        inbox_id: id.into(),
+        ended: Ended::Done,
+        result: None,
+        parts: texts.iter().map(|text| part(text)).collect(),
+        also: Vec::new(),
+    }
+}
+
+async fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = Store::start(&dir.path().join("queue.db")).expect("store");
+    (dir, store)
+}
+
+#[tokio::test]
+async fn the_same_input_twice_is_accepted_once() {
+    let (_dir, store) = store().await;
+    let (first, _) = store.accept(vec![arrival("tg:1:7"), arrival("tg:1:7")], Some((1, 8)), 10).await.expect("accept");
+    let (second, _) = store.accept(vec![arrival("tg:1:7")], Some((1, 8)), 11).await.expect("accept");
+    assert_eq!((first.len(), second.len()), (1, 0));
+    assert_eq!(store.offset(1).await.expect("offset"), Some((8, 11)));
+}
+
+#[tokio::test]
+async fn a_refused_input_leaves_its_key_and_its_notice_only() {
+    let (dir, store) = store().await;
+    let refuse = |notice| Arrival { key: "tg:1:9".into(), verdict: Verdict::Refuse(notice) };
+    let (accepted, notices) = store.accept(vec![refuse(Some(part("code")))], None, 10).await.expect("accept");
+    let again = store.accept(vec![refuse(Some(part("code")))], None, 10).await.expect("accept");
+    assert_eq!((accepted.len(), notices.len(), again.1.len()), (0, 1, 0));
+    assert_eq!(counts(&dir.path().join("queue.db")).expect("counts"), Counts { inbox: 0, outbox: 1, dead: 0 });
+}
+
+#[tokio::test]
+async fn what_was_running_or_being_sent_comes_back() {
+    let (_dir, store) = store().await;
+    store.accept(vec![arrival("a"), arrival("b")], None, 10).await.expect("accept");
+    assert_eq!(store.start_run("r1", "a").await.expect("start"), Started::Attempt(1));
+    let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts");
+    store.sending(parts[0].id).await.expect("sending");
+    assert_eq!(store.start_run("r2", "b").await.expect("start"), Started::Attempt(1));
+    let back = store.recover().await.expect("recover");
+    assert_eq!(back.inbox.iter().map(|row| (row.envelope.id.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 1)]);
+    assert_eq!(back.outbox.iter().map(|part| (part.content.plain.as_str(), part.unknowns)).collect::<Vec<_>>(), [("one", 1), ("two", 0)]);
+}
+
+#[tokio::test]
+async fn a_stopped_run_says_nothing() {
+    let (_dir, store) = store().await;
+    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
+    store.start_run("r1", "a").await.expect("start");
+    assert!(store.finish(finish("a", &["stopped"]), 11).await.expect("stop").is_some());
+    assert!(store.finish(finish("a", &["late answer"]), 12).await.expect("finish").is_none());
+    assert_eq!(store.start_run("r2", "a").await.expect("start"), Started::Gone);
+}
+
+#[tokio::test]
+async fn a_broken_off_run_is_no_death() {
+    let (_dir, store) = store().await;
+    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
+    store.start_run("r1", "a").await.expect("start");
+    store.release_run("r1").await.expect("release");
+    assert_eq!(store.recover().await.expect("recover").inbox[0].attempts, 0);
+}
+
+#[tokio::test]
+async fn a_dead_part_is_a_dead_letter() {
+    let (dir, store) = store().await;
+    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
+    let parts = store.finish(finish("a", &["x"]), 11).await.expect("finish").expect("parts");
+    store.settle(parts[0].id, Aftermath::Dead { reason: "blocked".into() }, 12).await.expect("settle");
+    let listing = listing(&dir.path().join("queue.db")).expect("listing");
+    assert_eq!(listing.dead.iter().map(|dead| dead.reason.as_str()).collect::<Vec<_>>(), ["blocked"]);
+    assert!(listing.outbox.is_empty());
+}

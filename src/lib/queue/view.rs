@@ -1,0 +1,135 @@
+//! What anybody may read in `queue.db` without the daemon.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::from_json;
+use crate::control::replies::Reply;
+use crate::db;
+
+/// How many rows are open or dead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Inputs not yet answered.
+    pub inbox: i64,
+    /// Parts not yet sent.
+    pub outbox: i64,
+    /// Dead letters of both kinds.
+    pub dead: i64,
+}
+
+/// All open and dead rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Inputs not yet answered, oldest first.
+    pub inbox: Vec<Open>,
+    /// Parts not yet sent, oldest first.
+    pub outbox: Vec<Open>,
+    /// Dead letters, oldest first.
+    pub dead: Vec<Dead>,
+}
+
+/// An open row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// The inbox id, or the outbox row as `out-<n>`.
+    pub id: String,
+    /// The session or the chat.
+    pub place: String,
+    /// Its state.
+    pub state: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Since when, milliseconds since 1970 UTC.
+    pub created_at: i64,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// The inbox id, or the outbox row as `out-<n>`.
+    pub id: String,
+    /// `inbox` or `outbox`.
+    pub kind: String,
+    /// Since when, milliseconds since 1970 UTC.
+    pub created_at: i64,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Why it was given up.
+    pub reason: String,
+}
+
+/// Returns the counts; zeros when there is no queue yet.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn counts(path: &Path) -> Result<Counts, db::Error> {
+    read(path, |connection| {
+        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        Ok(Counts {
+            inbox: count("SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')")?,
+            outbox: count("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')")?,
+            dead: count("SELECT (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')")?,
+        })
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Returns all open and dead rows.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn listing(path: &Path) -> Result<Listing, db::Error> {
+    let open = |connection: &Connection, sql: &str| -> rusqlite::Result<Vec<Open>> {
+        connection
+            .prepare(sql)?
+            .query_map([], |row| {
+                Ok(Open { id: row.get(0)?, place: row.get(1)?, state: row.get(2)?, attempts: row.get(3)?, created_at: row.get(4)? })
+            })?
+            .collect()
+    };
+    read(path, |connection| {
+        Ok(Listing {
+            inbox: open(
+                connection,
+                "SELECT id, session_key, state, attempts, received_at FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq",
+            )?,
+            outbox: open(
+                connection,
+                "SELECT 'out-' || id, channel || ':' || chat, state, attempts, created_at FROM outbox
+                 WHERE state IN ('pending', 'sending', 'unknown') ORDER BY outbox.id",
+            )?,
+            dead: connection
+                .prepare(
+                    "SELECT id, 'inbox', received_at, attempts, coalesce(reason, '') FROM inbox WHERE state = 'dead'
+                     UNION ALL
+                     SELECT 'out-' || id, 'outbox', created_at, attempts, coalesce(reason, '') FROM outbox WHERE state = 'dead'
+                     ORDER BY 3",
+                )?
+                .query_map([], |row| {
+                    Ok(Dead { id: row.get(0)?, kind: row.get(1)?, created_at: row.get(2)?, attempts: row.get(3)?, reason: row.get(4)? })
+                })?
+                .collect::<rusqlite::Result<_>>()?,
+        })
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Returns the kept answer of a command, when its turn has ended.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
+    read(path, |connection| {
+        let text: Option<Option<String>> =
+            connection.query_row("SELECT result FROM inbox WHERE id = ?1", [id], |row| row.get(0)).optional()?;
+        text.flatten().map(|text| from_json(&text, 0)).transpose()
+    })
+    .map(Option::flatten)
+}
+
+fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
+    let Some(connection) = db::open_read(path)? else { return Ok(None) };
+    query(&connection).map(Some).map_err(|source| db::Error::Failed { path: path.to_owned(), source })
+}

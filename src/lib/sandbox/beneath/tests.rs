@@ -1,0 +1,148 @@
+//! What a path inside may be, and what it may not.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+struct Place {
+    dir: tempfile::TempDir,
+    root: Root,
+}
+
+impl Place {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("inside").join(name)
+    }
+
+    fn read(&self, path: impl AsRef<Path>) -> String {
+        match self.root.read(path.as_ref(), 100) {
+            Ok(bytes) => String::from_utf8(bytes).unwrap(),
+            Err(e) => format!("error: {e}"),
+        }
+    }
+
+    fn write(&self, path: impl AsRef<Path>, text: &str) -> String {
+        self.root.write_atomic(path.as_ref(), text.as_bytes()).map_or_else(|e| format!("error: {e}"), |()| "ok".into())
+    }
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(dir.path().join("secret"), "secret").unwrap();
+    std::fs::write(inside.join("file"), "text").unwrap();
+    Place { root: Root::open(&inside).unwrap(), dir }
+}
+
+#[test]
+fn relative_and_absolute_paths_inside_are_read() {
+    let place = place();
+    assert_eq!(place.read("file"), "text");
+    assert_eq!(place.read("./x/../file"), "error: ./x/../file is not found");
+    assert_eq!(place.read(place.path("file")), "text");
+}
+
+#[test]
+fn no_path_leads_out() {
+    let place = place();
+    symlink("../secret", place.path("out")).unwrap();
+    symlink("..", place.path("up")).unwrap();
+    symlink("/etc", place.path("etc")).unwrap();
+    symlink("/proc/self/root", place.path("magic")).unwrap();
+    for path in ["../secret", "../inside/file", "out", "up/secret", "etc/passwd", "magic/etc/passwd"] {
+        assert_eq!(place.read(path), format!("error: {path} is outside the workspace"));
+        assert_eq!(place.root.metadata(Path::new(path)).unwrap_err().to_string(), format!("{path} is outside the workspace"));
+    }
+    for path in ["../new", "up/new", "etc/new", "up/a/b/new"] {
+        assert_eq!(place.write(path, "x"), format!("error: {path} is outside the workspace"));
+        assert!(place.root.real(Path::new(path)).is_err(), "{path}");
+    }
+    assert_eq!(place.read("/etc/passwd"), "error: /etc/passwd is outside the workspace");
+    assert!(place.read(place.path("../secret")).ends_with("is outside the workspace"));
+    assert!(place.write("nul\0byte", "x").starts_with("error: cannot use"));
+    assert!(!place.dir.path().join("new").exists() && !place.dir.path().join("a").exists());
+}
+
+#[test]
+fn a_symlink_that_stays_inside_is_read_but_not_written_through() {
+    let place = place();
+    symlink("file", place.path("link")).unwrap();
+    symlink("gone", place.path("dangling")).unwrap();
+    assert_eq!(place.read("link"), "text");
+    assert_eq!(place.read("dangling"), "error: dangling is not found");
+    assert_eq!(place.write("link", "new"), "error: link is a symbolic link");
+    assert_eq!(place.write("dangling", "new"), "error: dangling is a symbolic link");
+    assert_eq!(place.read("file"), "text");
+}
+
+#[test]
+fn the_real_place_is_named() {
+    let place = place();
+    std::fs::create_dir(place.path("skills")).unwrap();
+    symlink("skills", place.path("innocent")).unwrap();
+    let real = |path: &str| place.root.real(Path::new(path)).unwrap();
+    assert_eq!(real("innocent/a/new.md"), Path::new("skills/a/new.md"));
+    assert_eq!(real("skills/../file"), Path::new("file"));
+    assert_eq!(real(""), Path::new(""));
+}
+
+#[test]
+fn only_regular_files_are_read_and_replaced() {
+    let place = place();
+    std::fs::create_dir(place.path("dir")).unwrap();
+    nix::unistd::mkfifo(&place.path("fifo"), Mode::S_IRWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
+    assert_eq!(place.read("dir"), "error: dir is a directory");
+    assert_eq!(place.read("fifo"), "error: fifo is not a regular file");
+    assert_eq!(place.read("socket"), "error: socket is not a regular file");
+    assert_eq!(place.read("file/below"), "error: file/below is not a directory");
+    assert_eq!(place.write("dir", "x"), "error: dir is a directory");
+    assert_eq!(place.write("new/", "x"), "error: new/ is a directory");
+    assert_eq!(place.write("", "x"), "error:  is a directory");
+    assert_eq!(place.write("fifo", "x"), "error: fifo is not a regular file");
+}
+
+#[test]
+fn a_file_above_the_bound_is_too_large() {
+    let place = place();
+    assert_eq!(place.write("at", &"x".repeat(100)), "ok");
+    assert_eq!(place.write("above", &"x".repeat(101)), "ok");
+    assert_eq!(place.read("at").len(), 100);
+    assert_eq!(place.read("above"), "error: above is too large (101 bytes, at most 100 are read)");
+}
+
+#[test]
+fn a_write_makes_private_parents_and_keeps_a_mode() {
+    let place = place();
+    let mode = |name: &str| std::fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(place.write("a/b/new", "1"), "ok");
+    assert_eq!((place.read("a/b/new").as_str(), mode("a"), mode("a/b/new")), ("1", 0o700, 0o600));
+    std::fs::set_permissions(place.path("file"), PermissionsExt::from_mode(0o4755)).unwrap();
+    assert_eq!(place.write(place.path("file"), "2"), "ok");
+    assert_eq!((place.read("file").as_str(), mode("file")), ("2", 0o755));
+    let names: Vec<_> = place.root.list(Path::new(""), 10).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect();
+    assert_eq!(names, [("a".into(), Kind::Directory), ("file".into(), Kind::File)]);
+}
+
+#[test]
+fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() {
+    let place = place();
+    let (stop, inside) = (std::sync::atomic::AtomicBool::new(false), place.path(""));
+    std::fs::create_dir(place.path("dir")).unwrap();
+    std::fs::create_dir(place.dir.path().join("target")).unwrap();
+    symlink("../target", place.path("link")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for (from, to) in [("dir", "aside"), ("link", "dir"), ("dir", "link"), ("aside", "dir")] {
+                    std::fs::rename(inside.join(from), inside.join(to)).unwrap();
+                }
+            }
+        });
+        let outcomes: Vec<String> = (0..300).map(|_| place.write("dir/new", "x")).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(outcomes.iter().any(|outcome| outcome.contains("outside")) && outcomes.iter().any(|outcome| outcome == "ok"));
+    });
+    assert_eq!(std::fs::read_dir(place.dir.path().join("target")).unwrap().count(), 0);
+}

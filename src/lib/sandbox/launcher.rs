@@ -1,0 +1,244 @@
+//! The launcher's side: from the plan on stdin to the shell, and what watches over it.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::stat::{Mode, umask};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, execve, getegid, geteuid, getpid, mkdtemp, sethostname, setsid};
+
+use super::closed::Search;
+use super::confine::{self, Access};
+use super::newroot::{self, Paths};
+use super::{At, Failure, Plan, Report, Walls, kernel, seccomp};
+
+/// The exit code of a launcher that reported a failed step. Nobody reads it.
+const SETUP_FAILED: u8 = 125;
+
+/// Becomes the command that the plan on stdin describes, behind its walls. Must be called before
+/// any thread exists.
+pub fn launcher_main() -> ExitCode {
+    let mut pipes = match Pipes::take() {
+        Ok(pipes) => pipes,
+        Err(_) => return ExitCode::from(SETUP_FAILED),
+    };
+    match launch(&mut pipes) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { step, reason }) => {
+            pipes.report(&Report::Setup { step, reason });
+            ExitCode::from(SETUP_FAILED)
+        }
+    }
+}
+
+/// The two pipes that the command must not inherit; its own stdin, stdout and stderr are in place.
+struct Pipes {
+    /// The plan; then nothing until it closes.
+    daemon: BufReader<File>,
+    status: File,
+}
+
+impl Pipes {
+    fn take() -> Result<Self, Failure> {
+        kernel::close_from(3).at("close descriptors")?;
+        let step = "arrange the pipes";
+        let daemon = BufReader::new(File::from(std::io::stdin().as_fd().try_clone_to_owned().at(step)?));
+        let status = File::from(std::io::stderr().as_fd().try_clone_to_owned().at(step)?);
+        let null = OpenOptions::new().read(true).open("/dev/null").at(step)?;
+        dup2_stdin(null).at(step)?;
+        dup2_stderr(std::io::stdout()).at(step)?;
+        Ok(Self { daemon, status })
+    }
+
+    fn plan(&mut self) -> Result<Plan, Failure> {
+        let mut line = String::new();
+        self.daemon.read_line(&mut line).at("read the plan")?;
+        serde_json::from_str(&line).at("read the plan")
+    }
+
+    fn report(&mut self, report: &Report) {
+        // When nobody listens any more, nobody needs to know.
+        if let Ok(mut line) = serde_json::to_vec(report) {
+            line.push(b'\n');
+            let _ = self.status.write_all(&line);
+        }
+    }
+}
+
+fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
+    let plan = pipes.plan()?;
+    prefer_for_oom_kill();
+    if plan.walls == Walls::Off {
+        return supervise(&plan, None, pipes);
+    }
+    let paths = Paths::resolve(&plan)?;
+    let Some(secrets) = Search::begin(&paths.writable)? else { return Ok(()) };
+    if plan.walls == Walls::Namespaces {
+        enter_namespaces(plan.network)?;
+        if let Some(init) = kernel::fork().at("fork")? {
+            return wait_for(init);
+        }
+        prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
+        if getpid() != Pid::from_raw(1) {
+            // Or the kill(-1) of the end would reach the whole machine.
+            return Err("not process 1").at("make namespaces");
+        }
+        newroot::build(&plan, &paths, secrets)?;
+        kernel::drop_capabilities().at("drop capabilities")?;
+        supervise(&plan, Some(&Access::in_new_root(paths)), pipes)
+    } else {
+        prctl::set_dumpable(false).at("close the launcher's memory")?;
+        let tmp = TemporaryDir::make()?;
+        let access = Access::in_host_root(&plan, &paths, secrets, tmp.0.clone())?;
+        confine::keep_signals_inside()?;
+        supervise(&plan, Some(&access), pipes)
+    }
+}
+
+fn enter_namespaces(network: bool) -> Result<(), Failure> {
+    let (uid, gid) = (geteuid(), getegid());
+    let mut flags = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS;
+    flags.set(CloneFlags::CLONE_NEWNET, !network);
+    unshare(flags).at("make namespaces")?;
+    // The same ids as outside, so that files in the workspace keep their owner.
+    write("/proc/self/setgroups", "deny").at("deny setgroups")?;
+    write("/proc/self/uid_map", &format!("{uid} {uid} 1")).at("map the user")?;
+    write("/proc/self/gid_map", &format!("{gid} {gid} 1")).at("map the group")?;
+    // After the maps: a process that is not dumpable may not write its own.
+    prctl::set_dumpable(false).at("close the launcher's memory")?;
+    sethostname("sandbox").at("name the host")?;
+    if !network {
+        // Programs that talk to themselves want it; those that do not will not miss it.
+        let _ = kernel::loopback_up();
+    }
+    Ok(())
+}
+
+/// When memory runs out the command goes, not the daemon.
+fn prefer_for_oom_kill() {
+    let _ = write("/proc/self/oom_score_adj", "500");
+}
+
+fn write(path: &str, text: &str) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn wait_for(child: Pid) -> Result<(), Failure> {
+    loop {
+        match waitpid(child, None) {
+            Err(Errno::EINTR) => {}
+            result => return result.map(drop).at("wait"),
+        }
+    }
+}
+
+/// Starts the command with no more than this access, reaps until it ends or the daemon lets go, reports, and kills what is left.
+fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<(), Failure> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGCHLD);
+    signals.thread_block().at("block signals")?;
+    let children = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).at("watch children")?;
+    let Some(command) = kernel::fork().at("fork")? else {
+        let Err(failure) = become_command(plan, access);
+        return Err(failure);
+    };
+    let report = watch(command, &children, pipes);
+    match plan.walls {
+        // Only what is inside is in reach: as process 1 of the namespace, as the outer domain.
+        Walls::Namespaces | Walls::Landlock => drop(kill(Pid::from_raw(-1), Signal::SIGKILL)),
+        Walls::Off => drop(kill(Pid::from_raw(-command.as_raw()), Signal::SIGKILL)),
+    }
+    while waitpid(None, None).is_ok_and(|_| true) {}
+    if let Some(report) = report {
+        pipes.report(&report);
+    }
+    Ok(())
+}
+
+/// Returns how `command` ended, or nothing when the daemon was first to go.
+fn watch(command: Pid, children: &SignalFd, pipes: &Pipes) -> Option<Report> {
+    loop {
+        let mut fds =
+            [PollFd::new(children.as_fd(), PollFlags::POLLIN), PollFd::new(pipes.daemon.get_ref().as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(Errno::EINTR) => continue,
+            Err(_) => return None,
+            Ok(_) => {}
+        }
+        // The daemon writes nothing after the plan: whatever happens there is its end.
+        if fds[1].any().unwrap_or(true) {
+            return None;
+        }
+        let _ = children.read_signal();
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            match status {
+                WaitStatus::Exited(pid, code) if pid == command => return Some(Report::Exited(code)),
+                WaitStatus::Signaled(pid, signal, _) if pid == command => return Some(Report::Signaled(signal as i32)),
+                WaitStatus::StillAlive => break,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Gives up every right that is not the command's and executes the shell.
+fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Failure> {
+    // No terminal, and a process group that level `off` can kill.
+    setsid().at("start a session")?;
+    prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
+    kernel::default_signals();
+    SigSet::empty().thread_set_mask().at("unblock signals")?;
+    umask(Mode::from_bits_truncate(0o022));
+    chdir(&plan.cwd).at(&format!("enter {}", plan.cwd.display()))?;
+    confine::limits(plan)?;
+    let (shell, arguments, environment) =
+        (c"/bin/sh", [c"sh".into(), c"-c".into(), c_string(&plan.command)?], environment(plan, access)?);
+    if let Some(access) = access {
+        prctl::set_no_new_privs().at("give up new privileges")?;
+        confine::landlock(plan, access)?;
+        kernel::drop_capabilities().at("drop capabilities")?;
+    }
+    kernel::close_on_exec_from(3).at("close descriptors")?;
+    seccomp::apply(plan)?;
+    execve(shell, &arguments, &environment).at("start /bin/sh")
+}
+
+fn environment(plan: &Plan, access: Option<&Access>) -> Result<Vec<CString>, Failure> {
+    let tmp = access.map_or(Path::new("/tmp"), |access| &access.tmp).to_string_lossy();
+    let given = plan.env.iter().filter(|(name, _)| name != "TMPDIR").map(|(name, value)| c_string(&format!("{name}={value}")));
+    given.chain([c_string(&format!("TMPDIR={tmp}"))]).collect()
+}
+
+fn c_string(text: &str) -> Result<CString, Failure> {
+    CString::new(text).at("read the plan")
+}
+
+/// The TMPDIR of level `landlock`; removed with everything in it.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn make() -> Result<Self, Failure> {
+        mkdtemp("/tmp/agent-exec-XXXXXX").at("make a TMPDIR").map(Self)
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs the agent's commands where they can do little harm, and opens files that must stay inside
+//! one directory.
+//!
+//! [`run`] starts our own executable again as a launcher ([`launcher_main`]), which builds the
+//! walls and then becomes `/bin/sh -c`. Three pipes join the two; nothing goes through argv or the
+//! environment, because a command may be long or secret:
+//!
+//! ```text
+//! daemon                              launcher
+//!   stdin   ── Plan, one JSON line ──→  kept open for the life of the command: when the daemon
+//!                                       dies or lets go, everything inside is killed
+//!   stdout  ←─ the command's stdout and stderr, in the order written
+//!   stderr  ←─ Report, one JSON line: how the command ended, or which step of the set-up failed
+//! ```
+//!
+//! Level `namespaces`, three processes: the launcher waits; its child is process 1 of a new pid
+//! namespace, builds a new root (`newroot`) and reaps; its grandchild gives up its rights
+//! (`confine`, `seccomp`) and becomes the shell. Level `landlock`, two processes: the launcher
+//! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
+//! and nothing else.
+
+mod beneath;
+mod clip;
+mod closed;
+mod confine;
+mod kernel;
+mod launcher;
+mod newroot;
+mod probe;
+mod run;
+mod seccomp;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use beneath::{BeneathError, Entry, Kind, Root};
+pub use launcher::launcher_main;
+pub use probe::{level, probe};
+pub use run::{run, run_at, set_launcher};
+
+/// The hidden first argument with which a program of ours must call [`launcher_main`] before it
+/// does anything else.
+pub const LAUNCHER_ARG: &str = "__sandbox";
+
+/// The oldest Landlock that is a sandbox by itself: ABI 6 (Linux 6.12) keeps signals and abstract
+/// Unix sockets inside, see landlock(7).
+const LANDLOCK_ALONE_ABI: u32 = 6;
+
+/// What stands between a command and the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Level {
+    /// Own user, mount, pid, ipc, uts and network namespaces, with Landlock and seccomp inside.
+    Namespaces,
+    /// Landlock of this ABI and a stricter seccomp filter, where namespaces are forbidden.
+    Landlock(u32),
+    /// Neither is to be had: commands do not run. Carries why.
+    Refused(String),
+    /// The owner wrote `sandbox = "off"`.
+    Off,
+}
+
+impl Level {
+    /// Returns, in one sentence, what a hostile command could still do.
+    pub fn remaining_risk(&self) -> &'static str {
+        match self {
+            Self::Namespaces => {
+                "A command can read and change the workspace, read world-readable system files, use up CPU and memory within its limits, \
+                 and attack the kernel through the system calls that are left; with network granted it reaches whatever this machine reaches."
+            }
+            Self::Landlock(_) => {
+                "A command can do what it could with namespaces, and stat, chmod and touch hidden files without reading them; where the agent \
+                 runs as root, it can so open other programs' files in /etc to a later command."
+            }
+            Self::Refused(_) => "None: commands do not run.",
+            Self::Off => "A command can do everything the agent's user can, including reading its secrets and memory.",
+        }
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Namespaces => f.write_str("namespaces"),
+            Self::Landlock(abi) => write!(f, "landlock {abi}"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+/// One command and what it may touch.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// What `/bin/sh -c` runs; at most 128 KiB (the kernel's limit of one argument).
+    pub command: String,
+    /// Where it starts; inside the workspace or a writable path.
+    pub cwd: PathBuf,
+    /// Read-write, at the same absolute path as outside.
+    pub workspace: PathBuf,
+    /// Further read-write paths from the configuration; missing ones, and those inside the
+    /// workspace, are passed over.
+    pub writable: Vec<PathBuf>,
+    /// Paths that must not be visible, such as the user's home and the agent's. Of nested paths
+    /// the deeper one decides: the workspace may lie in a hidden home, and `memory/` may be hidden
+    /// in the workspace.
+    pub hidden: Vec<PathBuf>,
+    /// Whether the machine's network may be used. Without it there is only a private loopback.
+    pub network: bool,
+    /// The whole environment; `TMPDIR` is set by the sandbox.
+    pub env: Vec<(String, String)>,
+    /// Wall-clock time, set-up included.
+    pub timeout: Duration,
+    /// Bytes of output that are kept: the first 70 % and the last 30 %.
+    pub max_output: usize,
+    /// `sandbox = "off"` in the configuration: no walls, the limits remain.
+    pub off: bool,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It exited with this code, 0 to 255.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+    /// It ran longer than [`Spec::timeout`] and was killed.
+    TimedOut,
+    /// The caller's token was cancelled and it was killed.
+    Cancelled,
+}
+
+/// What a command left behind. None of its processes is alive any more (level `off`: those that
+/// stayed in its session).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// stdout and stderr in the order written, invalid UTF-8 replaced, with a marker between head
+    /// and tail when something was left out.
+    pub output: String,
+    /// How it ended.
+    pub status: Status,
+    /// How many bytes were left out of `output`, if any.
+    pub cut: Option<usize>,
+}
+
+/// Why a command did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This machine offers no sandbox and the configuration does not waive it.
+    #[error("exec is refused, no sandbox is available: {0}")]
+    Refused(String),
+    /// The launcher could not be started or spoken to.
+    #[error("cannot start the sandbox launcher")]
+    Start(#[source] std::io::Error),
+    /// The launcher gave up before the command began.
+    #[error("the sandbox could not be set up ({step}): {reason}")]
+    Setup {
+        /// What it was doing.
+        step: String,
+        /// What the kernel said.
+        reason: String,
+    },
+}
+
+/// What the launcher is told: a [`Spec`] without what concerns only the running side.
+#[derive(Debug, Serialize, Deserialize)]
+struct Plan {
+    walls: Walls,
+    command: String,
+    cwd: PathBuf,
+    workspace: PathBuf,
+    writable: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    network: bool,
+    env: Vec<(String, String)>,
+    cpu_secs: u64,
+}
+
+/// [`Level`] without `Refused`: what the launcher builds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Walls {
+    Namespaces,
+    Landlock,
+    Off,
+}
+
+/// What the launcher answers; the first one counts.
+#[derive(Debug, Serialize, Deserialize)]
+enum Report {
+    Exited(i32),
+    Signaled(i32),
+    Setup { step: String, reason: String },
+}
+
+/// A step of the set-up that failed.
+#[derive(Debug)]
+struct Failure {
+    step: String,
+    reason: String,
+}
+
+/// Names the step in which an error happened.
+trait At<T> {
+    fn at(self, step: &str) -> Result<T, Failure>;
+}
+
+impl<T, E: std::fmt::Display> At<T> for Result<T, E> {
+    fn at(self, step: &str) -> Result<T, Failure> {
+        self.map_err(|e| Failure { step: step.to_owned(), reason: e.to_string() })
+    }
+}

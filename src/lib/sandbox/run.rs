@@ -1,0 +1,217 @@
+//! The daemon's side of a command: starts the launcher, collects the output, keeps the time.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::clip::Clip;
+use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, probe};
+
+/// How long the launcher has to kill and reap everything.
+const KILL_GRACE: Duration = Duration::from_millis(700);
+
+/// How long output is still taken after the end. Only at level `off` can a process be left that
+/// holds the pipe open.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// More than a report ever has; a launcher that says more is broken.
+const MAX_REPORT: u64 = 16 * 1024;
+
+static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Takes another program as the launcher than the running one, for tests. The first call counts.
+pub fn set_launcher(program: PathBuf) {
+    let _ = LAUNCHER.set(program);
+}
+
+/// Returns the program to start: the running one, also after its file was replaced or removed.
+pub(super) fn launcher() -> &'static Path {
+    LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path)
+}
+
+/// Runs a command at the best level this machine has and returns when all of it is over.
+/// `on_output` is given every piece of output as it comes, also what [`Outcome`] leaves out.
+///
+/// When the future is dropped, the command and everything it started is killed.
+///
+/// # Errors
+/// When there is no sandbox ([`Error::Refused`]), or the command did not begin.
+pub async fn run(spec: Spec, cancel: CancellationToken, on_output: &(dyn Fn(&[u8]) + Send + Sync)) -> Result<Outcome, Error> {
+    if spec.off {
+        return run_at(&Level::Off, spec, cancel, on_output).await;
+    }
+    let level = match probe::known() {
+        Some(level) => level,
+        None => tokio::task::spawn_blocking(probe::level).await.map_err(|e| Error::Start(std::io::Error::other(e)))?,
+    };
+    run_at(level, spec, cancel, on_output).await
+}
+
+/// Runs a command at this level, whatever the machine has.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_at(
+    level: &Level,
+    spec: Spec,
+    cancel: CancellationToken,
+    on_output: &(dyn Fn(&[u8]) + Send + Sync),
+) -> Result<Outcome, Error> {
+    let walls = match level {
+        Level::Namespaces => Walls::Namespaces,
+        Level::Landlock(_) => Walls::Landlock,
+        Level::Off => Walls::Off,
+        Level::Refused(why) => return Err(Error::Refused(why.clone())),
+    };
+    let (limit, max_output) = (spec.timeout, spec.max_output);
+    let mut running = Running::start(&spec.into_plan(walls)).map_err(Error::Start)?;
+    let mut clip = Clip::new(max_output);
+    let mut keep = |bytes: &[u8]| {
+        clip.push(bytes);
+        on_output(bytes);
+    };
+    let end = tokio::select! {
+        report = running.follow(&mut keep) => End::Report(report.map_err(Error::Start)?),
+        () = cancel.cancelled() => End::Killed(Status::Cancelled),
+        () = sleep(limit) => End::Killed(Status::TimedOut),
+    };
+    running.finish(&mut keep).await;
+    let status = match end {
+        End::Killed(status) => status,
+        End::Report(line) => status_of(&line)?,
+    };
+    let (output, cut) = clip.finish();
+    Ok(Outcome { output, status, cut })
+}
+
+enum End {
+    Report(Vec<u8>),
+    Killed(Status),
+}
+
+/// Returns what the launcher reported. When it could not, somebody killed it: most likely the
+/// kernel, short of memory.
+fn status_of(report: &[u8]) -> Result<Status, Error> {
+    let first = report.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match serde_json::from_slice(first) {
+        Ok(Report::Exited(code)) => Ok(Status::Exited(code)),
+        Ok(Report::Signaled(signal)) => Ok(Status::Signaled(signal)),
+        Ok(Report::Setup { step, reason }) => Err(Error::Setup { step, reason }),
+        Err(_) if report.is_empty() => Ok(Status::Signaled(Signal::SIGKILL as i32)),
+        Err(_) => Err(Error::Setup { step: "launch".to_owned(), reason: String::from_utf8_lossy(report).trim().to_owned() }),
+    }
+}
+
+impl Spec {
+    fn into_plan(self, walls: Walls) -> Plan {
+        Plan {
+            walls,
+            command: self.command,
+            cwd: self.cwd,
+            workspace: self.workspace,
+            writable: self.writable,
+            hidden: self.hidden,
+            network: self.network,
+            env: self.env,
+            cpu_secs: self.timeout.as_secs().saturating_mul(cores()).saturating_add(10),
+        }
+    }
+}
+
+/// Returns how many CPU seconds may pass in a second. The limit is a second net under the timeout:
+/// threads count together, so every core may be full all the time.
+fn cores() -> u64 {
+    static CORES: OnceLock<u64> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
+}
+
+/// A launcher at work. It is not killed on drop: that closes its stdin, whereupon it kills the
+/// command's whole tree, which its own death would not.
+struct Running {
+    child: Child,
+    /// The plan that is still to be sent.
+    plan: Vec<u8>,
+    output: ChildStdout,
+    /// Whether nothing survives when its process group is killed.
+    kill_is_complete: bool,
+}
+
+impl Running {
+    fn start(plan: &Plan) -> std::io::Result<Self> {
+        let mut line = serde_json::to_vec(plan)?;
+        line.push(b'\n');
+        let mut child = Command::new(launcher())
+            .arg(LAUNCHER_ARG)
+            .env_clear()
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        Ok(Self { child, plan: line, output, kill_is_complete: plan.walls == Walls::Namespaces })
+    }
+
+    /// Sends the plan and takes output until the launcher has closed its status pipe, which it and
+    /// its children do by ending. Returns what it reported.
+    async fn follow(&mut self, keep: &mut impl FnMut(&[u8])) -> std::io::Result<Vec<u8>> {
+        let Self { child, plan, output, .. } = self;
+        let (Some(to), Some(from)) = (&mut child.stdin, &mut child.stderr) else { return Ok(Vec::new()) };
+        let talk = async {
+            // A launcher that did not listen has said why.
+            let _ = to.write_all(plan).await;
+            let mut report = Vec::new();
+            from.take(MAX_REPORT).read_to_end(&mut report).await.map(|_| report)
+        };
+        tokio::pin!(talk);
+        let mut buffer = vec![0; 64 * 1024];
+        let mut open = true;
+        loop {
+            tokio::select! {
+                report = &mut talk => return report,
+                read = output.read(&mut buffer), if open => match read {
+                    Ok(n) if n > 0 => keep(&buffer[..n]),
+                    _ => open = false,
+                },
+            }
+        }
+    }
+
+    /// Lets go of the launcher, which kills what is left and ends, and takes the last output. A
+    /// launcher that takes too long goes on by itself: at level `landlock` it alone knows whom to kill.
+    async fn finish(mut self, keep: &mut impl FnMut(&[u8])) {
+        drop(self.child.stdin.take());
+        let ended = timeout(KILL_GRACE, drained_while(&mut self.output, keep, self.child.wait())).await;
+        if ended.is_err() && self.kill_is_complete {
+            if let Some(Ok(pid)) = self.child.id().map(i32::try_from) {
+                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            let _ = self.child.wait().await;
+        }
+        let _ = timeout(DRAIN, drain(&mut self.output, keep)).await;
+    }
+}
+
+/// Waits for `until`, taking output so that nobody is stuck writing.
+async fn drained_while<T>(output: &mut ChildStdout, keep: &mut impl FnMut(&[u8]), until: impl Future<Output = T>) {
+    tokio::select! {
+        _ = until => {}
+        () = async { drain(output, keep).await; std::future::pending().await } => {}
+    }
+}
+
+async fn drain(output: &mut ChildStdout, keep: &mut impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = output.read(&mut buffer).await {
+        keep(&buffer[..n]);
+    }
+}

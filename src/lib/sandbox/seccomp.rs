@@ -1,0 +1,235 @@
+//! The system calls that a command is refused: those that change mounts, namespaces, the kernel or
+//! other processes, and those with a record of kernel bugs that ordinary programs do not need.
+//!
+//! A list of what is denied, not of what is allowed: the walls are the namespaces and Landlock,
+//! and a command may be any program. Foreign architectures are killed, the x32 numbers refused.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::SeccompCmpArgLen::Dword;
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter, sock_filter,
+};
+
+use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, kernel};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Refused with EPERM, whatever the arguments.
+const DENIED: &[c_long] = &[
+    // mounts and roots
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    // namespaces (clone by its flags, below)
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // other processes
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_process_madvise,
+    // doors into the kernel
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_fanotify_init,
+    // files by handle pass by every path rule
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // the machine
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_lookup_dcookie,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+];
+
+/// Further refused without namespaces of one's own: System V and POSIX queues are shared with all
+/// of the user's processes, and watching a directory needs no right that Landlock handles.
+const DENIED_WITHOUT_NAMESPACES: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_inotify_add_watch,
+];
+
+/// Answered with ENOSYS, so that callers use the older call whose arguments can be checked: both
+/// pass them by a pointer, into which a filter cannot look.
+const UNKNOWN: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
+
+/// open_tree_attr(2), Linux 6.15; the same number on every architecture.
+const OPEN_TREE_ATTR: c_long = 467;
+
+/// Namespace flags of clone(2): cgroup, uts, ipc, user, pid, net, mount, time.
+const NEW_NAMESPACE: [u64; 8] = [0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0002_0000, 0x80];
+
+/// ioctls that type into a terminal.
+const TYPE_INTO_TERMINAL: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+const SET_ID_BITS: [u64; 2] = [0o4000, 0o2000];
+
+/// Refuses the calls for the rest of this process's life and its children's. Must come last: it
+/// needs no_new_privs, and setting up needs calls that are refused from here on.
+pub(super) fn apply(plan: &Plan) -> Result<(), Failure> {
+    if plan.walls == Walls::Off {
+        return Ok(());
+    }
+    let step = "refuse system calls";
+    nix::sys::prctl::set_no_new_privs().at(step)?;
+    refuse_x32().at(step)?;
+    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    install(unknown, libc::ENOSYS).at(step)?;
+    install(denied(plan).at(step)?, libc::EPERM).at(step)
+}
+
+fn install(rules: Rules, errno: i32) -> Result<(), seccompiler::Error> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)?;
+    apply_filter(&seccompiler::BpfProgram::try_from(filter)?)
+}
+
+fn denied(plan: &Plan) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut add = |call: c_long, conditions: Vec<SeccompCondition>| -> Result<(), seccompiler::BackendError> {
+        rules.entry(call).or_default().push(SeccompRule::new(conditions)?);
+        Ok(())
+    };
+    for flag in NEW_NAMESPACE {
+        add(libc::SYS_clone, vec![bits(0, flag)?])?;
+    }
+    for request in TYPE_INTO_TERMINAL {
+        add(libc::SYS_ioctl, vec![when(1, Eq, request)?])?;
+    }
+    // Only the ordinary personality, and the question which one it is.
+    add(libc::SYS_personality, vec![when(0, Ne, 0)?, when(0, Ne, 0xffff_ffff)?])?;
+    // No set-id file for the host's other users to run: without namespaces the daemon's user would
+    // be theirs, and the workspace is the host's in any case.
+    for bit in SET_ID_BITS {
+        for (call, mode) in [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2), (libc::SYS_mknodat, 2)] {
+            add(call, vec![bits(mode, bit)?])?;
+        }
+        for creating in [libc::O_CREAT, TMPFILE_BIT] {
+            add(libc::SYS_openat, vec![bits(2, u64::from(creating.unsigned_abs()))?, bits(3, bit)?])?;
+            #[cfg(target_arch = "x86_64")]
+            add(libc::SYS_open, vec![bits(1, u64::from(creating.unsigned_abs()))?, bits(2, bit)?])?;
+        }
+        #[cfg(target_arch = "x86_64")]
+        for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_mknod] {
+            add(call, vec![bits(1, bit)?])?;
+        }
+    }
+    let other_families = socket_families(plan).iter().map(|af| family(Ne, *af)).collect::<Result<Vec<_>, _>>()?;
+    // Of netlink only route(7): how getaddrinfo learns which addresses this machine has.
+    add(libc::SYS_socket, vec![family(Eq, libc::AF_NETLINK)?, when(2, Ne, 0)?])?;
+    add(libc::SYS_socketpair, vec![family(Ne, libc::AF_UNIX)?])?;
+    if other_families.is_empty() {
+        rules.insert(libc::SYS_socket, Vec::new());
+    } else {
+        rules.entry(libc::SYS_socket).or_default().push(SeccompRule::new(other_families)?);
+    }
+    if plan.walls == Walls::Landlock {
+        // Limits of other processes of the user, the daemon's among them.
+        rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
+        rules.extend(DENIED_WITHOUT_NAMESPACES.iter().map(|call| (*call, Vec::new())));
+    }
+    Ok(rules)
+}
+
+/// The bit that O_TMPFILE adds to O_DIRECTORY.
+const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// Returns the families of sockets that the walls hold in. Not vsock, for one: it knows no
+/// namespaces and talks to the host of a virtual machine.
+fn socket_families(plan: &Plan) -> Vec<i32> {
+    match (plan.walls, plan.network) {
+        // Without mount namespaces the sockets of D-Bus or docker are in reach.
+        (Walls::Landlock, false) => vec![],
+        (Walls::Landlock, true) => vec![libc::AF_INET, libc::AF_INET6],
+        // In the machine's network the abstract sockets of its other programs are in reach, unless
+        // Landlock keeps them apart.
+        (_, true) if kernel::landlock_abi() < LANDLOCK_ALONE_ABI => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        _ => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX],
+    }
+}
+
+fn family(op: SeccompCmpOp, family: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
+    when(0, op, u64::from(family.cast_unsigned()))
+}
+
+/// Whether these bits, all of them in the lower half, are set.
+fn bits(argument: u8, bits: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    when(argument, MaskedEq(bits), bits)
+}
+
+fn when(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, Dword, op, value)
+}
+
+/// Refuses the second table of numbers of x86-64 kernels: the filters above compare numbers, and
+/// x32 gives each call another one.
+fn refuse_x32() -> Result<(), seccompiler::Error> {
+    if !cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    let op = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    apply_filter(&[
+        op(LOAD_WORD, 0, 0, 0), // seccomp_data.nr
+        op(JUMP_IF_GREATER_OR_EQUAL, 0, 1, 0x4000_0000),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
+}

@@ -1,0 +1,121 @@
+//! The lines of a transcript.
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
+
+/// One line: `{"v":1,"ts":"…","seq":7,"type":"message", …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The version of the line, 1.
+    pub v: u32,
+    /// When it happened, RFC 3339 UTC.
+    pub ts: String,
+    /// Its number in the session, from 1, without gaps.
+    pub seq: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Kind {
+    /// The head of every file: whose transcript it is.
+    Session(Head),
+    /// Somebody spoke.
+    Message(Spoken),
+    /// A tool began; without this line it never did.
+    ToolCall {
+        /// The run.
+        run_id: String,
+        /// The call's id; its arguments stand in the assistant message before.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// A tool ended.
+    ToolResult {
+        /// The run.
+        run_id: String,
+        /// The tool.
+        name: String,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it answered.
+        #[serde(flatten)]
+        result: ToolResult,
+    },
+    /// A turn failed or was stopped.
+    Error {
+        /// The run.
+        run_id: String,
+        /// Why.
+        text: String,
+        /// When set, the messages from this seq on are no longer part of the conversation:
+        /// the model never answered them and nothing was done for them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forget_from: Option<u64>,
+    },
+    /// A line of a newer version; kept, not understood.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The head of a transcript file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The session.
+    pub session_id: String,
+    /// Its key.
+    pub key: String,
+    /// Whom we talk to.
+    pub contact: String,
+    /// When it began, RFC 3339 UTC.
+    pub created_at: String,
+}
+
+/// A message as it was said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spoken {
+    /// Who.
+    pub role: Role,
+    /// What.
+    pub content: Vec<Block>,
+    /// The run it belongs to.
+    pub run_id: String,
+    /// The input it carries (user messages of people).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbox_id: Option<String>,
+    /// Whose words they are (user messages of people).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// The model that said it (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Why it stopped (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopReason>,
+    /// Its tokens (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// What it cost in nano US dollars; absent when unpriced (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<i64>,
+}
+
+impl Spoken {
+    /// Returns the message as the model sees it.
+    pub fn message(&self) -> Message {
+        Message { role: self.role, content: self.content.clone() }
+    }
+
+    /// Returns its tool calls.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! `sessions.json`: which key means which session, and what a listing shows of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::Kind;
+use super::transcript::{Session, session_of};
+use crate::sys;
+
+/// The index: key → entry.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Index {
+    v: u32,
+    sessions: BTreeMap<String, Entry>,
+}
+
+/// What is known of a session without opening it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Entry {
+    /// Its id.
+    pub session_id: String,
+    /// Whom we talk to.
+    pub contact: String,
+    /// When it began, RFC 3339 UTC.
+    pub created_at: String,
+    /// When it was last used, RFC 3339 UTC.
+    pub updated_at: String,
+    /// Messages of people and of the model.
+    pub message_count: u64,
+    /// All tokens ever used in it.
+    pub token_count: u64,
+    /// How often it was compacted.
+    pub compaction_count: u64,
+    /// Tokens of the newest model call.
+    pub context_tokens: u64,
+    /// The configured name of the model that spoke last.
+    pub model: Option<String>,
+    /// Nano US dollars spent in it.
+    pub cost_nano_usd: i64,
+}
+
+impl Index {
+    /// Returns the id of the session of `key`.
+    pub fn id_of(&self, key: &str) -> Option<&str> {
+        self.sessions.get(key).map(|entry| entry.session_id.as_str())
+    }
+
+    /// Returns the key of the session whose key or id is `target`.
+    pub fn key_of(&self, target: &str) -> Option<&str> {
+        self.sessions.iter().find(|(key, entry)| *key == target || entry.session_id == target).map(|(key, _)| key.as_str())
+    }
+
+    /// Returns all sessions by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.sessions.iter().map(|(key, entry)| (key.as_str(), entry))
+    }
+
+    /// Returns how many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Returns true when there is no session.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    pub(super) fn update(&mut self, session: &Session) {
+        let (head, state) = (session.head(), session.state());
+        self.v = 1;
+        self.sessions.insert(
+            head.key.clone(),
+            Entry {
+                session_id: head.session_id.clone(),
+                contact: head.contact.clone(),
+                created_at: head.created_at.clone(),
+                updated_at: state.updated_at.clone(),
+                message_count: state.message_count,
+                token_count: state.usage.total(),
+                compaction_count: 0,
+                context_tokens: state.context_tokens,
+                model: state.model.clone(),
+                cost_nano_usd: state.cost_nano_usd,
+            },
+        );
+    }
+
+    pub(super) fn remove(&mut self, key: &str) -> Option<String> {
+        self.sessions.remove(key).map(|entry| entry.session_id)
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("the index is plain data with string keys")
+    }
+
+    /// Makes the index agree with the transcripts in `dir`: entries without files go, files
+    /// without an entry are adopted by the head of their first line. Returns true when it changed.
+    pub(super) fn reconcile(&mut self, dir: &Path) -> Result<bool, sys::Error> {
+        let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+        let names: BTreeSet<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let there: BTreeSet<&str> = names.iter().filter_map(|name| session_of(name)).collect();
+        let before = self.sessions.len();
+        self.sessions.retain(|_, entry| there.contains(entry.session_id.as_str()));
+        let mut changed = self.sessions.len() != before;
+        let known: BTreeSet<String> = self.sessions.values().map(|entry| entry.session_id.clone()).collect();
+        for name in names.iter().filter(|name| session_of(name).is_some_and(|id| !known.contains(id))) {
+            let Some(event) = super::first_event(&dir.join(name))? else { continue };
+            let Kind::Session(head) = event.kind else { continue };
+            // Ids sort by time: of two sessions of one key the newer one is current.
+            let current = self.sessions.get(&head.key).is_none_or(|entry| entry.session_id <= head.session_id);
+            if current {
+                let entry = Entry {
+                    session_id: head.session_id,
+                    contact: head.contact,
+                    created_at: head.created_at,
+                    updated_at: event.ts,
+                    ..Entry::default()
+                };
+                self.sessions.insert(head.key, entry);
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,196 @@
+//! Conversations: append-only transcripts, the state they add up to, and which key means which.
+//!
+//! ```text
+//! sessions/<sid>.<YYYY-MM-DD>[.N].jsonl   the truth: one event a line, fsynced in groups
+//! sessions/<sid>.state.json               snapshot with `last_seq`; the tail is replayed on it
+//! sessions/sessions.json                  key → session; rebuilt from the transcripts' heads
+//! sessions/archive/                       what was reset, never deleted
+//! ```
+//!
+//! A turn takes its [`Session`] out of the [`Store`] and puts it back: one lane, one owner, no
+//! lock held while anything waits. A turn that panics loses only the copy in memory.
+
+mod event;
+mod index;
+mod state;
+mod transcript;
+
+pub use event::{Event, Head, Kind, Spoken};
+pub use index::{Entry as IndexEntry, Index};
+pub use state::{Entry, Position, Resume, State, Turn};
+pub use transcript::Session;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono_tz::Tz;
+
+use crate::clock;
+use crate::message::SessionKey;
+use crate::sys::{self, atomic, jsonl};
+
+/// Sessions kept in memory between turns.
+const KEPT: usize = 64;
+
+/// All sessions of one agent, for the one process that owns them.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    archive: PathBuf,
+    index_file: PathBuf,
+    zone: Tz,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    index: Index,
+    /// Sessions at rest by id, with the time of their last use.
+    resting: BTreeMap<String, (u64, Session)>,
+    uses: u64,
+    index_dirty: bool,
+}
+
+impl Store {
+    /// Opens the directory: reads `sessions.json` and makes it agree with the transcripts that
+    /// are there.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn open(dir: PathBuf, archive: PathBuf, index_file: PathBuf, zone: Tz) -> Result<Self, sys::Error> {
+        let mut index: Index = atomic::read_json(&index_file)?.unwrap_or_default();
+        let index_dirty = index.reconcile(&dir)?;
+        Ok(Self { dir, archive, index_file, zone, inner: Mutex::new(Inner { index, index_dirty, ..Inner::default() }) })
+    }
+
+    /// Takes the session of `key` out, beginning one when there is none.
+    ///
+    /// # Errors
+    /// When its files cannot be read.
+    pub async fn take(&self, key: &SessionKey, contact: &str) -> Result<Session, sys::Error> {
+        let known = {
+            let mut inner = self.lock();
+            let id = inner.index.id_of(key.0.as_str()).map(str::to_owned);
+            match id {
+                Some(id) => match inner.resting.remove(&id) {
+                    Some((_, session)) => return Ok(session),
+                    None => Some(id),
+                },
+                None => None,
+            }
+        };
+        if let Some(id) = known {
+            let (dir, zone) = (self.dir.clone(), self.zone);
+            let loaded = tokio::task::spawn_blocking(move || Session::load(&dir, zone, &id)).await;
+            if let Some(session) = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))? {
+                return Ok(session);
+            }
+        }
+        let head = Head {
+            session_id: uuid::Uuid::now_v7().to_string(),
+            key: key.0.clone(),
+            contact: contact.to_owned(),
+            created_at: clock::rfc3339(clock::now_ms()),
+        };
+        Ok(Session::begin(&self.dir, self.zone, head))
+    }
+
+    /// Puts a session back after its turn.
+    pub fn put(&self, session: Session) {
+        if session.state().last_seq == 0 {
+            return;
+        }
+        let mut inner = self.lock();
+        inner.index.update(&session);
+        inner.index_dirty = true;
+        inner.uses += 1;
+        let use_number = inner.uses;
+        inner.resting.insert(session.id().to_owned(), (use_number, session));
+    }
+
+    /// Writes the snapshots and the index that are behind, and forgets the sessions longest at
+    /// rest. Blocking.
+    ///
+    /// # Errors
+    /// When a file cannot be written; the transcripts still have everything.
+    pub fn flush(&self) -> Result<(), sys::Error> {
+        let (snapshots, index) = {
+            let mut inner = self.lock();
+            let snapshots: Vec<_> = inner.resting.values_mut().filter_map(|(_, session)| session.unsaved()).collect();
+            while inner.resting.len() > KEPT {
+                let Some(oldest) = inner.resting.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| id.clone()) else { break };
+                inner.resting.remove(&oldest);
+            }
+            let index = std::mem::take(&mut inner.index_dirty).then(|| inner.index.to_json());
+            (snapshots, index)
+        };
+        for (path, bytes) in snapshots {
+            atomic::write(&path, &bytes, atomic::Durability::Rename)?;
+        }
+        match index {
+            Some(bytes) => atomic::write(&self.index_file, &bytes, atomic::Durability::Rename),
+            None => Ok(()),
+        }
+    }
+
+    /// Archives the session of `key`: its files move to `archive/`, the next message begins a
+    /// new one. Returns the archived id, `None` when there was no session.
+    ///
+    /// # Errors
+    /// When a file cannot be moved; running it again finishes the job.
+    pub fn reset(&self, key: &SessionKey) -> Result<Option<String>, sys::Error> {
+        let id = {
+            let mut inner = self.lock();
+            let Some(id) = inner.index.remove(&key.0) else { return Ok(None) };
+            inner.index_dirty = true;
+            inner.resting.remove(&id);
+            id
+        };
+        let entries = std::fs::read_dir(&self.dir).map_err(sys::Error::at("read", &self.dir))?;
+        for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+            let ours = transcript::session_of(&name) == Some(&id) || transcript::snapshot_path(&self.dir, &id).ends_with(&name);
+            if ours {
+                let from = self.dir.join(&name);
+                std::fs::rename(&from, self.archive.join(&name)).map_err(sys::Error::at("archive", &from))?;
+            }
+        }
+        for dir in [&self.archive, &self.dir] {
+            atomic::sync_parent(&dir.join("x")).map_err(sys::Error::at("sync", dir))?;
+        }
+        self.flush()?;
+        Ok(Some(id))
+    }
+
+    /// Returns the key of the session that `target` names by key or id.
+    pub fn find(&self, target: &str) -> Option<SessionKey> {
+        let inner = self.lock();
+        inner.index.key_of(target).map(|key| SessionKey(key.to_owned()))
+    }
+
+    /// Returns how many sessions there are.
+    pub fn count(&self) -> usize {
+        self.lock().index.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the events of the files of a session in `dir`, in order: for history and search.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn first_event(path: &std::path::Path) -> Result<Option<Event>, sys::Error> {
+    let mut first = None;
+    jsonl::for_each_line(path, 0, |line, _| {
+        if first.is_none() {
+            first = serde_json::from_slice(line).ok();
+        }
+    })?;
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::{Block, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
+
+fn store(dir: &Path) -> Store {
+    let (sessions, archive) = (dir.join("sessions"), dir.join("sessions/archive"));
+    std::fs::create_dir_all(&archive).expect("dirs");
+    Store::open(sessions.clone(), archive, sessions.join("sessions.json"), chrono_tz::UTC).expect("store")
+}
+
+fn key() -> SessionKey {
+    SessionKey("cli:ada".into())
+}
+
+fn user(inbox_id: &str) -> Kind {
+    Kind::Message(Spoken {
+        role: Role::User,
+        content: vec![Block::Context { text: "time".into() }, Block::Text { text: inbox_id.into() }],
+        run_id: "r".into(),
+        inbox_id: Some(inbox_id.into()),
+        trust: Some(Trust::Owner),
+        model: None,
+        stop: None,
+        usage: None,
+        cost_nano_usd: None,
+    })
+}
+
+fn assistant(calls: &[&str]) -> Kind {
+    let call = |id: &&str| Block::ToolCall(ToolCall { id: (*id).into(), name: "exec".into(), input: serde_json::json!({}) });
+    let mut content = vec![Block::Text { text: "so".into() }];
+    content.extend(calls.iter().map(call));
+    Kind::Message(Spoken {
+        role: Role::Assistant,
+        content,
+        run_id: "r".into(),
+        inbox_id: None,
+        trust: None,
+        model: Some("primary".into()),
+        stop: Some(if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse }),
+        usage: Some(Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() }),
+        cost_nano_usd: Some(7),
+    })
+}
+
+fn began(id: &str) -> Kind {
+    Kind::ToolCall { run_id: "r".into(), id: id.into(), name: "exec".into() }
+}
+
+fn ended(id: &str) -> Kind {
+    let result = ToolResult { id: id.into(), text: "ok".into(), is_error: false };
+    Kind::ToolResult { run_id: "r".into(), name: "exec".into(), duration_ms: 3, result }
+}
+
+fn failed(forget_from: Option<u64>) -> Kind {
+    Kind::Error { run_id: "r".into(), text: "no".into(), forget_from }
+}
+
+fn call_of(resume: Resume) -> Vec<(String, bool)> {
+    match resume {
+        Resume::Tools(calls) => calls.into_iter().map(|(call, began)| (call.id, began)).collect(),
+        Resume::Fresh | Resume::Model | Resume::Answered | Resume::Failed(_) => Vec::new(),
+    }
+}
+
+async fn after(kinds: Vec<Kind>) -> State {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(kinds, true).await.expect("append");
+    session.state().clone()
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_where_it_was_interrupted() {
+    assert_eq!(after(vec![]).await.resume("a"), Resume::Fresh);
+    assert_eq!(after(vec![user("a")]).await.resume("a"), Resume::Model);
+    assert_eq!(after(vec![user("a")]).await.resume("b"), Resume::Fresh);
+    let two = || vec![user("a"), assistant(&["1", "2"])];
+    assert_eq!(call_of(after(two()).await.resume("a")), [("1".into(), false), ("2".into(), false)]);
+    let mut one_began = two();
+    one_began.push(began("1"));
+    assert_eq!(call_of(after(one_began.clone()).await.resume("a")), [("1".into(), true), ("2".into(), false)]);
+    one_began.extend([ended("1"), began("2")]);
+    assert_eq!(call_of(after(one_began.clone()).await.resume("a")), [("2".into(), true)]);
+    one_began.push(ended("2"));
+    assert_eq!(after(one_began.clone()).await.resume("a"), Resume::Model);
+    one_began.push(assistant(&[]));
+    assert_eq!(after(one_began.clone()).await.resume("a"), Resume::Answered);
+    assert_eq!(after(vec![user("a"), failed(Some(2))]).await.resume("a"), Resume::Failed("no".into()));
+}
+
+#[tokio::test]
+async fn an_unanswered_message_is_forgotten_when_its_turn_failed() {
+    let state = after(vec![user("a"), assistant(&[]), user("b"), failed(Some(4))]).await;
+    assert_eq!(state.entries.len(), 2);
+    assert_eq!(state.messages().last().map(|message| message.role), Some(Role::Assistant));
+}
+
+#[tokio::test]
+async fn results_of_one_step_stand_in_one_message() {
+    let state = after(vec![user("a"), assistant(&["1", "2"]), began("1"), ended("1"), began("2"), ended("2")]).await;
+    assert_eq!(state.entries.iter().map(|entry| entry.message.content.len()).collect::<Vec<_>>(), [2, 3, 2]);
+}
+
+#[tokio::test]
+async fn a_session_survives_a_restart_with_and_without_its_snapshot() {
+    let dir = tempfile::tempdir().expect("dir");
+    let first = store(dir.path());
+    let mut session = first.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("a"), assistant(&[])], true).await.expect("append");
+    let (id, state) = (session.id().to_owned(), session.state().clone());
+    first.put(session);
+    let cold = store(dir.path()).take(&key(), "Ada").await.expect("no index, no snapshot");
+    assert_eq!((cold.id(), cold.state()), (id.as_str(), &state));
+    first.flush().expect("flush");
+    let warm = store(dir.path()).take(&key(), "Ada").await.expect("index and snapshot");
+    assert_eq!((warm.id(), warm.state()), (id.as_str(), &state));
+}
+
+#[tokio::test]
+async fn a_reset_archives_and_the_next_message_begins_anew() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("a")], true).await.expect("append");
+    let id = session.id().to_owned();
+    store.put(session);
+    assert_eq!(store.reset(&key()).expect("reset"), Some(id.clone()));
+    assert_eq!(store.reset(&key()).expect("reset"), None);
+    assert_ne!(store.take(&key(), "Ada").await.expect("take").id(), id);
+    let archived: Vec<String> = std::fs::read_dir(dir.path().join("sessions/archive"))
+        .expect("archive")
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    assert!(archived.iter().any(|name| transcript::session_of(name) == Some(&id)));
+}
+
+fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    let kind = prop_oneof![
+        Just(user("a")),
+        Just(user("b")),
+        Just(assistant(&[])),
+        Just(assistant(&["1", "2"])),
+        Just(began("1")),
+        Just(ended("1")),
+        Just(ended("2")),
+        Just(failed(None)),
+        Just(failed(Some(3))),
+    ];
+    proptest::collection::vec(kind, 1..24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_snapshot_and_its_tail_equal_the_whole_transcript(kinds in kinds(), saved in 0usize..24, torn in 0u64..60) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+        runtime.block_on(async {
+            let dir = tempfile::tempdir().expect("dir");
+            let first = store(dir.path());
+            let mut session = first.take(&key(), "Ada").await.expect("take");
+            for (number, kind) in kinds.into_iter().enumerate() {
+                session.append(vec![kind], false).await.expect("append");
+                if number == saved
+                    && let Some((path, bytes)) = session.unsaved()
+                {
+                    atomic::write(&path, &bytes, atomic::Durability::Rename).expect("snapshot");
+                }
+            }
+            let file = dir.path().join("sessions").join(&session.state().position.file);
+            let log = OpenOptions::new().write(true).open(&file).expect("open");
+            let length = log.metadata().expect("length").len();
+            log.set_len(length.saturating_sub(torn)).expect("tear");
+            let id = session.id().to_owned();
+            let sessions = dir.path().join("sessions");
+            let with = Session::load(&sessions, chrono_tz::UTC, &id).expect("load").map(|session| session.state().clone());
+            let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, &id));
+            let without = Session::load(&sessions, chrono_tz::UTC, &id).expect("load").map(|session| session.state().clone());
+            // A snapshot never says more than the transcript that is left.
+            assert_eq!(with, without);
+        });
+    }
+}

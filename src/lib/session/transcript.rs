@@ -1,0 +1,187 @@
+//! One session open for work: its transcript files and the state they add up to.
+//!
+//! `sessions/<sid>.<YYYY-MM-DD>[.N].jsonl`, one file a day in the agent's zone, each beginning
+//! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
+
+use std::path::{Path, PathBuf};
+
+use chrono_tz::Tz;
+
+use super::event::{Event, Head, Kind};
+use super::state::{Position, State};
+use crate::clock;
+use crate::sys::{self, atomic, jsonl};
+
+/// A session in the hands of one turn.
+#[derive(Debug)]
+pub struct Session {
+    dir: PathBuf,
+    zone: Tz,
+    head: Head,
+    state: State,
+    log: Option<jsonl::Appender>,
+    /// The state has events that the snapshot has not.
+    dirty: bool,
+}
+
+impl Session {
+    /// Begins a session; its file comes with the first event.
+    pub(super) fn begin(dir: &Path, zone: Tz, head: Head) -> Self {
+        Self { dir: dir.to_owned(), zone, head, state: State::default(), log: None, dirty: false }
+    }
+
+    /// Opens a session from its snapshot and the events after it, or from all its events when
+    /// the snapshot is missing or damaged. `None` when it has no transcript.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
+        let files = files(dir, id)?;
+        let snapshot: Option<State> = atomic::read_json(&snapshot_path(dir, id))?;
+        let usable = snapshot.filter(|state| {
+            let length = std::fs::metadata(dir.join(&state.position.file)).map(|meta| meta.len());
+            files.contains(&state.position.file) && length.is_ok_and(|length| length >= state.position.offset)
+        });
+        let mut state = usable.unwrap_or_default();
+        let before = state.last_seq;
+        replay(dir, &files, &mut state)?;
+        let dirty = state.last_seq != before;
+        Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, dirty }))
+    }
+
+    /// Returns the session's id.
+    pub fn id(&self) -> &str {
+        &self.head.session_id
+    }
+
+    /// Returns whose session it is.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Returns what the transcript adds up to.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Appends `kinds` as one group and, if `durable`, waits for the disk.
+    ///
+    /// # Errors
+    /// When the write or the sync failed; transcript and state are then as before.
+    pub async fn append(&mut self, kinds: Vec<Kind>, durable: bool) -> Result<(), sys::Error> {
+        let now = clock::now_ms();
+        let log = self.take_log(now)?;
+        let mut events = Vec::with_capacity(kinds.len() + 1);
+        if log.is_empty() {
+            events.push(Kind::Session(self.head.clone()));
+        }
+        events.extend(kinds);
+        let ts = clock::rfc3339(now);
+        let events: Vec<Event> =
+            (self.state.last_seq + 1..).zip(events).map(|(seq, kind)| Event { v: 1, ts: ts.clone(), seq, kind }).collect();
+        let mut lines = Vec::new();
+        let mut ends = Vec::with_capacity(events.len());
+        for event in &events {
+            serde_json::to_writer(&mut lines, event).expect("events are plain data with string keys");
+            lines.push(b'\n');
+            ends.push(lines.len() as u64);
+        }
+        let base = log.len();
+        let (log, result) = write(log, lines, durable).await;
+        let file = file_name(log.path());
+        self.log = Some(log);
+        result?;
+        for (event, end) in events.iter().zip(ends) {
+            self.state.apply(event, Position { file: file.clone(), offset: base + end });
+        }
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Returns the snapshot to write when the newest events are not in it yet.
+    pub(super) fn unsaved(&mut self) -> Option<(PathBuf, Vec<u8>)> {
+        if !std::mem::take(&mut self.dirty) {
+            return None;
+        }
+        let bytes = serde_json::to_vec(&self.state).expect("the state is plain data with string keys");
+        Some((snapshot_path(&self.dir, self.id()), bytes))
+    }
+
+    /// Returns the day's file open for appending.
+    fn take_log(&mut self, now: i64) -> Result<jsonl::Appender, sys::Error> {
+        let today = clock::local_date(now, self.zone).format("%Y-%m-%d").to_string();
+        if let Some(log) = self.log.take()
+            && is_of_day(&file_name(log.path()), self.id(), &today)
+        {
+            return Ok(log);
+        }
+        // A file of the same or a later day goes on: after a clock that jumped back the order of
+        // the files must stay the order of the events.
+        let newest = &self.state.position.file;
+        let name = format!("{}.{today}.jsonl", self.id());
+        let name = if newest.as_str() > name.as_str() || is_of_day(newest, self.id(), &today) { newest.clone() } else { name };
+        jsonl::Appender::open(&self.dir.join(name))
+    }
+}
+
+async fn write(mut log: jsonl::Appender, lines: Vec<u8>, durable: bool) -> (jsonl::Appender, Result<(), sys::Error>) {
+    if !durable {
+        let result = log.append(&lines, false).map(drop);
+        return (log, result);
+    }
+    let work = move || {
+        let result = log.append(&lines, true).map(drop);
+        (log, result)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+/// Applies every event of `files` that comes after the state's position.
+fn replay(dir: &Path, files: &[String], state: &mut State) -> Result<(), sys::Error> {
+    for name in files {
+        let start = match name.as_str().cmp(state.position.file.as_str()) {
+            std::cmp::Ordering::Less => continue,
+            std::cmp::Ordering::Equal => state.position.offset,
+            std::cmp::Ordering::Greater => 0,
+        };
+        let mut damaged = 0_u32;
+        jsonl::for_each_line(&dir.join(name), start, |line, offset| match serde_json::from_slice::<Event>(line) {
+            Ok(event) if event.seq > state.last_seq => state.apply(&event, Position { file: name.clone(), offset }),
+            Ok(_) => {}
+            Err(_) => damaged += 1,
+        })?;
+        if damaged > 0 {
+            tracing::error!(file = %name, lines = damaged, "damaged transcript lines were skipped");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the transcript files of a session in the order of their events.
+fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
+    let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| session_of(name) == Some(id)).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the session id in the name of a transcript file.
+pub(super) fn session_of(name: &str) -> Option<&str> {
+    name.strip_suffix(".jsonl")?.split_once('.').map(|(id, _)| id)
+}
+
+pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {
+    dir.join(format!("{id}.state.json"))
+}
+
+fn is_of_day(name: &str, id: &str, day: &str) -> bool {
+    name.strip_prefix(id).and_then(|rest| rest.strip_prefix('.')).is_some_and(|rest| rest.starts_with(day))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,97 @@
+//! Locks that die with their process: open-file-description locks, never the existence of a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+
+use super::Error;
+
+/// A lock that is held until this value is dropped or the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Takes the lock on `path` (created 0600) and writes our process id into it; `None` when
+/// another process holds it.
+///
+/// # Errors
+/// When the file cannot be opened or the file system has no locks.
+pub fn try_lock(path: &Path) -> Result<Option<Lock>, Error> {
+    let mut file = open(path)?;
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole(libc::F_WRLCK))) {
+        Ok(_) => {
+            // The number is for people; the lock itself is the truth.
+            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            Ok(Some(Lock { _file: file }))
+        }
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+        Err(error) => Err(Error::at("lock", path)(error)),
+    }
+}
+
+/// Waits for the lock on `path`: for short read-change-write sections of a shared file.
+///
+/// # Errors
+/// When the file cannot be opened or the file system has no locks.
+pub fn lock(path: &Path) -> Result<Lock, Error> {
+    let file = open(path)?;
+    loop {
+        match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole(libc::F_WRLCK))) {
+            Ok(_) => return Ok(Lock { _file: file }),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(Error::at("lock", path)(error)),
+        }
+    }
+}
+
+/// Returns the process id written by the holder of the lock on `path`, `None` when nobody holds
+/// it. Takes nothing, so it never disturbs a daemon that is starting.
+///
+/// # Errors
+/// When the file exists and cannot be opened (`EACCES`: somebody else's daemon).
+pub fn holder(path: &Path) -> Result<Option<i32>, Error> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::at("open", path)(error)),
+    };
+    let mut probe = whole(libc::F_RDLCK);
+    fcntl(&file, FcntlArg::F_OFD_GETLK(&mut probe)).map_err(Error::at("probe", path))?;
+    if probe.l_type == libc::F_UNLCK as libc::c_short {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let _ = file.read_to_string(&mut text);
+    Ok(Some(text.trim().parse().unwrap_or(0)))
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(Error::at("open", path))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the constants are small; libc types them c_int, the struct c_short")]
+fn whole(kind: libc::c_int) -> libc::flock {
+    libc::flock { l_type: kind as libc::c_short, l_whence: libc::SEEK_SET as libc::c_short, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_taker_is_refused_until_the_first_lets_go() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("daemon.lock");
+        assert_eq!(holder(&path).expect("probe"), None);
+        let first = try_lock(&path).expect("lock").expect("free");
+        assert!(try_lock(&path).expect("lock").is_none());
+        assert_eq!(holder(&path).expect("probe"), i32::try_from(std::process::id()).ok());
+        drop(first);
+        assert_eq!(holder(&path).expect("probe"), None);
+    }
+}

@@ -1,0 +1,29 @@
+//! The ground: files that survive a crash, locks, the FIFO, and a word to systemd.
+
+pub mod atomic;
+pub mod fifo;
+pub mod jsonl;
+pub mod lock;
+pub mod notify;
+
+use std::path::{Path, PathBuf};
+
+/// A file operation that failed, with what was tried and where.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {op} {}: {source}", path.display())]
+pub struct Error {
+    /// What was tried: `write`, `read`, `lock` …
+    pub op: &'static str,
+    /// On which file.
+    pub path: PathBuf,
+    /// Why it failed.
+    #[source]
+    pub source: std::io::Error,
+}
+
+impl Error {
+    /// Returns a function that wraps an I/O error with `op` and `path`.
+    pub fn at<E: Into<std::io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        move |source| Self { op, path: path.to_owned(), source: source.into() }
+    }
+}

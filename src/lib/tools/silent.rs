@@ -1,0 +1,30 @@
+//! `silent`: end the turn and say nothing.
+
+use serde_json::{Value, json};
+
+use crate::agent::{Context, Tool, ToolOutput};
+use crate::provider::{BoxFuture, ToolSpec};
+
+pub(super) struct Silent;
+
+impl Tool for Silent {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "silent",
+            description: "End this turn without sending anything to the user. Only when no answer is wanted.",
+            schema: json!({"type": "object", "properties": {}}),
+        }
+    }
+
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    fn for_owner_only(&self) -> bool {
+        false
+    }
+
+    fn run<'a>(&'a self, _input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async { ToolOutput { silent: true, ..ToolOutput::ok("nothing will be sent") } })
+    }
+}

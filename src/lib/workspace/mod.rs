@@ -1,0 +1,44 @@
+//! The agent's own directory: the files a new home begins with ([`init`]) and the convention
+//! files that go into every prompt ([`ConventionFiles`]).
+//!
+//! ```text
+//! SOUL.md IDENTITY.md AGENTS.md USER.md TOOLS.md    stable: in every request, in this order
+//! MEMORY.md                                         semi-stable: changes now and then
+//! HEARTBEAT.md                                      read when the agent wakes by itself
+//! ```
+
+mod files;
+mod templates;
+
+pub use files::{ConventionFile, ConventionFiles, MAX_CHARS};
+pub use templates::{Created, Fate, init};
+
+use std::path::PathBuf;
+
+/// The home could not be filled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A directory of the home cannot be used.
+    #[error(transparent)]
+    Home(#[from] crate::config::Error),
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Returns the next step, one line.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Home(error) => error.hint(),
+            Self::Write { path, .. } => {
+                format!("look at it: `ls -ld {0}` and `df {0}`, then `agent-daemon init` again", path.display())
+            }
+        }
+    }
+}

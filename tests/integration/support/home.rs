@@ -1,0 +1,278 @@
+//! A throw-away `AGENT_HOME` with the configuration that outside tests use, pointed at the fakes, and the
+//! programs run in it with nothing else in their environment.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, types::Value as SqlValue};
+use serde_json::Value;
+use tempfile::TempDir;
+use toml::Table;
+
+use super::{
+    daemon::Daemon,
+    model::FakeModel,
+    program::{self, Output, bin},
+    telegram::{FakeTelegram, Polls},
+};
+
+/// No channel, no key, no network; the rest as outside tests set it.
+const BASE: &str = r#"
+[agent]
+name = "agent"
+mode = "tools"
+timezone = "UTC"
+max_concurrent_runs = 4
+[pipeline]
+debounce_ms = 0
+on_busy = "queue"
+[providers]
+load = ["offline"]
+[tools.exec]
+policy = "sandboxed"
+[cost]
+day_usd = 0.0
+"#;
+
+/// The home; dropping it removes everything. Daemons must go first, or they outlive their files.
+pub(crate) struct Sandbox {
+    root: TempDir,
+    agent: Table,
+    providers: BTreeMap<String, Table>,
+    environment: BTreeMap<String, String>,
+    polls: Option<Polls>,
+}
+
+impl Sandbox {
+    /// Makes a home whose only model is the offline one.
+    pub(crate) fn new() -> Self {
+        let sandbox = Self {
+            root: TempDir::with_prefix("agent-test-").expect("the temporary directory is writable"),
+            agent: parse(BASE),
+            providers: BTreeMap::new(),
+            environment: BTreeMap::new(),
+            polls: None,
+        };
+        sandbox.write();
+        sandbox
+    }
+
+    /// Turns Telegram on: owner 1001, and 1002 may write too.
+    pub(crate) fn with_telegram(mut self, telegram: &FakeTelegram) -> Self {
+        self.polls = Some(telegram.polls());
+        self.env("TELEGRAM_BOT_TOKEN", telegram.token())
+            .config(&format!(
+                r#"
+            [telegram]
+            enabled = true
+            owner = [1001]
+            api_url = "{}"
+            token_env = "TELEGRAM_BOT_TOKEN"
+            dm_policy = "allowlist"
+            allow_from = [1001, 1002]
+            stream = "off"
+            "#,
+                telegram.url()
+            ))
+    }
+
+    /// Makes `model`, spoken to as Anthropic, the primary model.
+    pub(crate) fn with_anthropic(self, model: &FakeModel) -> Self {
+        self.with_provider("mock", "anthropic", model, "primary")
+    }
+
+    /// Makes `model`, spoken to as OpenAI, the primary model.
+    pub(crate) fn with_openai(self, model: &FakeModel) -> Self {
+        self.with_provider("mock", "openai", model, "primary")
+    }
+
+    /// Adds a provider of type `kind` with one model called `model_name`, say for fallbacks.
+    pub(crate) fn with_provider(
+        self,
+        name: &str,
+        kind: &str,
+        model: &FakeModel,
+        model_name: &str,
+    ) -> Self {
+        let source = format!(
+            r#"
+            type = "{kind}"
+            base_url = "{}"
+            api_key_env = "MOCK_KEY"
+            [models.{model_name}]
+            model = "mock-model"
+            max_tokens = 8192
+            context_window = 200000
+            cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
+            "#,
+            model.url()
+        );
+        self.env("MOCK_KEY", "sk-mock-not-a-key")
+            .provider_config(name, &source)
+    }
+
+    /// Lays TOML over `providers.d/<name>.toml` and loads that provider.
+    pub(crate) fn provider_config(mut self, name: &str, source: &str) -> Self {
+        lay_over(
+            self.providers.entry(name.to_owned()).or_default(),
+            parse(source),
+        );
+        let names: Vec<String> = self
+            .providers
+            .keys()
+            .map(|name| format!("\"{name}\""))
+            .collect();
+        self.config(&format!("[providers]\nload = [{}]", names.join(", ")))
+    }
+
+    /// Lays TOML over `agent.toml`: tables merge key by key, everything else is replaced.
+    pub(crate) fn config(mut self, source: &str) -> Self {
+        self.reconfigure(source);
+        self
+    }
+
+    /// Does what `config` does to a home in use, say before a SIGHUP.
+    pub(crate) fn reconfigure(&mut self, source: &str) {
+        lay_over(&mut self.agent, parse(source));
+        self.write();
+    }
+
+    /// Sets a variable for every program started from now on.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Returns the home.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// Returns a path below the home, such as `state/monitor.json`.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.home().join(below)
+    }
+
+    /// Returns a file's text, `None` when it is not there.
+    pub(crate) fn read(&self, below: &str) -> Option<String> {
+        fs::read_to_string(self.path(below)).ok()
+    }
+
+    /// Returns a JSON file, `None` when it is not there; panics when it is there and torn.
+    pub(crate) fn read_json(&self, below: &str) -> Option<Value> {
+        let text = self.read(below)?;
+        match serde_json::from_str(&text) {
+            Ok(document) => Some(document),
+            Err(why) => panic!("{below}: {why}: {text}"),
+        }
+    }
+
+    /// Starts the daemon; it may not be ready yet, see [`Daemon::wait_ready`].
+    pub(crate) fn daemon(&self) -> Daemon {
+        self.daemon_with(&[])
+    }
+
+    /// Starts the daemon with arguments.
+    pub(crate) fn daemon_with(&self, arguments: &[&str]) -> Daemon {
+        let mut command = self.command("agent-daemon");
+        Daemon::start(
+            command.args(arguments),
+            &self.home(),
+            &self.root.path().join("daemon.log"),
+            self.polls.clone(),
+        )
+    }
+
+    /// Runs `agent-send` to its end.
+    pub(crate) fn send(&self, arguments: &[&str]) -> Output {
+        self.run("agent-send", arguments, "")
+    }
+
+    /// Runs `agent-monitor` to its end.
+    pub(crate) fn monitor(&self, arguments: &[&str]) -> Output {
+        self.run("agent-monitor", arguments, "")
+    }
+
+    /// Runs any of the five to its end with `stdin`, say `agent-daemon --channel cli`.
+    pub(crate) fn run(&self, name: &str, arguments: &[&str], stdin: &str) -> Output {
+        program::run(self.command(name).args(arguments), stdin)
+    }
+
+    /// Returns the command for a program with the sandbox's environment and nothing else.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(bin(name));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("AGENT_HOME", self.home())
+            .envs(&self.environment)
+            .current_dir(self.root.path());
+        command
+    }
+
+    /// Returns the rows of a query on `state/<database>.db` (`queue`, `cost`), read-only, daemon or not.
+    pub(crate) fn query(&self, database: &str, sql: &str) -> Vec<Vec<SqlValue>> {
+        self.try_query(database, sql)
+            .unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
+    }
+
+    fn try_query(&self, database: &str, sql: &str) -> rusqlite::Result<Vec<Vec<SqlValue>>> {
+        let path = self.path(&format!("state/{database}.db"));
+        let connection = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        connection.busy_timeout(Duration::from_secs(5))?;
+        let mut statement = connection.prepare(sql)?;
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            (0..columns).map(|column| row.get(column)).collect()
+        })?;
+        rows.collect()
+    }
+
+    fn write(&self) {
+        let directory = self.path("providers.d");
+        fs::create_dir_all(&directory).expect("the sandbox is writable");
+        write_private(&self.path("agent.toml"), &self.agent);
+        for (name, provider) in &self.providers {
+            write_private(&directory.join(format!("{name}.toml")), provider);
+        }
+    }
+}
+
+fn write_private(path: &Path, table: &Table) {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .expect("the sandbox is writable");
+    file.write_all(table.to_string().as_bytes())
+        .expect("the sandbox is writable");
+}
+
+fn parse(source: &str) -> Table {
+    match source.parse() {
+        Ok(table) => table,
+        Err(why) => panic!("the test's own TOML does not parse: {why}"),
+    }
+}
+
+fn lay_over(base: &mut Table, top: Table) {
+    for (key, value) in top {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => lay_over(below, above),
+            (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}

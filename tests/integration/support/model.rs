@@ -1,0 +1,179 @@
+//! A model server on loopback that speaks Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions`,
+//! whole and streamed, on any path that ends so. The conversation scripts it (see `script::plan`), or the
+//! test queues replies. Requests that the real services refuse are refused, keys and all.
+
+mod check;
+mod script;
+mod serve;
+mod wire;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    server::{Server, lock},
+    wait::look_until,
+};
+
+/// The fake; dropping it closes the port and every connection.
+pub(crate) struct FakeModel {
+    server: Server,
+    shared: Arc<Shared>,
+}
+
+/// What the next request gets instead of the script's answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// A final answer.
+    Text(String),
+    /// One call of this tool with this input, offered or not.
+    Tool(String, Value),
+    /// An error status, with `retry-after` in seconds when given.
+    Status(u16, Option<u64>),
+    /// The connection closes: amid the text of a stream, or before the first byte of a document.
+    Disconnect,
+    /// Nothing, for ever.
+    Hang,
+    /// These bytes as a stream, whatever they are; then the answer ends in good order.
+    RawSse(String),
+}
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    /// The path, to tell the two wire formats apart.
+    pub(crate) path: String,
+    /// The headers, names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// The body.
+    pub(crate) body: Value,
+    /// When it had arrived in full.
+    pub(crate) at: Instant,
+}
+
+/// Tokens as the fake counts them: body bytes / 4 in, reply characters / 4 out, at least 1 each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Tokens of the request.
+    pub(crate) input: u64,
+    /// Tokens of the reply; of a tool call, its name and input.
+    pub(crate) output: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    Anthropic,
+    OpenAi,
+}
+
+enum Output {
+    Text(String),
+    Tools(Vec<(String, Value)>),
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    replies: VecDeque<Reply>,
+    exchanges: Vec<Exchange>,
+    served: Usage,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
+impl FakeModel {
+    /// Starts one on a free port.
+    pub(crate) fn start() -> Self {
+        let shared = Arc::new(Shared::default());
+        Self {
+            server: Server::start("fake-model", serve::routes(Arc::clone(&shared))),
+            shared,
+        }
+    }
+
+    /// Returns the `base_url` for the configuration.
+    pub(crate) fn url(&self) -> &str {
+        self.server.url()
+    }
+
+    /// Queues a reply; the queue goes before the script.
+    pub(crate) fn push(&self, reply: Reply) {
+        lock(&self.shared.state).replies.push_back(reply);
+    }
+
+    /// Returns the body of every request, in order of arrival, refused ones included.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.exchanges()
+            .into_iter()
+            .map(|exchange| exchange.body)
+            .collect()
+    }
+
+    /// Returns every request with its headers.
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+        lock(&self.shared.state).exchanges.clone()
+    }
+
+    /// Returns the bodies as soon as there are `count`; panics when they do not come.
+    pub(crate) fn wait_requests(&self, count: usize, timeout: Duration) -> Vec<Value> {
+        match look_until(timeout, || {
+            Some(self.requests()).filter(|requests| requests.len() >= count)
+        }) {
+            Some(requests) => requests,
+            None => panic!(
+                "{} model requests within {timeout:?}, not {count}",
+                self.requests().len()
+            ),
+        }
+    }
+
+    /// Returns the usage reported so far: answers begun, scripted or queued as text or tool. Errors, hangs,
+    /// disconnects and raw streams report none.
+    pub(crate) fn tokens_served(&self) -> Usage {
+        lock(&self.shared.state).served
+    }
+
+    /// Returns how many requests are being worked on; a client that hangs up leaves the count.
+    pub(crate) fn in_flight(&self) -> usize {
+        lock(&self.shared.state).in_flight
+    }
+
+    /// Returns the most that were worked on at one time.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        lock(&self.shared.state).most_in_flight
+    }
+}
+
+impl Shared {
+    fn serve(&self, usage: Usage) {
+        let mut state = lock(&self.state);
+        state.served.input += usage.input;
+        state.served.output += usage.output;
+    }
+}
+
+impl Usage {
+    fn of(body_bytes: usize, output: &Output) -> Self {
+        let chars = match output {
+            Output::Text(text) => text.chars().count(),
+            Output::Tools(calls) => calls
+                .iter()
+                .map(|(name, input)| name.chars().count() + input.to_string().chars().count())
+                .sum(),
+        };
+        let quarter = |size: usize| u64::try_from(size / 4).unwrap_or(u64::MAX).max(1);
+        Self {
+            input: quarter(body_bytes),
+            output: quarter(chars),
+        }
+    }
+}
