@@ -151,7 +151,8 @@ impl Lane {
             }
             Step::RetryWait { .. } => self.state = "retry_wait".to_owned(),
             Step::Answered { duration_ms, usage, stop, tools } => {
-                let stop_reason = serde_json::to_value(stop).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+                let stop_reason =
+                    serde_json::to_value(stop).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
                 self.turns.push(TurnLine { duration_ms: *duration_ms, tokens: usage.total(), stop_reason, tools: tools.clone() });
                 let surplus = self.turns.len().saturating_sub(SHOWN_TURNS);
                 self.turns.drain(..surplus);
@@ -207,7 +208,8 @@ mod tests {
             state.apply(&AgentEvent { run_id: "r".into(), session: SessionKey("cli:ada".into()), step });
             state.state.clone()
         };
-        let answered = Step::Answered { duration_ms: 5, usage: Usage::default(), stop: StopReason::ToolUse, tools: vec!["exec".into()] };
+        let answered =
+            Step::Answered { duration_ms: 5, usage: Usage::default(), stop: StopReason::ToolUse, tools: vec!["exec".into()] };
         assert_eq!(after(Step::Started { contact: "ada".into(), model: "primary".into() }), "thinking");
         assert_eq!(after(Step::Thinking { turn: 1 }), "thinking");
         assert_eq!(after(answered), "thinking");

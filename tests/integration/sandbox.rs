@@ -1,5 +1,6 @@
 //! Commands in the sandbox: what they can do, what they cannot, and what is left of them. Every
 //! claim is checked on this machine's kernel, at each level that it has.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may panic, and writes files plainly")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -61,8 +62,11 @@ fn go(level: &Level, spec: Spec) -> Result<Outcome, Error> {
 }
 
 fn go_with(level: &Level, spec: Spec, cancel: CancellationToken) -> Result<Outcome, Error> {
+    fn sent<T: Send>(future: T) -> T {
+        future
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(run_at(level, spec, cancel, &|_| {}))
+    runtime.block_on(sent(run_at(level, spec, cancel, &|_| {})))
 }
 
 /// Runs a shell command and returns its output and how it ended.
@@ -190,7 +194,7 @@ fn processes_that_fork_and_exit_all_the_time_do_not_outrun_the_end() {
 }
 
 #[test]
-fn a_dropped_run_and_a_dead_daemon_leave_nothing() {
+fn a_dropped_run_leaves_nothing() {
     let place = place();
     for (number, level) in levels().into_iter().enumerate() {
         let marker = marker(number, 5);
@@ -329,16 +333,35 @@ fn a_hidden_directory_in_the_workspace_is_empty_and_the_rest_is_not() {
 #[test]
 fn a_planted_symlink_is_no_way_to_more_rights() {
     let place = place();
-    std::os::unix::fs::symlink(&place.home, place.workspace.join("out")).unwrap();
+    let extra = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.home.join("private")).unwrap();
+    std::fs::write(place.home.join("private/key"), "canary").unwrap();
+    for dir in [place.workspace.as_path(), extra.path()] {
+        std::os::unix::fs::symlink(place.home.join("private"), dir.join("out")).unwrap();
+    }
     for level in levels() {
-        let mut spec = place.spec("cat out/secret; cat ../secret");
-        spec.writable = vec![place.workspace.join("out")];
+        let mut spec = place.spec("cat out/key; cat ../private/key");
+        spec.writable = vec![place.workspace.join("out"), extra.path().to_owned(), extra.path().join("out")];
         assert!(!go(&level, spec).unwrap().output.contains("canary"), "{level}");
         for path in ["/", "/proc", "/dev"] {
             let mut spec = place.spec("true");
             spec.writable = vec![path.into()];
             assert!(matches!(go(&level, spec), Err(Error::Setup { .. })), "{level}: {path}");
         }
+    }
+}
+
+#[test]
+fn a_workspace_may_be_named_through_a_symlink() {
+    let place = place();
+    let link = place.home.parent().unwrap().join("link");
+    std::os::unix::fs::symlink(&place.home, &link).unwrap();
+    for level in levels() {
+        let mut spec =
+            place.spec(&format!("echo 1 > {0}/workspace/new && cat {0}/workspace/new; cat {0}/secret", link.display()));
+        (spec.workspace, spec.cwd) = (link.join("workspace"), link.join("workspace"));
+        let output = go(&level, spec).unwrap().output;
+        assert!(output.starts_with("1\n") && !output.contains("canary"), "{level}: {output}");
     }
 }
 

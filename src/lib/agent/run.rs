@@ -128,8 +128,12 @@ impl Agent {
         let ended = turn.work().await;
         let ended = match ended {
             Ok(text) => {
-                let (usage, cost_nano_usd) =
-                    turn.session.state().turn.as_ref().map_or((Usage::default(), Some(0)), |turn| (turn.usage, turn.cost_nano_usd));
+                let (usage, cost_nano_usd) = turn
+                    .session
+                    .state()
+                    .turn
+                    .as_ref()
+                    .map_or((Usage::default(), Some(0)), |turn| (turn.usage, turn.cost_nano_usd));
                 Ended::Reply(Reply { text, usage, cost_nano_usd })
             }
             Err(broken) => turn.break_off(broken).await,
@@ -218,7 +222,9 @@ impl Running<'_> {
                 (false, StopReason::MaxTokens) => format!("{words}\n\n(cut off at the model's token limit)"),
                 (false, _) => words,
                 (true, StopReason::Refusal) => "The model declined to answer this.".to_owned(),
-                (true, _) => self.earlier_words().unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned()),
+                (true, _) => {
+                    self.earlier_words().unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned())
+                }
             };
             content = vec![Block::Text { text: words.clone() }];
         }
@@ -238,7 +244,8 @@ impl Running<'_> {
             return Ok(Some(words));
         }
         if stop == StopReason::MaxTokens {
-            let cut = |call: &ToolCall| self.result(call, 0, not_run("the answer was cut off at the token limit; ask again with less"));
+            let cut =
+                |call: &ToolCall| self.result(call, 0, not_run("the answer was cut off at the token limit; ask again with less"));
             let mut events = vec![spoken];
             events.extend(calls.iter().map(cut));
             self.session.append(events, true).await?;
@@ -277,7 +284,9 @@ impl Running<'_> {
                 match self.guard.note(&call.name, &call.input, &output.text) {
                     Verdict::Fine => {}
                     Verdict::Warn(times) => {
-                        output.text.push_str(&format!("\n[this same call gave this same result {times} times; try something else]"));
+                        output
+                            .text
+                            .push_str(&format!("\n[this same call gave this same result {times} times; try something else]"));
                     }
                     Verdict::End => enough = Some(call.name.clone()),
                 }

@@ -129,7 +129,9 @@ impl From<sys::Error> for Failure {
             PermissionDenied => Self::new(Exit::NotPermitted, message)
                 .hint("run it as the user whose agent it is, for the system unit: sudo -u agent agent-send …"),
             StorageFull => Self::new(Exit::Io, message).hint("make room on that file system and try again; nothing was lost"),
-            ReadOnlyFilesystem => Self::new(Exit::Io, message).hint("the home must be writable: remount it, or choose another with --home"),
+            ReadOnlyFilesystem => {
+                Self::new(Exit::Io, message).hint("the home must be writable: remount it, or choose another with --home")
+            }
             AlreadyExists => Self::new(Exit::Io, message),
             _ => Self::new(Exit::Io, message).hint("look at that path with ls -ld, and at the file system with df"),
         }
@@ -140,9 +142,13 @@ impl From<db::Error> for Failure {
     fn from(error: db::Error) -> Self {
         let message = error.to_string();
         match &error {
-            db::Error::Damaged { path, .. } => Self::new(Exit::Data, message)
-                .hint(format!("save what can be saved: sqlite3 {0} .recover > saved.sql; then move {0} away and start again", path.display())),
-            db::Error::Newer { .. } => Self::new(Exit::Data, message).hint("use the newer version of agent-toolkit that wrote it"),
+            db::Error::Damaged { path, .. } => Self::new(Exit::Data, message).hint(format!(
+                "save what can be saved: sqlite3 {0} .recover > saved.sql; then move {0} away and start again",
+                path.display()
+            )),
+            db::Error::Newer { .. } => {
+                Self::new(Exit::Data, message).hint("use the newer version of agent-toolkit that wrote it")
+            }
             db::Error::TooOld(_) => Self::new(Exit::Bug, message).hint("build with the bundled SQLite: cargo build --locked"),
             db::Error::Failed { .. } | db::Error::Closed(_) => {
                 Self::new(Exit::Io, message).hint("look at the permissions of that file and at the free space with df")

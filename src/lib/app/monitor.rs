@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn spans_have_two_units() {
-        let spans = [(1_500, "1.5s"), (42_000, "42s"), (61_000, "1m 1s"), (3_660_000, "1h 1m"), (90_000_000, "1d 1h"), (-5, "0.0s")];
+        let spans =
+            [(1_500, "1.5s"), (42_000, "42s"), (61_000, "1m 1s"), (3_660_000, "1h 1m"), (90_000_000, "1d 1h"), (-5, "0.0s")];
         for (millis, text) in spans {
             assert_eq!(span(millis), text);
         }

@@ -60,7 +60,9 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// A cap would be exceeded.
-    #[error("the {period} limit is reached: {setting} = {limit:.2}, spent or reserved {spent:.4}, this call may cost up to {bound:.4} (US dollars)")]
+    #[error(
+        "the {period} limit is reached: {setting} = {limit:.2}, spent or reserved {spent:.4}, this call may cost up to {bound:.4} (US dollars)"
+    )]
     Cap {
         /// `day`, `month` or `message`.
         period: &'static str,
@@ -74,7 +76,9 @@ pub enum Refusal {
         bound: f64,
     },
     /// A cap is set and the model has no price.
-    #[error("the model {model} has no price, so no limit could be kept; write its price, or for a free one: cost_per_mtok = [0, 0, 0, 0]")]
+    #[error(
+        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: cost_per_mtok = [0, 0, 0, 0]"
+    )]
     Unpriced {
         /// The model.
         model: String,

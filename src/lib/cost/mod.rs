@@ -97,7 +97,13 @@ pub struct Client {
 
 impl Client {
     /// Puts the client together; `providers` by configured name.
-    pub fn new(ledger: Ledger, providers: HashMap<String, Arc<dyn Provider>>, models: Models, caps: Cost, call_timeout: Duration) -> Self {
+    pub fn new(
+        ledger: Ledger,
+        providers: HashMap<String, Arc<dyn Provider>>,
+        models: Models,
+        caps: Cost,
+        call_timeout: Duration,
+    ) -> Self {
         Self { ledger, providers, models, caps, call_timeout }
     }
 
@@ -123,7 +129,9 @@ impl Client {
         let mut answer = self.try_candidate(purpose, &first, prompt, on_text, on_retry).await;
         for name in &first.fallbacks {
             match &answer {
-                Err(Error::Failed(error)) if !matches!(error, provider::Error::ContextOverflow { .. }) => on_retry(&error.to_string()),
+                Err(Error::Failed(error)) if !matches!(error, provider::Error::ContextOverflow { .. }) => {
+                    on_retry(&error.to_string())
+                }
                 _ => break,
             }
             let fallback = self.models.get(name, "fallbacks")?;

@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_call_costs_what_the_price_list_says() {
-        let usage = Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: 5000, cache_write_tokens: 400, estimated: false };
+        let usage =
+            Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: 5000, cache_write_tokens: 400, estimated: false };
         // 1000×3 + 200×15 + 5000×0.3 + 400×3.75 = 9000 micro dollars
         assert_eq!(rates().cost(&usage), 9_000_000);
     }

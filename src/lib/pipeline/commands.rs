@@ -63,7 +63,12 @@ impl Pipeline {
         };
         let here = if own { "I am working on your message." } else { "I am not working on anything of yours." };
         let live = self.live();
-        let model = live.agent.client().models().get("primary", "/status").map_or_else(|_| "none".to_owned(), |model| model.model.clone());
+        let model = live
+            .agent
+            .client()
+            .models()
+            .get("primary", "/status")
+            .map_or_else(|_| "none".to_owned(), |model| model.model.clone());
         let mut text = format!("{here}\nRuns: {all}. Conversations: {}. Model: {model}.", self.sessions.count());
         if envelope.from_owner
             && let Some(trouble) = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_ref()
@@ -79,7 +84,9 @@ impl Pipeline {
         let now = clock::now_ms();
         let (day, month) = (cost::start_of_day(now, zone), cost::start_of_month(now, zone));
         let path = self.cost_db.clone();
-        let read = tokio::task::spawn_blocking(move || Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?)));
+        let read = tokio::task::spawn_blocking(move || {
+            Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?))
+        });
         let (day, month) = match read.await {
             Ok(Ok(sums)) => sums,
             Ok(Err(error)) => return format!("The ledger cannot be read: {error}"),

@@ -71,7 +71,8 @@ impl Pipeline {
         let Some(sender) = item.sender.clone().filter(|_| item.private) else { return Verdict::Refuse(None) };
         let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
         let notice = |text: String| {
-            let part = NewPart { channel: channel.to_owned(), chat: item.chat.clone(), reply_to: None, markup: None, plain: text };
+            let part =
+                NewPart { channel: channel.to_owned(), chat: item.chat.clone(), reply_to: None, markup: None, plain: text };
             Verdict::Refuse(Some(part))
         };
         let access = self.people.decide(&config.telegram, id, &sender.name, &item.text, now);

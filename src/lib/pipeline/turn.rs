@@ -45,12 +45,8 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
         return;
     }
     let cancel = CancellationToken::new();
-    let handle = Run {
-        run_id: run_id.clone(),
-        inbox_id: envelope.id.clone(),
-        wants_reply: envelope.wants_reply,
-        cancel: cancel.clone(),
-    };
+    let handle =
+        Run { run_id: run_id.clone(), inbox_id: envelope.id.clone(), wants_reply: envelope.wants_reply, cancel: cancel.clone() };
     pipeline.runs().insert(envelope.session_key.clone(), handle);
     let outcome = match envelope.command {
         Some(Command::New) => pipeline.begin_anew(&envelope).await,
@@ -210,7 +206,9 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
 }
 
 fn given_up(envelope: &Envelope, deaths: i64) -> Outcome {
-    let reason = format!("I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters.");
+    let reason = format!(
+        "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
+    );
     let reply = Reply::error(&envelope.id, reason.clone());
     Outcome { ended: Ended::Dead(format!("interrupted by {deaths} restarts")), reply, text: Some(reason) }
 }
@@ -238,4 +236,3 @@ fn typing(channel: Arc<dyn Channel>, chat: ChatRef) -> impl Drop {
         }
     }))
 }
-

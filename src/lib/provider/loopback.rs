@@ -172,7 +172,15 @@ pub(super) async fn attempt(provider: &dyn Provider, request: &Request) -> (Resu
 
 /// Returns a request without system text, tools or cache.
 pub(super) fn request(messages: Vec<Message>) -> Request {
-    Request { model: "test-model".to_owned(), max_tokens: 1024, system: Vec::new(), tools: [].into(), may_call: true, messages, cache: false }
+    Request {
+        model: "test-model".to_owned(),
+        max_tokens: 1024,
+        system: Vec::new(),
+        tools: [].into(),
+        may_call: true,
+        messages,
+        cache: false,
+    }
 }
 
 /// Returns two tools.

@@ -103,7 +103,9 @@ impl Store {
                     }
                     match &arrival.verdict {
                         Verdict::Accept(envelope) => accepted.extend(insert(connection, envelope)?),
-                        Verdict::Refuse(Some(notice)) => notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?),
+                        Verdict::Refuse(Some(notice)) => {
+                            notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?)
+                        }
                         Verdict::Refuse(None) => {}
                     }
                 }

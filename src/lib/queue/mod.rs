@@ -65,10 +65,7 @@ impl Store {
     pub async fn recover(&self) -> Result<Recovered, db::Error> {
         self.writer
             .write(|connection| {
-                connection.execute(
-                    "UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'",
-                    [],
-                )?;
+                connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
                 connection.execute("UPDATE inbox SET state = 'pending' WHERE state = 'running'", [])?;
                 Ok(Recovered { inbox: inbox::open(connection)?, outbox: outbox::open(connection)? })
             })
@@ -123,9 +120,8 @@ impl Store {
 
 /// Reads JSON that we wrote ourselves out of a column.
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-    })
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error)))
 }
 
 fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {

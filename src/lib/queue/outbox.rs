@@ -65,7 +65,9 @@ impl Store {
         self.writer
             .write(move |connection| {
                 connection
-                    .prepare_cached("UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'")?
+                    .prepare_cached(
+                        "UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
+                    )?
                     .execute([id])
                     .map(drop)
             })

@@ -77,7 +77,10 @@ async fn what_was_running_or_being_sent_comes_back() {
     assert_eq!(store.start_run("r2", "b").await.expect("start"), Started::Attempt(1));
     let back = store.recover().await.expect("recover");
     assert_eq!(back.inbox.iter().map(|row| (row.envelope.id.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 1)]);
-    assert_eq!(back.outbox.iter().map(|part| (part.content.plain.as_str(), part.unknowns)).collect::<Vec<_>>(), [("one", 1), ("two", 0)]);
+    assert_eq!(
+        back.outbox.iter().map(|part| (part.content.plain.as_str(), part.unknowns)).collect::<Vec<_>>(),
+        [("one", 1), ("two", 0)]
+    );
 }
 
 #[tokio::test]

@@ -70,7 +70,9 @@ pub fn counts(path: &Path) -> Result<Counts, db::Error> {
         Ok(Counts {
             inbox: count("SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')")?,
             outbox: count("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')")?,
-            dead: count("SELECT (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')")?,
+            dead: count(
+                "SELECT (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')",
+            )?,
         })
     })
     .map(Option::unwrap_or_default)
@@ -85,7 +87,13 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
         connection
             .prepare(sql)?
             .query_map([], |row| {
-                Ok(Open { id: row.get(0)?, place: row.get(1)?, state: row.get(2)?, attempts: row.get(3)?, created_at: row.get(4)? })
+                Ok(Open {
+                    id: row.get(0)?,
+                    place: row.get(1)?,
+                    state: row.get(2)?,
+                    attempts: row.get(3)?,
+                    created_at: row.get(4)?,
+                })
             })?
             .collect()
     };

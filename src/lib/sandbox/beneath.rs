@@ -146,7 +146,7 @@ impl Root {
         })
     }
 
-    /// Returns what a directory holds, at most `max` entries, sorted by name.
+    /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
     ///
     /// # Errors
     /// When it is no directory, leads outside or cannot be read.

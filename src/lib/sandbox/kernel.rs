@@ -1,7 +1,7 @@
 //! The system calls that no library wraps: each `unsafe` of this room is here, one call a function.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper; every block says why it is sound")]
 
-use std::ffi::{CStr, CString, c_int, c_uint};
+use std::ffi::{CStr, CString, c_int, c_uint, c_ulong};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -96,21 +96,22 @@ pub(super) fn drop_capabilities() -> nix::Result<()> {
     #[repr(C)]
     struct Header(u32, c_int);
     const VERSION_3: u32 = 0x2008_0522;
-    for capability in 0..64 {
+    const ZERO: c_ulong = 0;
+    for capability in 0..64 as c_ulong {
         // SAFETY: plain numbers. 1 = still there, 0 = gone, -1 = the kernel knows no more of them.
-        match unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) } {
+        match unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, ZERO, ZERO, ZERO) } {
             0 => continue,
             1 => {}
             _ => break,
         }
         // SAFETY: plain numbers.
-        let dropped = Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) });
+        let dropped = Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, ZERO, ZERO, ZERO) });
         if nix::unistd::geteuid().is_root() {
             dropped?;
         }
     }
     // SAFETY: plain numbers.
-    Errno::result(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) })?;
+    Errno::result(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong, ZERO, ZERO, ZERO) })?;
     let header = Header(VERSION_3, 0);
     let none = [0_u32; 6];
     // SAFETY: version 3 reads two records of three u32.

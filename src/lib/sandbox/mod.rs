@@ -1,7 +1,7 @@
 //! Runs the agent's commands where they can do little harm, and opens files that must stay inside
 //! one directory.
 //!
-//! [`run`] starts our own executable again as a launcher ([`launcher_main`]), which builds the
+//! [`run()`] starts our own executable again as a launcher ([`launcher_main`]), which builds the
 //! walls and then becomes `/bin/sh -c`. Three pipes join the two; nothing goes through argv or the
 //! environment, because a command may be long or secret:
 //!
@@ -99,8 +99,8 @@ pub struct Spec {
     pub cwd: PathBuf,
     /// Read-write, at the same absolute path as outside.
     pub workspace: PathBuf,
-    /// Further read-write paths from the configuration; missing ones, and those inside the
-    /// workspace, are passed over.
+    /// Further read-write paths from the configuration; missing ones, and those inside another or
+    /// the workspace, are passed over.
     pub writable: Vec<PathBuf>,
     /// Paths that must not be visible, such as the user's home and the agent's. Of nested paths
     /// the deeper one decides: the workspace may lie in a hidden home, and `memory/` may be hidden

@@ -44,7 +44,7 @@ const EMPTY_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4k";
 
 /// The plan's paths as the kernel sees them: absolute, without symlinks, existing.
 pub(super) struct Paths {
-    /// The workspace first, then the writable paths outside it.
+    /// The workspace first, then the writable paths outside it and each other.
     pub(super) writable: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
 }
@@ -56,10 +56,14 @@ impl Paths {
         let hidden = plan.hidden.iter().filter_map(|path| path.canonicalize().ok()).filter(|path| path.parent().is_some());
         let hidden: Vec<PathBuf> = hidden.collect();
         let mut writable = vec![plan.workspace.canonicalize().at("find the workspace")?];
-        // A command may have put a symlink into the workspace where a path of the configuration was:
-        // following it would grant what it points to.
-        let outside = plan.writable.iter().filter(|path| !path.starts_with(&plan.workspace));
-        writable.extend(outside.filter_map(|path| path.canonicalize().ok()).filter(|path| !hidden.contains(path)));
+        // A command may have put a symlink where a path of the configuration was, inside what it may
+        // change: following it would grant what it points to.
+        let bases: Vec<PathBuf> =
+            plan.writable.iter().chain([&plan.workspace]).filter_map(|path| path.canonicalize().ok()).collect();
+        let is_in_base = |path: PathBuf| bases.iter().any(|base| path.starts_with(base));
+        let could_be_planted = |path: &Path| path.ancestors().skip(1).any(|above| above.canonicalize().is_ok_and(is_in_base));
+        let outside = plan.writable.iter().filter(|path| !could_be_planted(path)).filter_map(|path| path.canonicalize().ok());
+        writable.extend(outside.filter(|path| !hidden.contains(path)));
         for path in &writable {
             if path.parent().is_none() || FORBIDDEN_WRITABLE.iter().any(|root| path.starts_with(root)) || hidden.contains(path) {
                 return Err(format!("{} cannot be made writable", path.display())).at("check the paths");
@@ -69,7 +73,8 @@ impl Paths {
     }
 }
 
-/// Replaces the root of this mount namespace, masking the `secrets`. Afterwards the working directory is the new root.
+/// Replaces the root of this mount namespace, masking the `secrets`. Afterwards the working
+/// directory is the new root.
 pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), Failure> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).at("detach the mounts")?;
     let system = system_parts(plan)?;

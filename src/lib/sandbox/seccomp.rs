@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
-use seccompiler::{
-    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter, sock_filter,
-};
+use seccompiler::{SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter, sock_filter};
 
 use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, kernel};
 
@@ -114,8 +112,8 @@ const OPEN_TREE_ATTR: c_long = 467;
 /// Namespace flags of clone(2): cgroup, uts, ipc, user, pid, net, mount, time.
 const NEW_NAMESPACE: [u64; 8] = [0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0002_0000, 0x80];
 
-/// ioctls that type into a terminal.
-const TYPE_INTO_TERMINAL: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// TIOCSTI and TIOCLINUX, which type into a terminal (libc gives them another type with each C library).
+const TYPE_INTO_TERMINAL: [u64; 2] = [0x5412, 0x541c];
 
 const SET_ID_BITS: [u64; 2] = [0o4000, 0o2000];
 

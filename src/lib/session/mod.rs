@@ -119,7 +119,9 @@ impl Store {
             let mut inner = self.lock();
             let snapshots: Vec<_> = inner.resting.values_mut().filter_map(|(_, session)| session.unsaved()).collect();
             while inner.resting.len() > KEPT {
-                let Some(oldest) = inner.resting.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| id.clone()) else { break };
+                let Some(oldest) = inner.resting.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| id.clone()) else {
+                    break;
+                };
                 inner.resting.remove(&oldest);
             }
             let index = std::mem::take(&mut inner.index_dirty).then(|| inner.index.to_json());

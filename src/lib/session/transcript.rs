@@ -163,8 +163,11 @@ fn replay(dir: &Path, files: &[String], state: &mut State) -> Result<(), sys::Er
 /// Returns the transcript files of a session in the order of their events.
 fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
     let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-    let mut names: Vec<String> =
-        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| session_of(name) == Some(id)).collect();
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| session_of(name) == Some(id))
+        .collect();
     names.sort();
     Ok(names)
 }

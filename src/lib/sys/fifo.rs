@@ -77,7 +77,10 @@ pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
         Err(error) => return Err(Error::at("open", path)(error)),
     };
     if !file.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
-        return Err(Error::at("use", path)(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is no FIFO; move it away")));
+        return Err(Error::at("use", path)(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "it is no FIFO; move it away",
+        )));
     }
     match file.write_all(format!("{line}\n").as_bytes()) {
         Ok(()) => Ok(Rung::Heard),

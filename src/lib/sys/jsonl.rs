@@ -26,13 +26,8 @@ impl Appender {
     /// When the file cannot be opened, read or cut.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let fresh = !path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(Error::at("open", path))?;
+        let file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).map_err(Error::at("open", path))?;
         if fresh {
             super::atomic::sync_parent(path).map_err(Error::at("sync the directory of", path))?;
         }

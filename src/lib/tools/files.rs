@@ -201,7 +201,8 @@ fn nearest(text: &str, old: &str) -> String {
     if lines.is_empty() {
         return "No line there is like it; read the file first.".to_owned();
     }
-    let shown: Vec<String> = lines.iter().take(NEAREST).map(|(_, number, line)| format!("{number}\t{}", crate::text::shorten(line, 200))).collect();
+    let shown: Vec<String> =
+        lines.iter().take(NEAREST).map(|(_, number, line)| format!("{number}\t{}", crate::text::shorten(line, 200))).collect();
     format!("The nearest lines are:\n{}", shown.join("\n"))
 }
 
@@ -221,7 +222,10 @@ mod tests {
     fn an_edit_needs_exactly_one_place() {
         assert_eq!(replace("one two", "two", "2", false), Ok(("one 2".into(), 1)));
         assert_eq!(replace("aa", "a", "b", true), Ok(("bb".into(), 2)));
-        assert_eq!(replace("aa", "a", "b", false), Err("old_string stands there 2 times; make it longer, or set replace_all".into()));
+        assert_eq!(
+            replace("aa", "a", "b", false),
+            Err("old_string stands there 2 times; make it longer, or set replace_all".into())
+        );
         assert_eq!(
             replace("fn main() {\n}\n", "fn  main() {", "x", false),
             Err("old_string does not stand there. The nearest lines are:\n1\tfn main() {\n2\t}".replace("\n2\t}", "").into())

@@ -67,9 +67,8 @@ impl Sandbox {
     /// Turns Telegram on: owner 1001, and 1002 may write too.
     pub(crate) fn with_telegram(mut self, telegram: &FakeTelegram) -> Self {
         self.polls = Some(telegram.polls());
-        self.env("TELEGRAM_BOT_TOKEN", telegram.token())
-            .config(&format!(
-                r#"
+        self.env("TELEGRAM_BOT_TOKEN", telegram.token()).config(&format!(
+            r#"
             [telegram]
             enabled = true
             owner = [1001]
@@ -79,8 +78,8 @@ impl Sandbox {
             allow_from = [1001, 1002]
             stream = "off"
             "#,
-                telegram.url()
-            ))
+            telegram.url()
+        ))
     }
 
     /// Makes `model`, spoken to as Anthropic, the primary model.
@@ -94,13 +93,7 @@ impl Sandbox {
     }
 
     /// Adds a provider of type `kind` with one model called `model_name`, say for fallbacks.
-    pub(crate) fn with_provider(
-        self,
-        name: &str,
-        kind: &str,
-        model: &FakeModel,
-        model_name: &str,
-    ) -> Self {
+    pub(crate) fn with_provider(self, name: &str, kind: &str, model: &FakeModel, model_name: &str) -> Self {
         let source = format!(
             r#"
             type = "{kind}"
@@ -114,21 +107,13 @@ impl Sandbox {
             "#,
             model.url()
         );
-        self.env("MOCK_KEY", "sk-mock-not-a-key")
-            .provider_config(name, &source)
+        self.env("MOCK_KEY", "sk-mock-not-a-key").provider_config(name, &source)
     }
 
     /// Lays TOML over `providers.d/<name>.toml` and loads that provider.
     pub(crate) fn provider_config(mut self, name: &str, source: &str) -> Self {
-        lay_over(
-            self.providers.entry(name.to_owned()).or_default(),
-            parse(source),
-        );
-        let names: Vec<String> = self
-            .providers
-            .keys()
-            .map(|name| format!("\"{name}\""))
-            .collect();
+        lay_over(self.providers.entry(name.to_owned()).or_default(), parse(source));
+        let names: Vec<String> = self.providers.keys().map(|name| format!("\"{name}\"")).collect();
         self.config(&format!("[providers]\nload = [{}]", names.join(", ")))
     }
 
@@ -182,12 +167,7 @@ impl Sandbox {
     /// Starts the daemon with arguments.
     pub(crate) fn daemon_with(&self, arguments: &[&str]) -> Daemon {
         let mut command = self.command("agent-daemon");
-        Daemon::start(
-            command.args(arguments),
-            &self.home(),
-            &self.root.path().join("daemon.log"),
-            self.polls.clone(),
-        )
+        Daemon::start(command.args(arguments), &self.home(), &self.root.path().join("daemon.log"), self.polls.clone())
     }
 
     /// Runs `agent-send` to its end.
@@ -219,22 +199,16 @@ impl Sandbox {
 
     /// Returns the rows of a query on `state/<database>.db` (`queue`, `cost`), read-only, daemon or not.
     pub(crate) fn query(&self, database: &str, sql: &str) -> Vec<Vec<SqlValue>> {
-        self.try_query(database, sql)
-            .unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
+        self.try_query(database, sql).unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
     }
 
     fn try_query(&self, database: &str, sql: &str) -> rusqlite::Result<Vec<Vec<SqlValue>>> {
         let path = self.path(&format!("state/{database}.db"));
-        let connection = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(Duration::from_secs(5))?;
         let mut statement = connection.prepare(sql)?;
         let columns = statement.column_count();
-        let rows = statement.query_map([], |row| {
-            (0..columns).map(|column| row.get(column)).collect()
-        })?;
+        let rows = statement.query_map([], |row| (0..columns).map(|column| row.get(column)).collect())?;
         rows.collect()
     }
 
@@ -250,15 +224,8 @@ impl Sandbox {
 
 fn write_private(path: &Path, table: &Table) {
     let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .expect("the sandbox is writable");
-    file.write_all(table.to_string().as_bytes())
-        .expect("the sandbox is writable");
+    let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(path).expect("the sandbox is writable");
+    file.write_all(table.to_string().as_bytes()).expect("the sandbox is writable");
 }
 
 fn parse(source: &str) -> Table {

@@ -94,10 +94,7 @@ impl FakeModel {
     /// Starts one on a free port.
     pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
-        Self {
-            server: Server::start("fake-model", serve::routes(Arc::clone(&shared))),
-            shared,
-        }
+        Self { server: Server::start("fake-model", serve::routes(Arc::clone(&shared))), shared }
     }
 
     /// Returns the `base_url` for the configuration.
@@ -112,10 +109,7 @@ impl FakeModel {
 
     /// Returns the body of every request, in order of arrival, refused ones included.
     pub(crate) fn requests(&self) -> Vec<Value> {
-        self.exchanges()
-            .into_iter()
-            .map(|exchange| exchange.body)
-            .collect()
+        self.exchanges().into_iter().map(|exchange| exchange.body).collect()
     }
 
     /// Returns every request with its headers.
@@ -125,14 +119,9 @@ impl FakeModel {
 
     /// Returns the bodies as soon as there are `count`; panics when they do not come.
     pub(crate) fn wait_requests(&self, count: usize, timeout: Duration) -> Vec<Value> {
-        match look_until(timeout, || {
-            Some(self.requests()).filter(|requests| requests.len() >= count)
-        }) {
+        match look_until(timeout, || Some(self.requests()).filter(|requests| requests.len() >= count)) {
             Some(requests) => requests,
-            None => panic!(
-                "{} model requests within {timeout:?}, not {count}",
-                self.requests().len()
-            ),
+            None => panic!("{} model requests within {timeout:?}, not {count}", self.requests().len()),
         }
     }
 
@@ -165,15 +154,11 @@ impl Usage {
     fn of(body_bytes: usize, output: &Output) -> Self {
         let chars = match output {
             Output::Text(text) => text.chars().count(),
-            Output::Tools(calls) => calls
-                .iter()
-                .map(|(name, input)| name.chars().count() + input.to_string().chars().count())
-                .sum(),
+            Output::Tools(calls) => {
+                calls.iter().map(|(name, input)| name.chars().count() + input.to_string().chars().count()).sum()
+            }
         };
         let quarter = |size: usize| u64::try_from(size / 4).unwrap_or(u64::MAX).max(1);
-        Self {
-            input: quarter(body_bytes),
-            output: quarter(chars),
-        }
+        Self { input: quarter(body_bytes), output: quarter(chars) }
     }
 }

@@ -62,9 +62,7 @@ pub(super) fn run(command: &mut Command, stdin: &str) -> Output {
     let writer = thread::spawn(move || drop(input.write_all(text.as_bytes())));
     let stdout = collect(child.stdout.take().expect("stdout is piped"));
     let stderr = collect(child.stderr.take().expect("stderr is piped"));
-    let status = look_until(RUN_MAX, || {
-        child.try_wait().expect("a child can be waited for")
-    });
+    let status = look_until(RUN_MAX, || child.try_wait().expect("a child can be waited for"));
     if status.is_none() {
         child.kill().expect("a child can be killed");
         child.wait().expect("a killed child ends");
@@ -84,9 +82,7 @@ pub(super) fn run(command: &mut Command, stdin: &str) -> Output {
 /// Returns the exit code, or the signal's number below zero.
 pub(super) fn code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
-    status
-        .code()
-        .unwrap_or_else(|| -status.signal().unwrap_or_default())
+    status.code().unwrap_or_else(|| -status.signal().unwrap_or_default())
 }
 
 fn collect(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {

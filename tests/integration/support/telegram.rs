@@ -101,10 +101,7 @@ impl FakeTelegram {
     pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
         lock(&shared.state).last_update_id = 700_000_000;
-        Self {
-            server: Server::start("fake-telegram", serve::routes(Arc::clone(&shared))),
-            shared,
-        }
+        Self { server: Server::start("fake-telegram", serve::routes(Arc::clone(&shared))), shared }
     }
 
     /// Returns the `api_url` for the configuration.
@@ -138,10 +135,7 @@ impl FakeTelegram {
 
     /// Presses the button with `data` under a message the bot sent. Returns the update id.
     pub(crate) fn press(&self, chat_id: i64, user_id: i64, message_id: i64, data: &str) -> i64 {
-        let message = lock(&self.shared.state)
-            .messages
-            .get(&(chat_id, message_id))
-            .map(|shown| shown.message.clone());
+        let message = lock(&self.shared.state).messages.get(&(chat_id, message_id)).map(|shown| shown.message.clone());
         let message = message.expect("only a message that is shown has buttons");
         self.inject(json!({"callback_query": {
             "id": format!("{chat_id}-{message_id}"), "from": user(user_id), "message": message,
@@ -153,19 +147,12 @@ impl FakeTelegram {
     pub(crate) fn inject(&self, mut update: Value) -> i64 {
         let update_id = {
             let mut state = lock(&self.shared.state);
-            let update_id = update["update_id"]
-                .as_i64()
-                .unwrap_or(state.last_update_id + 1);
+            let update_id = update["update_id"].as_i64().unwrap_or(state.last_update_id + 1);
             state.last_update_id = update_id;
             update["update_id"] = json!(update_id);
             let message = &update["message"];
-            if let (Some(chat), Some(id)) = (
-                message["chat"]["id"].as_i64(),
-                message["message_id"].as_i64(),
-            ) {
-                state
-                    .messages
-                    .insert((chat, id), api::Shown::received(message.clone()));
+            if let (Some(chat), Some(id)) = (message["chat"]["id"].as_i64(), message["message_id"].as_i64()) {
+                state.messages.insert((chat, id), api::Shown::received(message.clone()));
             }
             state.updates.push_back(update);
             update_id
@@ -182,16 +169,8 @@ impl FakeTelegram {
     /// Returns the texts that stand in a chat now, oldest first, the user's too: edited, without the deleted.
     pub(crate) fn shown(&self, chat_id: i64) -> Vec<String> {
         let state = lock(&self.shared.state);
-        let chat = state
-            .messages
-            .range((chat_id, i64::MIN)..=(chat_id, i64::MAX));
-        chat.map(|(_, shown)| {
-            shown.message["text"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect()
+        let chat = state.messages.range((chat_id, i64::MIN)..=(chat_id, i64::MAX));
+        chat.map(|(_, shown)| shown.message["text"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// Returns every request, in order of arrival.
@@ -201,20 +180,14 @@ impl FakeTelegram {
 
     /// Returns the requests for one method.
     pub(crate) fn calls_of(&self, method: &str) -> Vec<Call> {
-        self.calls()
-            .into_iter()
-            .filter(|call| call.method.eq_ignore_ascii_case(method))
-            .collect()
+        self.calls().into_iter().filter(|call| call.method.eq_ignore_ascii_case(method)).collect()
     }
 
     /// Returns the first message for which `wanted` holds, waiting for it; panics with what was sent instead.
     pub(crate) fn wait_sent(&self, wanted: impl Fn(&Sent) -> bool, timeout: Duration) -> Sent {
         match look_until(timeout, || self.sent().into_iter().find(&wanted)) {
             Some(sent) => sent,
-            None => panic!(
-                "no such message within {timeout:?}; sent were {:#?}",
-                self.sent()
-            ),
+            None => panic!("no such message within {timeout:?}; sent were {:#?}", self.sent()),
         }
     }
 

@@ -34,8 +34,9 @@ pub(super) fn live(
     let config = loaded.config;
     let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
     let client = Client::new(ledger, providers, loaded.models, config.cost.clone(), call_timeout);
-    let root = Root::open(home.workspace())
-        .map_err(|error| Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read"))?;
+    let root = Root::open(home.workspace()).map_err(|error| {
+        Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
+    })?;
     let exec = exec_settings(home, env, &config);
     let registry = Registry::new(tools::all(Arc::new(root), exec), config.tools.enabled.as_deref());
     let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
@@ -64,7 +65,8 @@ fn exec_settings(home: &Home, env: &Environment, config: &Config) -> Option<Exec
 
 /// Returns the loaded providers by name.
 pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<String, Arc<dyn Provider>>, Failure> {
-    let http = net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+    let http =
+        net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
     let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();
     for model in models.all() {
         let provider = &model.provider;
@@ -84,8 +86,11 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<St
             ProviderType::Openai => Arc::new(OpenAi::new(http.clone(), &provider.base_url, key)),
             ProviderType::Offline => Arc::new(Offline::new()),
             ProviderType::Gemini => {
-                return Err(Failure::new(Exit::Config, format!("the provider {} is of type gemini, which is not in this build", provider.name))
-                    .hint("use type = \"openai\" with Gemini's OpenAI-compatible address"));
+                return Err(Failure::new(
+                    Exit::Config,
+                    format!("the provider {} is of type gemini, which is not in this build", provider.name),
+                )
+                .hint("use type = \"openai\" with Gemini's OpenAI-compatible address"));
             }
         };
         providers.insert(provider.name.clone(), built);

@@ -84,8 +84,11 @@ fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
         }
         if Instant::now() >= until {
             let pid = lock::holder(&path)?.unwrap_or(0);
-            return Err(Failure::new(Exit::TryAgain, format!("another daemon (pid {pid}) has this home: {}", home.state().display()))
-                .hint("stop it first, or choose another home with --home or --instance"));
+            return Err(Failure::new(
+                Exit::TryAgain,
+                format!("another daemon (pid {pid}) has this home: {}", home.state().display()),
+            )
+            .hint("stop it first, or choose another home with --home or --instance"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -151,7 +154,12 @@ impl Daemon {
         });
 
         let recovered = pipeline.queue.recover().await?;
-        tracing::info!(inbox = recovered.inbox.len(), outbox = recovered.outbox.len(), version = env!("CARGO_PKG_VERSION"), "started");
+        tracing::info!(
+            inbox = recovered.inbox.len(),
+            outbox = recovered.outbox.len(),
+            version = env!("CARGO_PKG_VERSION"),
+            "started"
+        );
         pipeline.deliver(recovered.outbox);
         let _ = pipeline.signals.send(Signal::Accepted(recovered.inbox));
 
@@ -225,12 +233,7 @@ impl Daemon {
     }
 
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
-    fn reload(
-        &self,
-        pipeline: &Arc<Pipeline>,
-        ledger: &Ledger,
-        events: &broadcast::Sender<crate::message::AgentEvent>,
-    ) {
+    fn reload(&self, pipeline: &Arc<Pipeline>, ledger: &Ledger, events: &broadcast::Sender<crate::message::AgentEvent>) {
         let built = config::load(&self.home, &self.env, &[])
             .map_err(Failure::from)
             .and_then(|loaded| build::live(&self.home, &self.env, loaded, ledger.clone(), events.clone()));

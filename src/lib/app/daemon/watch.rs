@@ -70,7 +70,11 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         .values()
         .map(|channel| {
             let health = channel.health();
-            ChannelState { name: channel.name().to_owned(), state: health.state, last_ok_at: health.last_ok_at.map(clock::rfc3339) }
+            ChannelState {
+                name: channel.name().to_owned(),
+                state: health.state,
+                last_ok_at: health.last_ok_at.map(clock::rfc3339),
+            }
         })
         .collect();
     if now - *sums_at < SUMS {

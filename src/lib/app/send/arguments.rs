@@ -95,7 +95,10 @@ impl Arguments {
         let text = match self.text.as_deref() {
             Some("-") => read_stdin()?,
             Some(text) => text.to_owned(),
-            None => return Err(Failure::new(Exit::Usage, "nothing to say").hint("agent-send TEXT, or agent-send - < file; agent-send --help")),
+            None => {
+                return Err(Failure::new(Exit::Usage, "nothing to say")
+                    .hint("agent-send TEXT, or agent-send - < file; agent-send --help"));
+            }
         };
         if text.trim().is_empty() {
             return Err(Failure::new(Exit::Usage, "the message is empty").hint("agent-send TEXT, or - to read standard input"));
@@ -106,7 +109,8 @@ impl Arguments {
 }
 
 fn parse_id(text: &str) -> Result<Id, Failure> {
-    Id::parse(text).ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?} is no id")).hint("ids are 1 to 64 of A-Z a-z 0-9 _ -"))
+    Id::parse(text)
+        .ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?} is no id")).hint("ids are 1 to 64 of A-Z a-z 0-9 _ -"))
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -118,10 +122,12 @@ fn read_stdin() -> Result<String, Failure> {
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::new(Exit::Io, format!("standard input cannot be read: {error}")))?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::new(Exit::Data, format!("standard input is larger than {limit} bytes")).hint("send the part that matters: … | tail -c 100000 | agent-send -"));
+        return Err(Failure::new(Exit::Data, format!("standard input is larger than {limit} bytes"))
+            .hint("send the part that matters: … | tail -c 100000 | agent-send -"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(Exit::Data, format!("standard input is no text (not UTF-8 at byte {at})")).hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
+        Failure::new(Exit::Data, format!("standard input is no text (not UTF-8 at byte {at})"))
+            .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
     })
 }

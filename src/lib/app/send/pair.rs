@@ -17,13 +17,20 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
         ["list"] => list(&store, json),
         ["approve", code] => match store.change(|people| people.approve(code, now))? {
             Some(person) => {
-                done(json, &serde_json::json!({"approved": person.id, "name": person.name}), &format!("{} ({}) may talk now", person.name, person.id));
+                done(
+                    json,
+                    &serde_json::json!({"approved": person.id, "name": person.name}),
+                    &format!("{} ({}) may talk now", person.name, person.id),
+                );
                 Ok(Exit::Ok)
             }
-            None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}")).hint("agent-send --pair list; codes live one hour")),
+            None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}"))
+                .hint("agent-send --pair list; codes live one hour")),
         },
         ["revoke", id] => {
-            let number = id.parse().map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))?;
+            let number = id
+                .parse()
+                .map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))?;
             if store.change(|people| people.revoke(number))? {
                 done(json, &serde_json::json!({"revoked": number}), &format!("{number} may not talk any more"));
                 return Ok(Exit::Ok);
@@ -63,7 +70,13 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
         cli::out(&format!("allowed  {}  {}", person.id, person.name));
     }
     for pending in &people.pending {
-        cli::out(&format!("asks     {}  {}  code {}  since {}", pending.id, pending.name, pending.code, clock::rfc3339(pending.at)));
+        cli::out(&format!(
+            "asks     {}  {}  code {}  since {}",
+            pending.id,
+            pending.name,
+            pending.code,
+            clock::rfc3339(pending.at)
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -11,9 +11,9 @@ use super::arguments::Message;
 use crate::config::Home;
 use crate::control::replies::{self, Reply, Status};
 use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
+use crate::queue;
 use crate::sys::fifo::{self, Rung};
 use crate::sys::lock;
-use crate::queue;
 
 /// How long `--stop` waits to hear that it happened (specification §5: within 2 s).
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -55,12 +55,15 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool) -
                 cli::json(&reply);
                 return Ok(Exit::TryAgain);
             }
-            Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet")).hint(format!("agent-send --result {id} --wait")))
+            Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
+                .hint(format!("agent-send --result {id} --wait")))
         }
         None if home.spool_new().join(format!("{id}.json")).exists() => {
             Err(Failure::new(Exit::TryAgain, format!("{id} waits in the spool for the daemon")).hint("agent-daemon run"))
         }
-        None => Err(Failure::new(Exit::Failed, format!("no message has the id {id}")).hint("replies are kept 24 hours, ids 14 days")),
+        None => {
+            Err(Failure::new(Exit::Failed, format!("no message has the id {id}")).hint("replies are kept 24 hours, ids 14 days"))
+        }
     }
 }
 
@@ -80,7 +83,8 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
 fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
     let line = encode(id, command);
     if line.len() as u64 > MAX_COMMAND {
-        return Err(Failure::new(Exit::Data, format!("the message is larger than {MAX_COMMAND} bytes")).hint("send the part that matters"));
+        return Err(Failure::new(Exit::Data, format!("the message is larger than {MAX_COMMAND} bytes"))
+            .hint("send the part that matters"));
     }
     if !home.spool_new().is_dir() || !home.spool_tmp().is_dir() {
         home.create()?;
@@ -119,7 +123,10 @@ fn wait_and_print(home: &Home, id: &Id, limit: Duration, json: bool) -> Result<E
                 cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}));
             } else {
                 cli::out(id.as_str());
-                cli::err(&format!("agent-send: no reply within {} s; ask again: agent-send --result {id} --wait", limit.as_secs()));
+                cli::err(&format!(
+                    "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
+                    limit.as_secs()
+                ));
             }
             Ok(Exit::TryAgain)
         }

@@ -1,7 +1,7 @@
 //! An update as [`Incoming`]. What we have no better name for becomes `⟦kind⟧`, never nothing.
 
 use serde_json::Value;
-use teloxide::types::{Message, Update, UpdateKind};
+use teloxide::types::Message;
 
 use super::commands;
 use crate::channel::Incoming;
@@ -9,12 +9,44 @@ use crate::message::{ChatRef, Sender};
 
 /// Fields of a message that do not say what kind it is.
 const COMMON: &[&str] = &[
-    "message_id", "message_thread_id", "from", "sender_chat", "sender_boost_count", "sender_business_bot",
-    "business_connection_id", "date", "chat", "forward_origin", "forward_from", "forward_from_chat", "forward_date",
-    "forward_sender_name", "forward_from_message_id", "forward_signature", "is_topic_message", "is_automatic_forward",
-    "reply_to_message", "external_reply", "quote", "reply_to_story", "via_bot", "edit_date", "has_protected_content",
-    "is_from_offline", "is_paid_post", "media_group_id", "author_signature", "text", "entities", "link_preview_options",
-    "effect_id", "caption", "caption_entities", "show_caption_above_media", "has_media_spoiler", "reply_markup",
+    "message_id",
+    "message_thread_id",
+    "from",
+    "sender_chat",
+    "sender_boost_count",
+    "sender_business_bot",
+    "business_connection_id",
+    "date",
+    "chat",
+    "forward_origin",
+    "forward_from",
+    "forward_from_chat",
+    "forward_date",
+    "forward_sender_name",
+    "forward_from_message_id",
+    "forward_signature",
+    "is_topic_message",
+    "is_automatic_forward",
+    "reply_to_message",
+    "external_reply",
+    "quote",
+    "reply_to_story",
+    "via_bot",
+    "edit_date",
+    "has_protected_content",
+    "is_from_offline",
+    "is_paid_post",
+    "media_group_id",
+    "author_signature",
+    "text",
+    "entities",
+    "link_preview_options",
+    "effect_id",
+    "caption",
+    "caption_entities",
+    "show_caption_above_media",
+    "has_media_spoiler",
+    "reply_markup",
 ];
 
 /// Returns the id of an update, `None` when it is none.
@@ -24,12 +56,36 @@ pub(super) fn update_id(raw: &Value) -> Option<i64> {
 
 /// Returns what an update brings; `None` for what is not a new message of a person.
 pub(super) fn incoming(raw: &Value, bot: i64, username: Option<&str>) -> Option<Incoming> {
-    let update: Update = serde_json::from_value(raw.clone()).ok()?;
-    let key = format!("tg:{bot}:{}", update.id.0);
-    match update.kind {
-        UpdateKind::Message(message) => Some(from_message(key, &message, raw.get("message")?, username)),
-        _ => None,
+    let key = format!("tg:{bot}:{}", update_id(raw)?);
+    let raw = raw.get("message")?;
+    // teloxide's `Update` borrows its keys and so cannot be read from a `Value`; its `Message` can.
+    match serde_json::from_value::<Message>(raw.clone()) {
+        Ok(message) => Some(from_message(key, &message, raw, username)),
+        Err(error) => {
+            tracing::warn!(%error, key, "a message of a shape that teloxide does not know");
+            from_unknown(key, raw)
+        }
     }
+}
+
+/// Reads the little that is needed to answer at all.
+fn from_unknown(key: String, raw: &Value) -> Option<Incoming> {
+    let number = |value: &Value| value.as_i64().map(|number| number.to_string());
+    let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let from = raw.get("from")?;
+    let chat = raw.get("chat")?;
+    let words = raw.get("text").or_else(|| raw.get("caption")).and_then(Value::as_str);
+    Some(Incoming {
+        key,
+        sender: Some(Sender { id: number(from.get("id")?)?, name: word(from, "first_name") }),
+        chat: ChatRef { chat: number(chat.get("id")?)?, topic: None },
+        private: word(chat, "type") == "private",
+        message_id: number(raw.get("message_id")?)?,
+        text: words.map_or_else(|| format!("⟦{}⟧", kind(raw).unwrap_or("message")), str::to_owned),
+        command: words.and_then(|words| commands::parse(words, None)),
+        // Whose words they are cannot be told: they move no hands.
+        forwarded: true,
+    })
 }
 
 fn from_message(key: String, message: &Message, raw: &Value, username: Option<&str>) -> Incoming {
@@ -41,10 +97,11 @@ fn from_message(key: String, message: &Message, raw: &Value, username: Option<&s
     };
     Incoming {
         key,
-        sender: message.from.as_ref().filter(|user| !user.is_bot).map(|user| Sender {
-            id: user.id.0.to_string(),
-            name: user.full_name(),
-        }),
+        sender: message
+            .from
+            .as_ref()
+            .filter(|user| !user.is_bot)
+            .map(|user| Sender { id: user.id.0.to_string(), name: user.full_name() }),
         chat: ChatRef {
             chat: message.chat.id.0.to_string(),
             topic: message.thread_id.filter(|_| message.is_topic_message).map(|thread| thread.0.0.to_string()),
@@ -99,6 +156,15 @@ mod tests {
         assert_eq!(text_of(&json!({"invention_of_2031": {"x": 1}})), "⟦invention_of_2031⟧");
         let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
         assert_eq!(text_of(&json!({"photo": photo, "caption": "look"})), "⟦photo⟧ look");
+    }
+
+    #[test]
+    fn a_message_of_an_unknown_shape_is_still_heard_but_moves_no_hands() {
+        let mut strange = message(&json!({"text": "hi"}));
+        strange["message"]["chat"]["type"] = json!("private");
+        strange["message"]["date"] = json!("tomorrow");
+        let incoming = incoming(&strange, 42, None).expect("incoming");
+        assert_eq!((incoming.text.as_str(), incoming.private, incoming.forwarded), ("hi", true, true));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use teloxide::payloads::{GetMe, SendChatAction, SendMessage, SendMessageSetters, SetMyCommands, SendChatActionSetters};
+use teloxide::payloads::{GetMe, SendChatAction, SendChatActionSetters, SendMessage, SendMessageSetters, SetMyCommands};
 use teloxide::types::{ChatAction, ChatId, LinkPreviewOptions, MessageId, ParseMode, ReplyParameters, ThreadId};
 
 use super::api::{Api, Error};

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use nix::fcntl::RenameFlags;
+
 use super::*;
 
 struct Place {
@@ -128,16 +130,14 @@ fn a_write_makes_private_parents_and_keeps_a_mode() {
 #[test]
 fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() {
     let place = place();
-    let (stop, inside) = (std::sync::atomic::AtomicBool::new(false), place.path(""));
+    let (stop, dirs) = (std::sync::atomic::AtomicBool::new(false), File::open(place.path("")).unwrap());
     std::fs::create_dir(place.path("dir")).unwrap();
     std::fs::create_dir(place.dir.path().join("target")).unwrap();
     symlink("../target", place.path("link")).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                for (from, to) in [("dir", "aside"), ("link", "dir"), ("dir", "link"), ("aside", "dir")] {
-                    std::fs::rename(inside.join(from), inside.join(to)).unwrap();
-                }
+                nix::fcntl::renameat2(&dirs, "dir", &dirs, "link", RenameFlags::RENAME_EXCHANGE).unwrap();
             }
         });
         let outcomes: Vec<String> = (0..300).map(|_| place.write("dir/new", "x")).collect();

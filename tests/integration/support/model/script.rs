@@ -20,32 +20,22 @@ struct Turn {
 pub(super) fn plan(wire: Wire, body: &Value) -> (Duration, Output) {
     let turn = Turn::read(wire, body);
     if !turn.results.is_empty() {
-        return (
-            Duration::ZERO,
-            Output::Text(format!("result: {}", turn.results.join("\n"))),
-        );
+        return (Duration::ZERO, Output::Text(format!("result: {}", turn.results.join("\n"))));
     }
-    let sleep = directive(&turn.user, "sleep")
-        .and_then(|ms| ms.parse().ok())
-        .map_or(Duration::ZERO, Duration::from_millis);
+    let sleep = directive(&turn.user, "sleep").and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
     (sleep, turn.answer())
 }
 
 impl Turn {
     fn read(wire: Wire, body: &Value) -> Self {
         let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let since = messages
-            .iter()
-            .rposition(|message| message["role"] == "assistant")
-            .map_or(0, |last| last + 1);
+        let since = messages.iter().rposition(|message| message["role"] == "assistant").map_or(0, |last| last + 1);
         let (mut user, mut results) = (String::new(), Vec::new());
         for message in messages.iter().skip(since) {
             match message["role"].as_str() {
                 Some("tool") => results.push(text(&message["content"])),
                 Some("user") => {
-                    results.extend(
-                        blocks(message, "tool_result").map(|block| text(&block["content"])),
-                    );
+                    results.extend(blocks(message, "tool_result").map(|block| text(&block["content"])));
                     user = text(&message["content"]);
                 }
                 _ => {}
@@ -56,20 +46,13 @@ impl Turn {
             Wire::Anthropic => tool["name"].as_str().map(str::to_owned),
             Wire::OpenAi => tool["function"]["name"].as_str().map(str::to_owned),
         };
-        Self {
-            user,
-            results,
-            tools: tools.filter_map(name).collect(),
-        }
+        Self { user, results, tools: tools.filter_map(name).collect() }
     }
 
     fn answer(&self) -> Output {
         let calls = tool_calls(&self.user);
         if let Some((name, _)) = calls.iter().find(|(name, _)| !self.tools.contains(name)) {
-            return Output::Text(format!(
-                "no tool {name} on offer, only: {}",
-                self.tools.join(", ")
-            ));
+            return Output::Text(format!("no tool {name} on offer, only: {}", self.tools.join(", ")));
         }
         if !calls.is_empty() {
             return Output::Tools(calls);
@@ -80,11 +63,7 @@ impl Turn {
         if let Some(length) = directive(&self.user, "long").and_then(|length| length.parse().ok()) {
             return Output::Text(numbered_words(length));
         }
-        let last = self
-            .user
-            .lines()
-            .rfind(|line| !line.trim().is_empty())
-            .unwrap_or_default();
+        let last = self.user.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         Output::Text(format!("echo: {}", last.trim()))
     }
 }
@@ -100,16 +79,8 @@ fn tool_calls(source: &str) -> Vec<(String, Value)> {
     let parse = |call: &str| {
         let end = call.find([' ', ']'])?;
         let (name, arguments) = call.split_at(end);
-        let first = serde_json::Deserializer::from_str(arguments)
-            .into_iter()
-            .next();
-        Some((
-            name.to_owned(),
-            first
-                .and_then(Result::ok)
-                .filter(Value::is_object)
-                .unwrap_or_else(|| json!({})),
-        ))
+        let first = serde_json::Deserializer::from_str(arguments).into_iter().next();
+        Some((name.to_owned(), first.and_then(Result::ok).filter(Value::is_object).unwrap_or_else(|| json!({}))))
     };
     source.split("[[tool ").skip(1).filter_map(parse).collect()
 }
@@ -117,22 +88,14 @@ fn tool_calls(source: &str) -> Vec<(String, Value)> {
 /// Returns exactly `length` ASCII characters, `w0001 w0002 …` in lines of ten, so that a test can tell which are missing.
 fn numbered_words(length: usize) -> String {
     let words = (1_usize..).map(|n| format!("w{n:04}{}", if n % 10 == 0 { '\n' } else { ' ' }));
-    words
-        .flat_map(|word| word.into_bytes())
-        .map(char::from)
-        .take(length)
-        .collect()
+    words.flat_map(|word| word.into_bytes()).map(char::from).take(length).collect()
 }
 
 /// Returns the text of a content value: a string, or the text blocks of a list, a line each.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks
-            .iter()
-            .filter_map(|block| block["text"].as_str())
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
     }
 }

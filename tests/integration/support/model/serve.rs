@@ -74,11 +74,7 @@ async fn serve(
             let frames = wire::frames(wire, &body, &half, Usage::of(raw.len(), &half));
             // Up to the first letters, whichever the wire: no frame after them says that the answer is over.
             let first = frames.len().saturating_sub(4).max(1);
-            return send_stream(
-                guard,
-                &frames.into_iter().take(first).collect::<String>(),
-                Some(connection),
-            );
+            return send_stream(guard, &frames.into_iter().take(first).collect::<String>(), Some(connection));
         }
         Some(Reply::Disconnect) => return connection.cut().await,
         Some(Reply::Text(text)) => Output::Text(text),
@@ -92,11 +88,7 @@ async fn serve(
     let usage = Usage::of(raw.len(), &output);
     shared.serve(usage);
     if streaming {
-        return send_stream(
-            guard,
-            &wire::frames(wire, &body, &output, usage).concat(),
-            None,
-        );
+        return send_stream(guard, &wire::frames(wire, &body, &output, usage).concat(), None);
     }
     Json(wire::document(wire, &body["model"], &output, usage)).into_response()
 }
@@ -104,34 +96,17 @@ async fn serve(
 /// Records the request and takes the reply the test queued for it.
 fn arrive(shared: &Shared, path: &str, headers: &HeaderMap, body: &Value) -> Option<Reply> {
     let text = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers: BTreeMap<_, _> = headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), text(value)))
-        .collect();
+    let headers: BTreeMap<_, _> = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let mut state = lock(&shared.state);
-    state.exchanges.push(Exchange {
-        path: path.to_owned(),
-        headers,
-        body: body.clone(),
-        at: Instant::now(),
-    });
+    state.exchanges.push(Exchange { path: path.to_owned(), headers, body: body.clone(), at: Instant::now() });
     state.replies.pop_front()
 }
 
 fn has_key(wire: Wire, headers: &HeaderMap) -> bool {
-    let header = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-    };
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match wire {
-        Wire::Anthropic => {
-            !header("x-api-key").is_empty() && !header("anthropic-version").is_empty()
-        }
-        Wire::OpenAi => header("authorization")
-            .strip_prefix("Bearer ")
-            .is_some_and(|key| !key.is_empty()),
+        Wire::Anthropic => !header("x-api-key").is_empty() && !header("anthropic-version").is_empty(),
+        Wire::OpenAi => header("authorization").strip_prefix("Bearer ").is_some_and(|key| !key.is_empty()),
     }
 }
 
@@ -139,36 +114,23 @@ fn refuse(wire: Wire, code: u16, message: &str, retry_after: Option<u64>) -> Res
     let status = StatusCode::from_u16(code).expect("a scripted status is one HTTP knows");
     let mut response = (status, Json(wire::error(wire, code, message))).into_response();
     if let Some(seconds) = retry_after {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
 
 /// Streams `events` in small pieces; then ends the answer, or cuts the connection when one is given.
 fn send_stream(guard: InFlight, events: &str, cut: Option<Connection>) -> Response {
-    let pieces: VecDeque<Bytes> = events
-        .as_bytes()
-        .chunks(PIECE_BYTES)
-        .map(Bytes::copy_from_slice)
-        .collect();
-    let body = stream::unfold(
-        (pieces, cut, guard),
-        |(mut pieces, cut, guard)| async move {
-            if let Some(piece) = pieces.pop_front() {
-                return Some((Ok::<_, Infallible>(piece), (pieces, cut, guard)));
-            }
-            let connection = cut?;
-            tokio::time::sleep(FLUSH).await;
-            connection.cut().await
-        },
-    );
-    (
-        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")],
-        Body::from_stream(body),
-    )
-        .into_response()
+    let pieces: VecDeque<Bytes> = events.as_bytes().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect();
+    let body = stream::unfold((pieces, cut, guard), |(mut pieces, cut, guard)| async move {
+        if let Some(piece) = pieces.pop_front() {
+            return Some((Ok::<_, Infallible>(piece), (pieces, cut, guard)));
+        }
+        let connection = cut?;
+        tokio::time::sleep(FLUSH).await;
+        connection.cut().await
+    });
+    ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], Body::from_stream(body)).into_response()
 }
 
 /// Counts a request as long as it is worked on: until its last byte is handed over or its client is gone.

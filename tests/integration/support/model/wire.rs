@@ -29,10 +29,7 @@ pub(super) fn document(wire: Wire, model: &Value, output: &Output, usage: Usage)
             match output {
                 Output::Text(text) => message["content"] = json!(text),
                 Output::Tools(calls) => {
-                    message["tool_calls"] = calls
-                        .iter()
-                        .map(|(name, input)| openai_call(name, input))
-                        .collect();
+                    message["tool_calls"] = calls.iter().map(|(name, input)| openai_call(name, input)).collect();
                 }
             }
             json!({
@@ -122,11 +119,7 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
         let (whole, delta, part) = if block["type"] == "text" {
             (block["text"].take(), "text_delta", "text")
         } else {
-            (
-                Value::String(block["input"].take().to_string()),
-                "input_json_delta",
-                "partial_json",
-            )
+            (Value::String(block["input"].take().to_string()), "input_json_delta", "partial_json")
         };
         // A block opens empty and is filled by its deltas.
         if delta == "text_delta" {
@@ -135,9 +128,10 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
             block["input"] = json!({});
         }
         events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
-        events.extend(pieces(whole.as_str().unwrap_or_default()).map(|piece| {
-            json!({"type": "content_block_delta", "index": index, "delta": {"type": delta, part: piece}})
-        }));
+        events.extend(
+            pieces(whole.as_str().unwrap_or_default())
+                .map(|piece| json!({"type": "content_block_delta", "index": index, "delta": {"type": delta, part: piece}})),
+        );
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
     events.push(json!({
@@ -146,12 +140,7 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
         "usage": {"output_tokens": usage.output},
     }));
     events.push(json!({"type": "message_stop"}));
-    let frame = |event: &Value| {
-        format!(
-            "event: {}\ndata: {event}\n\n",
-            event["type"].as_str().unwrap_or_default()
-        )
-    };
+    let frame = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
     events.iter().map(frame).collect()
 }
 
@@ -163,17 +152,10 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
             "choices": choices,
         })
     };
-    let delta = |delta: Value, finish: Value| {
-        chunk(json!([{"index": 0, "delta": delta, "finish_reason": finish}]))
-    };
-    let mut chunks = vec![delta(
-        json!({"role": "assistant", "content": ""}),
-        Value::Null,
-    )];
+    let delta = |delta: Value, finish: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": finish}]));
+    let mut chunks = vec![delta(json!({"role": "assistant", "content": ""}), Value::Null)];
     match output {
-        Output::Text(text) => {
-            chunks.extend(pieces(text).map(|piece| delta(json!({"content": piece}), Value::Null)))
-        }
+        Output::Text(text) => chunks.extend(pieces(text).map(|piece| delta(json!({"content": piece}), Value::Null))),
         Output::Tools(calls) => {
             for (index, (name, input)) in calls.iter().enumerate() {
                 let mut call = openai_call(name, input);
@@ -182,10 +164,7 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
                 call["index"] = json!(index);
                 chunks.push(delta(json!({"tool_calls": [call]}), Value::Null));
                 chunks.extend(pieces(arguments.as_str().unwrap_or_default()).map(|piece| {
-                    delta(
-                        json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
-                        Value::Null,
-                    )
+                    delta(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}), Value::Null)
                 }));
             }
         }
@@ -203,9 +182,5 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
 
 fn pieces(text: &str) -> impl Iterator<Item = String> {
     let letters: Vec<char> = text.chars().collect();
-    letters
-        .chunks(DELTA_CHARS)
-        .map(|piece| piece.iter().collect())
-        .collect::<Vec<String>>()
-        .into_iter()
+    letters.chunks(DELTA_CHARS).map(|piece| piece.iter().collect()).collect::<Vec<String>>().into_iter()
 }

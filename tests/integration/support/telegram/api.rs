@@ -18,10 +18,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn bad(why: &str) -> Self {
-        Self {
-            code: 400,
-            description: format!("Bad Request: {why}"),
-        }
+        Self { code: 400, description: format!("Bad Request: {why}") }
     }
 
     /// Returns what the service says with `code` when a test asks for it.
@@ -31,22 +28,16 @@ impl Refusal {
             401 => "Unauthorized",
             403 => "Forbidden: bot was blocked by the user",
             404 => "Not Found",
-            409 => {
-                "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
-            }
+            409 => "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
             429 => "Too Many Requests: retry after 1",
             _ => "Internal Server Error",
         };
-        Self {
-            code,
-            description: description.to_owned(),
-        }
+        Self { code, description: description.to_owned() }
     }
 
     /// Returns the JSON body; with 429 it names the one second to wait.
     pub(super) fn body(&self) -> Value {
-        let mut body =
-            json!({"ok": false, "error_code": self.code, "description": self.description});
+        let mut body = json!({"ok": false, "error_code": self.code, "description": self.description});
         if self.code == 429 {
             body["parameters"] = json!({"retry_after": 1});
         }
@@ -61,12 +52,7 @@ pub(super) struct Shown {
 }
 
 /// Returns the `result` of `method` (any case) called by bot `bot`.
-pub(super) fn answer(
-    state: &mut State,
-    bot: i64,
-    method: &str,
-    params: &Params,
-) -> Result<Value, Refusal> {
+pub(super) fn answer(state: &mut State, bot: i64, method: &str, params: &Params) -> Result<Value, Refusal> {
     match method.to_ascii_lowercase().as_str() {
         "getme" => Ok(me(bot)),
         "sendmessage" => send(state, bot, params),
@@ -76,14 +62,9 @@ pub(super) fn answer(
             None => Err(Refusal::bad("message to delete not found")),
         },
         "setmycommands" => set_commands(params),
-        "sendchataction" | "setmessagereaction" | "deletewebhook" | "answercallbackquery" => {
-            Ok(Value::Bool(true))
-        }
+        "sendchataction" | "setmessagereaction" | "deletewebhook" | "answercallbackquery" => Ok(Value::Bool(true)),
         // Strict: a method this fake does not know is a method the tests do not cover yet.
-        _ => Err(Refusal {
-            code: 404,
-            description: "Not Found: method not found".to_owned(),
-        }),
+        _ => Err(Refusal { code: 404, description: "Not Found: method not found".to_owned() }),
     }
 }
 
@@ -104,10 +85,7 @@ pub(super) fn now() -> i64 {
 impl Shown {
     /// A message that somebody else wrote.
     pub(super) fn received(message: Value) -> Self {
-        Self {
-            message,
-            source: None,
-        }
+        Self { message, source: None }
     }
 }
 
@@ -120,25 +98,15 @@ pub(super) fn me(bot: i64) -> Value {
 }
 
 fn message_key(params: &Params) -> (i64, i64) {
-    (
-        params.int("chat_id").unwrap_or_default(),
-        params.int("message_id").unwrap_or_default(),
-    )
+    (params.int("chat_id").unwrap_or_default(), params.int("message_id").unwrap_or_default())
 }
 
 fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> {
-    let chat_id = params
-        .int("chat_id")
-        .filter(|id| *id != 0)
-        .ok_or_else(|| Refusal::bad("chat not found"))?;
+    let chat_id = params.int("chat_id").filter(|id| *id != 0).ok_or_else(|| Refusal::bad("chat not found"))?;
     let text = checked_text(params)?;
     let reply = params.json("reply_parameters");
-    let reply_to = reply["message_id"]
-        .as_i64()
-        .or_else(|| params.int("reply_to_message_id"));
-    let quoted = reply_to
-        .and_then(|id| state.messages.get(&(chat_id, id)))
-        .map(|shown| shown.message.clone());
+    let reply_to = reply["message_id"].as_i64().or_else(|| params.int("reply_to_message_id"));
+    let quoted = reply_to.and_then(|id| state.messages.get(&(chat_id, id))).map(|shown| shown.message.clone());
     if reply_to.is_some() && quoted.is_none() && reply["allow_sending_without_reply"] != true {
         return Err(Refusal::bad("message to be replied not found"));
     }
@@ -157,13 +125,7 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
     if !markup.is_null() {
         message["reply_markup"] = markup.clone();
     }
-    state.messages.insert(
-        (chat_id, message_id),
-        Shown {
-            message: message.clone(),
-            source: Some(source(params)),
-        },
-    );
+    state.messages.insert((chat_id, message_id), Shown { message: message.clone(), source: Some(source(params)) });
     state.sent.push(Sent {
         chat: chat_id,
         text,
@@ -178,10 +140,7 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
 }
 
 fn edit(state: &mut State, params: &Params) -> Result<Value, Refusal> {
-    let shown = state
-        .messages
-        .get_mut(&message_key(params))
-        .ok_or_else(|| Refusal::bad("message to edit not found"))?;
+    let shown = state.messages.get_mut(&message_key(params)).ok_or_else(|| Refusal::bad("message to edit not found"))?;
     let text = checked_text(params)?;
     let markup = params.json("reply_markup");
     if shown.source.as_ref() == Some(&source(params)) && shown.message["reply_markup"] == markup {
@@ -203,18 +162,16 @@ fn edit(state: &mut State, params: &Params) -> Result<Value, Refusal> {
 }
 
 fn source(params: &Params) -> (String, String) {
-    (
-        params.text("text").to_owned(),
-        params.text("parse_mode").to_owned(),
-    )
+    (params.text("text").to_owned(), params.text("parse_mode").to_owned())
 }
 
 /// Returns the text as shown: entities parsed, white space at both ends gone, as the service does it.
 fn checked_text(params: &Params) -> Result<String, Refusal> {
     let text = match params.text("parse_mode") {
         "" => params.text("text").to_owned(),
-        mode if mode.eq_ignore_ascii_case("html") => html::plain(params.text("text"))
-            .map_err(|why| Refusal::bad(&format!("can't parse entities: {why}")))?,
+        mode if mode.eq_ignore_ascii_case("html") => {
+            html::plain(params.text("text")).map_err(|why| Refusal::bad(&format!("can't parse entities: {why}")))?
+        }
         _ => return Err(Refusal::bad("unsupported parse_mode")),
     };
     let text = text.trim();
@@ -229,29 +186,17 @@ fn checked_text(params: &Params) -> Result<String, Refusal> {
 
 fn set_commands(params: &Params) -> Result<Value, Refusal> {
     let commands = params.json("commands");
-    let commands = commands
-        .as_array()
-        .ok_or_else(|| Refusal::bad("can't parse BotCommand"))?;
+    let commands = commands.as_array().ok_or_else(|| Refusal::bad("can't parse BotCommand"))?;
     let is_name = |name: &str| {
-        (1..=32).contains(&name.len())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     if commands.len() > 100 {
         return Err(Refusal::bad("BOT_COMMANDS_TOO_MUCH"));
     }
-    if !commands
-        .iter()
-        .all(|command| command["command"].as_str().is_some_and(is_name))
-    {
+    if !commands.iter().all(|command| command["command"].as_str().is_some_and(is_name)) {
         return Err(Refusal::bad("BOT_COMMAND_INVALID"));
     }
-    if !commands.iter().all(|command| {
-        command["description"]
-            .as_str()
-            .is_some_and(|text| !text.is_empty())
-    }) {
+    if !commands.iter().all(|command| command["description"].as_str().is_some_and(|text| !text.is_empty())) {
         return Err(Refusal::bad("BOT_COMMAND_DESCRIPTION_INVALID"));
     }
     Ok(Value::Bool(true))

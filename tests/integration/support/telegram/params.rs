@@ -49,7 +49,5 @@ impl Params {
 fn form(encoded: &str) -> Map<String, Value> {
     let mut url = Url::parse("http://form.invalid/").expect("a constant URL parses");
     url.set_query(Some(encoded));
-    url.query_pairs()
-        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
-        .collect()
+    url.query_pairs().map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect()
 }

@@ -28,9 +28,7 @@ use super::{
 const POLL_MAX_SECS: u64 = 50;
 
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/{bot}/{method}", any(serve))
-        .with_state(shared)
+    Router::new().route("/{bot}/{method}", any(serve)).with_state(shared)
 }
 
 async fn serve(
@@ -44,10 +42,7 @@ async fn serve(
     let Some(bot) = bot_id(&bot) else {
         return refuse(&Refusal::status(404));
     };
-    let content_type = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let params = Params::read(uri.query().unwrap_or_default(), content_type, &body);
     let method = lower_camel(&method);
     let (call, fault) = arrive(&shared, &method, params.as_ref());
@@ -56,8 +51,7 @@ async fn serve(
         Some(FaultKind::Hang) => return std::future::pending().await,
         Some(FaultKind::Html502) => {
             shared.settle(call, 502);
-            let page =
-                Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
+            let page = Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
             return (StatusCode::BAD_GATEWAY, page).into_response();
         }
         Some(FaultKind::Status(code)) => {
@@ -90,42 +84,24 @@ async fn serve(
 /// Records the call, unanswered as yet, and takes the fault that is due.
 fn arrive(shared: &Shared, method: &str, params: Option<&Params>) -> (usize, Option<FaultKind>) {
     let mut state = lock(&shared.state);
-    let call = Call {
-        method: method.to_owned(),
-        params: params.map_or(Value::Null, Params::to_value),
-        status: 0,
-        at: Instant::now(),
-    };
+    let call =
+        Call { method: method.to_owned(), params: params.map_or(Value::Null, Params::to_value), status: 0, at: Instant::now() };
     state.calls.push(call);
     state.polls += u64::from(method == "getUpdates");
-    (
-        state.calls.len() - 1,
-        state.take_fault(method, |kind| kind != FaultKind::DupUpdates),
-    )
+    (state.calls.len() - 1, state.take_fault(method, |kind| kind != FaultKind::DupUpdates))
 }
 
 /// Answers getUpdates: confirms everything below `offset`, then waits up to `timeout` for something newer.
 /// A later poll ends this one with 409, as on the service. One that its client gave up on is simply gone.
 async fn poll(shared: &Shared, params: &Params) -> Result<Value, Refusal> {
     let mut changed = shared.changed.subscribe();
-    let limit = params
-        .int("limit")
-        .and_then(|limit| usize::try_from(limit).ok())
-        .unwrap_or(100)
-        .clamp(1, 100);
-    let seconds = params
-        .int("timeout")
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .unwrap_or(0);
+    let limit = params.int("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
+    let seconds = params.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds.min(POLL_MAX_SECS));
     let mine = {
         let mut state = lock(&shared.state);
         if let Value::Array(kinds) = params.json("allowed_updates") {
-            state.allowed = kinds
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
+            state.allowed = kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
         state.confirm(params.int("offset").unwrap_or_default());
         state.poll += 1;
@@ -171,9 +147,7 @@ fn lower_camel(method: &str) -> String {
         "deleteWebhook",
         "answerCallbackQuery",
     ];
-    let known = KNOWN
-        .iter()
-        .find(|known| known.eq_ignore_ascii_case(method));
+    let known = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(method));
     known.map_or_else(|| method.to_owned(), |known| (*known).to_owned())
 }
 

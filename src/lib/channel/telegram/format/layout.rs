@@ -40,16 +40,21 @@ impl Writer<'_> {
         }
         let lead = self.take_lead(at.unwrap_or(self.last_end));
         self.put_gap(lead);
-        let (style, mut at, mut lead) = (self.style(), at.filter(|_| shown.len() == text.len()), lead);
-        for line in shown.split_inclusive('\n') {
-            if self.pre.is_some() && line.contains('\t') {
-                // Telegram makes one space of a tab; code deserves its indentation.
-                self.flow.push(&line.replace('\t', "    "), style, Origin::Rewritten, lead);
-            } else {
-                self.flow.push(line, style, at.map_or(Origin::Rewritten, Origin::Exact), lead);
+        // Telegram makes one space of a tab; code deserves its indentation.
+        let code = |text: &str| text.replace('\t', if self.pre.is_some() { "    " } else { "\t" });
+        let style = self.style();
+        match at.filter(|_| shown.len() == text.len()) {
+            None => self.flow.push(&code(&shown), style, Origin::Rewritten, lead),
+            Some(start) => {
+                let (mut at, mut lead) = (start, lead);
+                for line in shown.split_inclusive('\n') {
+                    let rewritten = code(line);
+                    let origin = if rewritten == line { Origin::Exact(at) } else { Origin::Rewritten };
+                    self.flow.push(&rewritten, style, origin, lead);
+                    at += line.len();
+                    lead = at;
+                }
             }
-            at = at.map(|at| at + line.len());
-            lead = at.unwrap_or(lead);
         }
         self.last_end = end.max(self.last_end);
     }

@@ -34,16 +34,18 @@ impl Table {
         self.rows.iter_mut().rev().take(1).for_each(|(_, cells)| cells.push(cell.clone()));
     }
 
-    /// Returns the lines with where the row of each begins in the source; a rule follows the head.
+    /// Returns the lines with where the row of each begins in the source; the head's has a
+    /// rule under it.
     pub(super) fn lines(&self) -> Vec<(usize, String)> {
         let widths = self.widths();
-        let mut lines = Vec::with_capacity(self.rows.len() + 1);
+        let mut lines = Vec::with_capacity(self.rows.len());
         for (index, (source, cells)) in self.rows.iter().enumerate() {
-            lines.push((*source, self.line(cells, &widths)));
+            let mut line = self.line(cells, &widths);
             if index == 0 {
                 let rule: Vec<String> = widths.iter().map(|width| "-".repeat((*width).max(1))).collect();
-                lines.push((*source, rule.join("-+-")));
+                line.extend(["\n", &rule.join("-+-")]);
             }
+            lines.push((*source, line));
         }
         lines
     }

@@ -88,7 +88,7 @@ fn a_cut_before_a_fence_is_preferred_to_one_inside_it() {
 fn rewritten_text_keeps_its_source() {
     let x = "x".repeat(60);
     check(&format!("{x}\n\n---\n\n{x}"), 64, &[(&x, &x), ("———", "---"), (&x, &x)]);
-    check(&format!("{x}x `a\nb`"), 64, &[(&format!("{x}x"), &format!("{x}x")), ("<code>a b</code>", "`a\nb`")]);
+    check(&format!("{x}. `a\nb`"), 64, &[(&format!("{x}."), &format!("{x}.")), ("<code>a b</code>", "`a\nb`")]);
 }
 
 #[test]
