@@ -246,7 +246,7 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
         transaction.commit()
     })();
     for tell in told {
-        tell(result.as_ref().map(|()| ()).map_err(|error| Error::of(path, copy(error))));
+        tell(result.as_ref().copied().map_err(|error| Error::of(path, copy(error))));
     }
     if let Err(error) = &result {
         for task in tasks {

@@ -28,7 +28,10 @@ const MAX_UNKNOWNS: i64 = 3;
 
 /// Parts that wait, a queue a chat; a chat is in the map while a task works on it.
 #[derive(Debug, Clone, Default)]
-pub struct Outgoing(Arc<Mutex<HashMap<(String, ChatRef), VecDeque<Part>>>>);
+pub struct Outgoing(Arc<Mutex<HashMap<Place, VecDeque<Part>>>>);
+
+/// A channel and a chat on it.
+type Place = (String, ChatRef);
 
 impl Outgoing {
     /// Adds a part; true when its chat needs a task.
@@ -48,7 +51,7 @@ impl Outgoing {
     }
 
     /// Takes the next part of a chat; a chat without parts leaves the map.
-    fn pop(&self, key: &(String, ChatRef)) -> Option<Part> {
+    fn pop(&self, key: &Place) -> Option<Part> {
         let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let part = chats.get_mut(key).and_then(VecDeque::pop_front);
         if part.is_none() {
@@ -75,7 +78,7 @@ impl Pipeline {
     }
 
     /// Works off one chat.
-    async fn work_off(self: Arc<Self>, key: (String, ChatRef)) {
+    async fn work_off(self: Arc<Self>, key: Place) {
         while let Some(part) = self.outgoing.pop(&key) {
             match self.channels.get(key.0.as_str()) {
                 Some(channel) => self.send(channel.clone(), part).await,

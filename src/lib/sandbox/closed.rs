@@ -115,7 +115,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: &str, mode| {
             let path = dir.path().join(name);
-            std::fs::write(&path, "").unwrap();
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             path
         };

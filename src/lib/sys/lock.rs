@@ -62,7 +62,7 @@ pub fn holder(path: &Path) -> Result<Option<i32>, Error> {
     };
     let mut probe = whole(libc::F_RDLCK);
     fcntl(&file, FcntlArg::F_OFD_GETLK(&mut probe)).map_err(Error::at("probe", path))?;
-    if probe.l_type == libc::F_UNLCK as libc::c_short {
+    if i32::from(probe.l_type) == libc::F_UNLCK {
         return Ok(None);
     }
     let mut text = String::new();

@@ -228,7 +228,7 @@ mod tests {
         );
         assert_eq!(
             replace("fn main() {\n}\n", "fn  main() {", "x", false),
-            Err("old_string does not stand there. The nearest lines are:\n1\tfn main() {\n2\t}".replace("\n2\t}", "").into())
+            Err("old_string does not stand there. The nearest lines are:\n1\tfn main() {".to_owned())
         );
     }
 

@@ -1,7 +1,7 @@
 //! Commands in: the FIFO as doorbell and short path, the spool as record.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ enum Ring {
 /// Takes commands in until the daemon closes. `reload` is told to read the configuration again.
 pub(super) async fn serve(pipeline: Arc<Pipeline>, home: Home, doorbell: File, reload: mpsc::Sender<()>) {
     let (rings, mut heard) = mpsc::channel(256);
-    let watcher = watch(home.spool_new(), rings.clone());
+    let watcher = watch(&home.spool_new(), rings.clone());
     if let Err(error) = &watcher {
         tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
     }
@@ -62,7 +62,7 @@ pub(super) async fn serve(pipeline: Arc<Pipeline>, home: Home, doorbell: File, r
     listener.abort();
 }
 
-fn watch(dir: PathBuf, rings: mpsc::Sender<Ring>) -> notify::Result<notify::RecommendedWatcher> {
+fn watch(dir: &Path, rings: mpsc::Sender<Ring>) -> notify::Result<notify::RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
         if news {
@@ -70,7 +70,7 @@ fn watch(dir: PathBuf, rings: mpsc::Sender<Ring>) -> notify::Result<notify::Reco
             let _ = rings.try_send(Ring::Look);
         }
     })?;
-    watcher.watch(&dir, RecursiveMode::NonRecursive)?;
+    watcher.watch(dir, RecursiveMode::NonRecursive)?;
     Ok(watcher)
 }
 

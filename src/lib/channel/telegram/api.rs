@@ -81,17 +81,17 @@ impl Api {
         let body = response.bytes().await.map_err(|error| {
             let reason = redact(&reason(&error.without_url()));
             // An error status is an answer, whatever became of its body.
-            if status == 200 { Error::Lost(reason) } else { refused(status, reason, None) }
+            if status == 200 { Error::Lost(reason) } else { refused(status, &reason, None) }
         })?;
         match serde_json::from_slice::<Answer>(&body) {
             Ok(answer) if answer.ok => Ok(answer.result),
             Ok(answer) => Err(refused(
                 answer.error_code.unwrap_or(status),
-                redact(&answer.description.unwrap_or_default()),
+                &redact(&answer.description.unwrap_or_default()),
                 answer.parameters.and_then(|parameters| parameters.retry_after).map(Duration::from_secs),
             )),
             Err(_) if status == 200 => Err(Error::Lost("the answer is no JSON".to_owned())),
-            Err(_) => Err(refused(status, "no description".to_owned(), None)),
+            Err(_) => Err(refused(status, "no description", None)),
         }
     }
 
@@ -101,8 +101,8 @@ impl Api {
     }
 }
 
-fn refused(status: u16, description: String, retry_after: Option<Duration>) -> Error {
-    Error::Refused { status, description: text::shorten(&description, 300), retry_after }
+fn refused(status: u16, description: &str, retry_after: Option<Duration>) -> Error {
+    Error::Refused { status, description: text::shorten(description, 300), retry_after }
 }
 
 /// The innermost cause says most.

@@ -92,7 +92,7 @@ impl Telegram {
         if let Some(id) = message.reply_to.and_then(|id| id.parse().ok()) {
             payload = payload.reply_parameters(ReplyParameters::new(MessageId(id)).allow_sending_without_reply());
         }
-        let result = self.api.call(&payload, TIMEOUT).await.map_err(|error| classify(error, message.markup.is_some()))?;
+        let result = self.api.call(&payload, TIMEOUT).await.map_err(|error| classify(&error, message.markup.is_some()))?;
         self.pulse.ok();
         match result.get("message_id").and_then(Value::as_i64) {
             Some(id) => Ok(id.to_string()),
@@ -105,7 +105,7 @@ impl Telegram {
         if let Some(topic) = topic(chat) {
             payload = payload.message_thread_id(topic);
         }
-        self.api.call(&payload, Duration::from_secs(10)).await.map(drop).map_err(|error| classify(error, false))
+        self.api.call(&payload, Duration::from_secs(10)).await.map(drop).map_err(|error| classify(&error, false))
     }
 }
 
@@ -142,9 +142,9 @@ fn topic(chat: &ChatRef) -> Option<ThreadId> {
 
 /// What a failed send means for the message. Any error status is a plain retry, but for those
 /// that will never go away.
-fn classify(error: Error, marked_up: bool) -> SendError {
+fn classify(error: &Error, marked_up: bool) -> SendError {
     let reason = error.to_string();
-    match error {
+    match *error {
         Error::Unreachable(_) => SendError::NotSent { reason, retry_after: None },
         Error::Lost(_) => SendError::Unknown(reason),
         Error::Refused { status: 400, .. } if marked_up => SendError::Markup(reason),
@@ -162,12 +162,12 @@ mod tests {
     #[test]
     fn what_a_failure_means_for_the_message() {
         let refused = |status| Error::Refused { status, description: String::new(), retry_after: None };
-        assert!(matches!(classify(Error::Lost("x".into()), true), SendError::Unknown(_)));
-        assert!(matches!(classify(Error::Unreachable("x".into()), true), SendError::NotSent { .. }));
-        assert!(matches!(classify(refused(400), true), SendError::Markup(_)));
-        assert!(matches!(classify(refused(400), false), SendError::Never(_)));
-        assert!(matches!(classify(refused(403), true), SendError::Never(_)));
-        assert!(matches!(classify(refused(429), true), SendError::NotSent { .. }));
-        assert!(matches!(classify(refused(502), true), SendError::NotSent { .. }));
+        assert!(matches!(classify(&Error::Lost("x".into()), true), SendError::Unknown(_)));
+        assert!(matches!(classify(&Error::Unreachable("x".into()), true), SendError::NotSent { .. }));
+        assert!(matches!(classify(&refused(400), true), SendError::Markup(_)));
+        assert!(matches!(classify(&refused(400), false), SendError::Never(_)));
+        assert!(matches!(classify(&refused(403), true), SendError::Never(_)));
+        assert!(matches!(classify(&refused(429), true), SendError::NotSent { .. }));
+        assert!(matches!(classify(&refused(502), true), SendError::NotSent { .. }));
     }
 }

@@ -32,8 +32,8 @@ fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     let inside = dir.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
-    std::fs::write(dir.path().join("secret"), "secret").unwrap();
-    std::fs::write(inside.join("file"), "text").unwrap();
+    put(&dir.path().join("secret"), "secret");
+    put(&inside.join("file"), "text");
     Place { root: Root::open(&inside).unwrap(), dir }
 }
 
@@ -145,4 +145,8 @@ fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() 
         assert!(outcomes.iter().any(|outcome| outcome.contains("outside")) && outcomes.iter().any(|outcome| outcome == "ok"));
     });
     assert_eq!(std::fs::read_dir(place.dir.path().join("target")).unwrap().count(), 0);
+}
+
+fn put(path: &Path, text: &str) {
+    crate::sys::atomic::write(path, text.as_bytes(), crate::sys::atomic::Durability::Rename).unwrap();
 }
