@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
@@ -109,28 +110,11 @@ impl Offer {
         let (input, context) = (input.clone(), context.clone());
         // A task of its own, so that a panic in a tool is an answer and not the end of the turn.
         let task = tokio::spawn(async move { tool.run(&input, &context).await });
-        let mut output = match AbortOnDrop(task).await {
+        let mut output = match AbortOnDropHandle::new(task).await {
             Ok(output) => output,
             Err(error) => ToolOutput::error(format!("the tool broke down: {error}")),
         };
         output.text = crate::secret::redact(&text::head_and_tail(&output.text, MAX_OUTPUT, 70));
         output
-    }
-}
-
-/// Ends the task when nobody waits for it any more.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl<T> std::future::Future for AbortOnDrop<T> {
-    type Output = Result<T, tokio::task::JoinError>;
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        std::pin::Pin::new(&mut self.0).poll(context)
     }
 }

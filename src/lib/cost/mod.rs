@@ -16,6 +16,7 @@ pub use report::{Line, by_model};
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::config::{self, Cost, Model, Models};
@@ -189,7 +190,12 @@ impl Client {
         };
         self.ledger.reserve(call, &self.caps, clock::now_ms()).await??;
         let started = Instant::now();
-        let answer = tokio::time::timeout(self.call_timeout, provider.complete(&request, on_text)).await.unwrap_or_else(|_| {
+        let began = AtomicBool::new(false);
+        let on_text = |text: &str| {
+            began.store(true, Ordering::Relaxed);
+            on_text(text);
+        };
+        let answer = tokio::time::timeout(self.call_timeout, provider.complete(&request, &on_text)).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.call_timeout.as_secs());
             Err(provider::Error::Interrupted { host: model.provider.name.clone(), reason })
         });
@@ -197,7 +203,8 @@ impl Client {
         let cost = |response: &Response| rates.map(|rates| rates.cost(&response.usage));
         let outcome = match &answer {
             Ok(response) => Outcome::Answered { usage: response.usage, cost: cost(response) },
-            Err(error) if error.may_be_charged() => Outcome::Unknown,
+            // An answer that began was worked for, whatever ended it.
+            Err(error) if error.may_be_charged() || began.load(Ordering::Relaxed) => Outcome::Unknown,
             Err(_) => Outcome::Free,
         };
         let latency_ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

@@ -61,7 +61,7 @@ impl Outgoing {
     }
 
     /// Returns true when nothing waits and nothing is being sent.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
@@ -77,6 +77,17 @@ impl Pipeline {
         }
     }
 
+    /// Waits until nothing is left to send, but no longer than `patience`.
+    pub async fn sends_end(&self, patience: Duration) {
+        let empty = async {
+            while !self.outgoing.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // What is left is in the queue.
+        let _ = tokio::time::timeout(patience, empty).await;
+    }
+
     /// Works off one chat.
     async fn work_off(self: Arc<Self>, key: Place) {
         while let Some(part) = self.outgoing.pop(&key) {
@@ -90,7 +101,7 @@ impl Pipeline {
 
     async fn send(&self, channel: Arc<dyn Channel>, mut part: Part) {
         let mut failures = 0;
-        while !self.closing.is_cancelled() {
+        while !self.closed.is_cancelled() {
             if part.unknowns > 0 && (part.unknowns >= MAX_UNKNOWNS || clock::now_ms() - part.created_at > TOO_OLD_MS) {
                 self.bury(&part, "nobody can say whether it arrived").await;
                 self.tell(&channel, &part).await;
@@ -134,7 +145,7 @@ impl Pipeline {
             self.settle(part.id, aftermath).await;
             failures += 1;
             tokio::select! {
-                () = self.closing.cancelled() => return,
+                () = self.closed.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
             }
         }

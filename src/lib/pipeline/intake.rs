@@ -39,30 +39,32 @@ impl Pipeline {
         }
     }
 
-    /// Takes a command in. True when it is on the disk (or was before): its spool file may go.
+    /// Takes commands in, in one transaction: when it returns they are on the disk (or were
+    /// before), and their spool files may go.
     ///
     /// # Errors
-    /// See [`db::Error`]; the spool file must stay.
-    pub async fn take_order(&self, order: Order) -> Result<(), db::Error> {
+    /// See [`db::Error`]; the spool files must stay.
+    pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
         let now = clock::now_ms();
-        let id = order.id.to_string();
-        let envelope = match self.envelope(&order, &self.live(), now) {
-            Ok(envelope) => envelope,
-            Err(reason) => {
-                if order.answer {
-                    self.answer(&Reply::error(&id, reason));
+        let live = self.live();
+        let mut arrivals = Vec::with_capacity(orders.len());
+        for order in orders {
+            match self.envelope(order, &live, now) {
+                Ok(envelope) => {
+                    arrivals.push(Arrival { key: format!("cmd:{}", order.id), verdict: Verdict::Accept(Box::new(envelope)) })
                 }
-                return Ok(());
+                Err(reason) if order.answer => self.answer(&Reply::error(order.id.as_str(), reason)),
+                Err(reason) => tracing::warn!(reason, "a command was refused"),
             }
-        };
-        let arrival = Arrival { key: format!("cmd:{id}"), verdict: Verdict::Accept(Box::new(envelope)) };
-        let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
-        if !accepted.is_empty() {
-            if order.answer {
-                self.answer(&Reply::new(&id, Status::Accepted));
-            }
-            let _ = self.signals.send(Signal::Accepted(accepted));
         }
+        if arrivals.is_empty() {
+            return Ok(());
+        }
+        let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
+        for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
+            self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
+        }
+        let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Pipeline, Signal};
 use crate::message::{Command, SessionKey};
@@ -54,6 +55,19 @@ impl Lanes {
     }
 }
 
+/// One turn, and the word to the lanes that it is over.
+async fn work_on(pipeline: Arc<Pipeline>, row: Accepted) {
+    let envelope = row.envelope.clone();
+    // A task of its own, so that a panic ends this turn and nothing else.
+    let turn = tokio::spawn(super::turn::run(pipeline.clone(), row));
+    if let Err(panic) = AbortOnDropHandle::new(turn).await {
+        tracing::error!(%panic, session = %envelope.session_key, "a turn broke down");
+        super::turn::broke_down(&pipeline, &envelope).await;
+    }
+    pipeline.runs().remove(&envelope.session_key);
+    let _ = pipeline.signals.send(Signal::Ended(envelope.session_key));
+}
+
 /// Works off the queue until the daemon closes; then lets running turns end.
 ///
 /// A turn that has not ended when `patience` is over is broken off; it goes on after the restart,
@@ -63,17 +77,7 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
     let mut turns = JoinSet::new();
     loop {
         while let Some(row) = lanes.next(pipeline.live().config.agent.max_concurrent_runs) {
-            let (pipeline, key) = (pipeline.clone(), row.envelope.session_key.clone());
-            turns.spawn(async move {
-                // A task of its own, so that a panic ends this turn and nothing else.
-                let turn = tokio::spawn(super::turn::run(pipeline.clone(), row));
-                let broken = AbortOnDrop(turn).await;
-                if let Err(panic) = broken {
-                    tracing::error!(%panic, session = %key, "a turn broke down; it is tried again at the next start");
-                    pipeline.note_trouble("a turn broke down");
-                }
-                let _ = pipeline.signals.send(Signal::Ended(key));
-            });
+            turns.spawn(work_on(pipeline.clone(), row));
         }
         tokio::select! {
             biased;
@@ -103,22 +107,6 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
                 tracing::error!(%error, run_id, "a broken off turn counts as a death");
             }
         }
-    }
-}
-
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl<T> Future for AbortOnDrop<T> {
-    type Output = Result<T, tokio::task::JoinError>;
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        std::pin::Pin::new(&mut self.0).poll(context)
     }
 }
 

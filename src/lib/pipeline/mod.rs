@@ -58,8 +58,10 @@ pub struct Pipeline {
     pub runs: Mutex<HashMap<SessionKey, Run>>,
     /// Parts that wait, a queue a chat.
     pub outgoing: Outgoing,
-    /// Ends when the daemon ends: no new turn, no new send begins.
+    /// The daemon is ending: no new input, no new turn.
     pub closing: CancellationToken,
+    /// The daemon ends now: nothing is tried again, no new send begins.
+    pub closed: CancellationToken,
 }
 
 /// The settings and what is built from them; replaced whole by a reload.

@@ -26,7 +26,7 @@ impl Pipeline {
             tracing::error!(%error, what, "could not be recorded; it is tried again");
             self.note_trouble(&format!("{what}: {error}"));
             tokio::select! {
-                () = self.closing.cancelled() => return None,
+                () = self.closed.cancelled() => return None,
                 () = tokio::time::sleep(net::backoff(attempt, BACKOFF.0, BACKOFF.1)) => attempt += 1,
             }
         }

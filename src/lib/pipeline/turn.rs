@@ -55,7 +55,17 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
     if let Some(outcome) = outcome {
         pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
     }
-    pipeline.runs().remove(&envelope.session_key);
+}
+
+/// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end there
+/// again.
+pub(super) async fn broke_down(pipeline: &Arc<Pipeline>, envelope: &Envelope) {
+    let reason = "a bug of the agent itself; its log has the place";
+    pipeline.note_trouble(reason);
+    let text = failure(&pipeline.live(), envelope, reason);
+    let outcome = Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) };
+    let run_id = uuid::Uuid::now_v7().to_string();
+    pipeline.finish(envelope, &run_id, outcome, Vec::new()).await;
 }
 
 impl Pipeline {

@@ -41,6 +41,7 @@ pub struct Store {
     index_file: PathBuf,
     zone: Tz,
     inner: Mutex<Inner>,
+    changed: tokio::sync::Notify,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +62,14 @@ impl Store {
     pub fn open(dir: PathBuf, archive: PathBuf, index_file: PathBuf, zone: Tz) -> Result<Self, sys::Error> {
         let mut index: Index = atomic::read_json(&index_file)?.unwrap_or_default();
         let index_dirty = index.reconcile(&dir)?;
-        Ok(Self { dir, archive, index_file, zone, inner: Mutex::new(Inner { index, index_dirty, ..Inner::default() }) })
+        Ok(Self {
+            dir,
+            archive,
+            index_file,
+            zone,
+            inner: Mutex::new(Inner { index, index_dirty, ..Inner::default() }),
+            changed: tokio::sync::Notify::new(),
+        })
     }
 
     /// Takes the session of `key` out, beginning one when there is none.
@@ -107,6 +115,13 @@ impl Store {
         inner.uses += 1;
         let use_number = inner.uses;
         inner.resting.insert(session.id().to_owned(), (use_number, session));
+        drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// Waits until a session was put back since the last call: then [`Store::flush`] has work.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Writes the snapshots and the index that are behind, and forgets the sessions longest at

@@ -141,6 +141,20 @@ async fn a_reset_archives_and_the_next_message_begins_anew() {
     assert!(archived.iter().any(|name| transcript::session_of(name) == Some(&id)));
 }
 
+#[tokio::test]
+async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("a")], true).await.expect("append");
+    let file = dir.path().join("sessions").join(&session.state().position.file);
+    let mut log = jsonl::Appender::open(&file).expect("open");
+    let newer = r#"{"v":2,"ts":"2031-01-01T00:00:00.000Z","seq":3,"type":"dream","of":["sheep"]}"#;
+    log.append(format!("{newer}\n").as_bytes(), false).expect("append");
+    let loaded = Session::load(&dir.path().join("sessions"), chrono_tz::UTC, session.id()).expect("load").expect("there");
+    assert_eq!((loaded.state().last_seq, loaded.state().entries.len()), (3, 1));
+}
+
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     let kind = prop_oneof![
         Just(user("a")),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::config::Home;
 use crate::control::replies::{self, Reply};
 use crate::control::spool::{self, Entry};
-use crate::control::{self, Command};
+use crate::control::{self, Command, Order};
 use crate::pipeline::Pipeline;
 use crate::sys::{atomic, fifo};
 use crate::{secret, text};
@@ -154,7 +154,7 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
         _ => {
             // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
             let id = order.id.to_string();
-            if let Err(error) = pipeline.take_order(order).await {
+            if let Err(error) = pipeline.take_orders(&[order]).await {
                 tracing::error!(%error, "a command could not be taken in");
                 refuse(home, &id, &error.to_string());
             }
@@ -173,29 +173,33 @@ async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
         }
     };
     for entries in entries.chunks(TOGETHER) {
-        // Polled in order, so stored in order, and with one commit.
-        futures_util::future::join_all(entries.iter().map(|entry| take_entry(pipeline, home, entry))).await;
+        let (entries, orders): (Vec<&Entry>, Vec<Order>) =
+            entries.iter().filter_map(|entry| Some((entry, open_entry(home, entry)?))).unzip();
+        if let Err(error) = pipeline.take_orders(&orders).await {
+            tracing::error!(%error, count = orders.len(), "spooled commands wait");
+            return pipeline.note_trouble(&format!("spooled commands wait: {error}"));
+        }
+        for entry in entries {
+            if let Err(error) = std::fs::remove_file(&entry.path) {
+                tracing::warn!(%error, id = %entry.id, "a spool file stays; its id is known, it will not be done twice");
+            }
+        }
     }
 }
 
-async fn take_entry(pipeline: &Arc<Pipeline>, home: &Home, entry: &Entry) {
-    let bytes = match spool::read(entry) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return,
-        Err(error) => return put_aside(home, entry, &error.to_string()),
+/// Reads one spooled command; what makes no sense is put aside.
+fn open_entry(home: &Home, entry: &Entry) -> Option<Order> {
+    let reason = match spool::read(entry) {
+        Ok(None) => return None,
+        Ok(Some(bytes)) => match control::decode(&bytes) {
+            Ok(order) if order.id == entry.id => return Some(order),
+            Ok(_) => "the id in the file is not its name".to_owned(),
+            Err(bad) => bad.reason,
+        },
+        Err(error) => error.to_string(),
     };
-    let order = match control::decode(&bytes) {
-        Ok(order) if order.id == entry.id => order,
-        Ok(_) => return put_aside(home, entry, "the id in the file is not its name"),
-        Err(bad) => return put_aside(home, entry, &bad.reason),
-    };
-    if let Err(error) = pipeline.take_order(order).await {
-        tracing::error!(%error, id = %entry.id, "a spooled command waits");
-        return pipeline.note_trouble(&format!("a spooled command waits: {error}"));
-    }
-    if let Err(error) = std::fs::remove_file(&entry.path) {
-        tracing::warn!(%error, id = %entry.id, "a spool file could not be removed; its id is known, it will not be done twice");
-    }
+    put_aside(home, entry, &reason);
+    None
 }
 
 /// A spool file that makes no sense is kept under another name, and its sender is told.

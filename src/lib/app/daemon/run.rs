@@ -151,6 +151,7 @@ impl Daemon {
             runs: Mutex::default(),
             outgoing: pipeline::Outgoing::default(),
             closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
         });
 
         let recovered = pipeline.queue.recover().await?;
@@ -196,10 +197,11 @@ impl Daemon {
         if let Err(panic) = lanes.await {
             tracing::error!(%panic, "the lanes broke down");
         }
-        let deadline = Instant::now() + LAST_SENDS;
-        while !pipeline.outgoing.is_empty() && Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        // What the last turns said goes out now, if it can; else after the next start. A send that
+        // is under way when the time is over gets a little more, to be known as sent.
+        pipeline.sends_end(LAST_SENDS).await;
+        pipeline.closed.cancel();
+        pipeline.sends_end(LAST_SENDS).await;
         if let Err(error) = pipeline.sessions.flush() {
             tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
         }
@@ -272,12 +274,11 @@ fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
 async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
     restore_replies(&pipeline, &home).await;
     let mut hours = tokio::time::interval(Duration::from_secs(3600));
-    let mut flush = tokio::time::interval(FLUSH);
-    flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = pipeline.closing.cancelled() => return,
-            _ = flush.tick() => {
+            () = pipeline.sessions.changed() => {
+                tokio::time::sleep(FLUSH).await;
                 let pipeline = pipeline.clone();
                 let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
                 if let Ok(Err(error)) = flushed {
