@@ -305,7 +305,7 @@ enum Kind {
 
 impl Source {
     fn new(path: &str, text: &str) -> Self {
-        let (tokens, tests) = without_tests(lex(text));
+        let (tokens, tests) = without_tests(&lex(text));
         Self { path: path.to_owned(), tokens, tests }
     }
 
@@ -401,7 +401,7 @@ impl Source {
 }
 
 /// Takes away the items under `#[cfg(test)]`; returns the modules among them that are files.
-fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, Vec<String>) {
+fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let marked = |at: usize| MARK.iter().enumerate().all(|(n, text)| tokens.get(at + n).is_some_and(|token| token.text == *text));
     let (mut kept, mut tests) = (Vec::new(), Vec::new());
@@ -413,7 +413,7 @@ fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, Vec<String>) {
             continue;
         }
         let item = at + MARK.len();
-        at = end_of_item(&tokens, item);
+        at = end_of_item(tokens, item);
         let item = tokens.get(item..at).unwrap_or_default();
         if let [.., word, name, end] = item
             && (word.text.as_str(), end.text.as_str()) == ("mod", ";")
