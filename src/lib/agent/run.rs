@@ -23,6 +23,9 @@ const REMIND: u32 = 5;
 /// What stands in the transcript when the agent chose to say nothing.
 const SILENT: &str = "NO_REPLY";
 
+/// What the model is told of a call that began and has no result.
+const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
+
 /// How far a turn may go.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -256,8 +259,7 @@ impl Running<'_> {
 
     /// Runs the calls that a crash left without a result.
     async fn run_open_calls(&mut self, open: Vec<(ToolCall, bool)>) -> Result<Option<String>, Break> {
-        let interrupted = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
-        let lost = open.iter().filter(|(_, began)| *began).map(|(call, _)| self.result(call, 0, not_run(interrupted)));
+        let lost = open.iter().filter(|(_, began)| *began).map(|(call, _)| self.result(call, 0, not_run(INTERRUPTED)));
         let events: Vec<Kind> = lost.collect();
         let calls = open.into_iter().filter(|(_, began)| !began).map(|(call, _)| call).collect();
         self.run_calls(events, calls).await
@@ -326,20 +328,14 @@ impl Running<'_> {
     }
 
     /// Writes down why the turn broke off. When nothing was done for the message it is forgotten,
-    /// so that no question without an answer stays in the conversation.
+    /// so that no question without an answer stays in the conversation; else the turn is closed.
     async fn break_off(&mut self, broken: Break) -> Ended {
         let (text, ended) = match broken {
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
             Break::Failed(reason) => (reason.clone(), Ended::Failed(reason)),
         };
-        let turn = self.session.state().turn.as_ref();
-        let forget_from = turn.filter(|turn| turn.started.is_empty()).map(|turn| turn.user_seq);
-        let already = turn.is_none_or(|turn| turn.failed.is_some() || turn.inbox_id != self.order.inbox_id);
-        if !already {
-            let event = Kind::Error { run_id: self.order.run_id.to_owned(), text, forget_from };
-            if let Err(error) = self.session.append(vec![event], true).await {
-                tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
-            }
+        if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text).await {
+            tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
         }
         ended
     }
@@ -357,17 +353,7 @@ impl Running<'_> {
     }
 
     fn message(&self, role: Role, block: Block) -> Kind {
-        Kind::Message(Spoken {
-            role,
-            content: vec![block],
-            run_id: self.order.run_id.to_owned(),
-            inbox_id: None,
-            trust: None,
-            model: None,
-            stop: None,
-            usage: None,
-            cost_nano_usd: None,
-        })
+        message(self.order.run_id, role, block)
     }
 
     fn beginning(&self, call: &ToolCall) -> Kind {
@@ -375,12 +361,7 @@ impl Running<'_> {
     }
 
     fn result(&self, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {
-        Kind::ToolResult {
-            run_id: self.order.run_id.to_owned(),
-            name: call.name.clone(),
-            duration_ms,
-            result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error },
-        }
+        result(self.order.run_id, call, duration_ms, output)
     }
 
     /// The final answer that is already in the transcript.
@@ -400,6 +381,54 @@ impl Running<'_> {
     fn emit(&self, step: Step) {
         // Nobody watching is fine.
         let _ = self.agent.events.send(AgentEvent { run_id: self.order.run_id.to_owned(), session: self.key.clone(), step });
+    }
+}
+
+/// Ends the turn of `inbox_id` in the transcript, for good: a turn without an answer would be taken
+/// for a part of the next question. Nothing happens when it has not begun or is ended already.
+///
+/// # Errors
+/// When the transcript cannot be written.
+pub async fn break_off(session: &mut Session, run_id: &str, inbox_id: &str, reason: String) -> Result<(), sys::Error> {
+    let state = session.state();
+    let open = match state.resume(inbox_id) {
+        Resume::Fresh | Resume::Answered | Resume::Failed(_) => return Ok(()),
+        Resume::Model => Vec::new(),
+        Resume::Tools(open) => open,
+    };
+    let Some(turn) = &state.turn else { return Ok(()) };
+    let forget_from = turn.started.is_empty().then_some(turn.user_seq);
+    let mut events = Vec::new();
+    if forget_from.is_none() {
+        let why = |began| if began { INTERRUPTED } else { "this was not run: the turn was broken off" };
+        events.extend(open.iter().map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))));
+        let text = format!("(I broke off here: {reason})");
+        events.push(message(run_id, Role::Assistant, Block::Text { text }));
+    }
+    events.push(Kind::Error { run_id: run_id.to_owned(), text: reason, forget_from });
+    session.append(events, true).await.map(drop)
+}
+
+fn message(run_id: &str, role: Role, block: Block) -> Kind {
+    Kind::Message(Spoken {
+        role,
+        content: vec![block],
+        run_id: run_id.to_owned(),
+        inbox_id: None,
+        trust: None,
+        model: None,
+        stop: None,
+        usage: None,
+        cost_nano_usd: None,
+    })
+}
+
+fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {
+    Kind::ToolResult {
+        run_id: run_id.to_owned(),
+        name: call.name.clone(),
+        duration_ms,
+        result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error },
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cost::usd;
 use crate::message::{ChatRef, Command, Envelope, Role};
 use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started, Stopped};
 use crate::session::{Kind, Resume, Spoken};
-use crate::{clock, context};
+use crate::{agent, clock, context};
 
 /// A quick answer needs no "typing"; Telegram shows one for 5 s, so it is renewed every 4.
 const TYPING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
@@ -37,6 +37,7 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
     let run_id = uuid::Uuid::now_v7().to_string();
     if row.attempts >= MAX_DEATHS {
         let outcome = given_up(&envelope, row.attempts);
+        pipeline.close_turn(&envelope, &run_id, &format!("interrupted by {} restarts", row.attempts)).await;
         pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
         return;
     }
@@ -65,10 +66,23 @@ pub(super) async fn broke_down(pipeline: &Arc<Pipeline>, envelope: &Envelope) {
     let text = failure(&pipeline.live(), envelope, reason);
     let outcome = Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) };
     let run_id = uuid::Uuid::now_v7().to_string();
+    pipeline.close_turn(envelope, &run_id, reason).await;
     pipeline.finish(envelope, &run_id, outcome, Vec::new()).await;
 }
 
 impl Pipeline {
+    /// Ends a turn in its transcript that will not be gone on with.
+    async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
+        let key = &envelope.session_key;
+        let Some(mut session) = self.persist("a session", || self.sessions.take(key, &envelope.sender.name)).await else {
+            return;
+        };
+        if let Err(error) = agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned()).await {
+            tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
+        }
+        self.sessions.put(session);
+    }
+
     /// Archives the session; its next message begins a new one.
     async fn begin_anew(&self, envelope: &Envelope) -> Option<Outcome> {
         let archived = self.persist("a reset", || async { self.sessions.reset(&envelope.session_key) }).await?;
