@@ -1,4 +1,6 @@
 //! The real programs against local stand-ins: one binary, one file a subject.
 
+mod crash;
 mod sandbox;
+mod shell;
 mod support;

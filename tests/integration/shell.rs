@@ -1,0 +1,555 @@
+//! The programs as a shell script sees them: flags, exit codes, what stands on stdout and what on stderr, the
+//! spool and the FIFO.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, FakeModel, Output, Reply, Sandbox, bin, wait_for};
+
+/// Long against everything that happens here, short against the patience of a reader.
+const SOON: Duration = Duration::from_secs(20);
+/// Where commands wait for the daemon.
+const SPOOL: &str = "state/spool/new";
+
+fn house() -> (FakeModel, Sandbox) {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_anthropic(&model);
+    (model, sandbox)
+}
+
+fn ready(sandbox: &Sandbox) -> Daemon {
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    daemon
+}
+
+/// Runs a bash script in the home, with the programs in its `PATH`.
+fn bash(sandbox: &Sandbox, script: &str) -> Output {
+    let programs = bin("agent-send").parent().expect("a program is in a directory").to_owned();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .env_clear()
+        .env("PATH", path)
+        .env("AGENT_HOME", sandbox.home())
+        .env("MOCK_KEY", "sk-mock-not-a-key")
+        .current_dir(sandbox.home())
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash is installed");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn spooled(sandbox: &Sandbox) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(sandbox.path(SPOOL)) else { return Vec::new() };
+    let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Checks a failure as a person sees it and as a program does: the code, the words, the next step.
+fn check_failure(sandbox: &Sandbox, arguments: &[&str], code: i32, name: &str, says: &str) {
+    let told = sandbox.send(arguments);
+    assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
+    assert!(told.stderr.contains(says), "{arguments:?}: {told:?}");
+    let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+    let told = sandbox.send(&with_json);
+    let error = &told.json()["error"];
+    assert_eq!((told.code, error["code"].as_str()), (code, Some(name)), "{with_json:?}: {told:?}");
+    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:?}");
+    assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told:?}");
+}
+
+// ------------------------------------------------------------------ with a daemon
+
+#[test]
+fn a_reply_is_data_and_everything_else_is_talk() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+
+    let told = sandbox.send(&["--wait", "hello"]);
+    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "echo: hello\n", ""));
+
+    let told = sandbox.send(&["--wait", "--json", "--id", "my-id", "hello again"]);
+    let document = told.json();
+    assert_eq!(
+        (told.code, &document["v"], &document["id"], &document["status"]),
+        (0, &json!(1), &json!("my-id"), &json!("done"))
+    );
+    assert_eq!(document["reply"], "echo: hello again");
+    assert!(document["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{document}");
+    assert!(document["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{document}");
+    assert!(document["session_id"].is_string() && document["run_id"].is_string(), "{document}");
+
+    let told = sandbox.send(&["fire and forget"]);
+    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
+    let told = sandbox.send(&["--json", "fire and forget"]);
+    assert_eq!((told.code, &told.json()["status"]), (0, &json!("accepted")));
+    let id = told.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(sandbox.send(&["--result", &id, "--wait"]).stdout, "echo: fire and forget\n");
+
+    let told = sandbox.send(&["--wait", "[[say NO_REPLY]]"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, ""), "silence is an answer");
+    let told = sandbox.send(&["--wait", "--json", "[[say NO_REPLY]]"]);
+    assert_eq!((told.code, &told.json()["silent"]), (0, &json!(true)));
+
+    model.push(Reply::Status(400, None));
+    let told = sandbox.send(&["--wait", "fail"]);
+    assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+    assert!(told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "), "{told:?}");
+    model.push(Reply::Status(400, None));
+    let told = sandbox.send(&["--wait", "--json", "fail"]);
+    assert_eq!((told.code, &told.json()["status"]), (1, &json!("error")));
+}
+
+#[test]
+fn the_same_id_is_the_same_message_and_the_same_reply() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let first = sandbox.send(&["--wait", "--id", "night-42", "report"]);
+    assert_eq!((first.code, first.stdout.as_str()), (0, "echo: report\n"));
+    for again in [&["--wait", "--id", "night-42", "report"][..], &["--wait", "--id", "night-42", "something else"]] {
+        let told = sandbox.send(again);
+        assert_eq!((told.code, told.stdout.as_str()), (0, "echo: report\n"), "{again:?}");
+    }
+    // Two at one time are one, too.
+    let answers: Vec<Output> = thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| sandbox.send(&["--wait", "--id", "twice", "[[sleep 100]] both"])));
+        both.map(|one| one.join().expect("agent-send ran")).into()
+    });
+    assert!(answers.iter().all(|told| told.code == 0 && told.stdout == "echo: [[sleep 100]] both\n"), "{answers:?}");
+    assert_eq!(model.requests().len(), 2);
+    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+}
+
+#[test]
+fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
+    let (model, sandbox) = house();
+    let daemon = ready(&sandbox);
+    let started = Instant::now();
+    let told = sandbox.send(&["--wait=1", "--id", "slow", "[[sleep 2500]] done"]);
+    assert_eq!((told.code, told.stdout.as_str()), (75, "slow\n"), "{told:?}");
+    assert!(told.stderr.contains("--result slow"), "{told:?}");
+    assert!(started.elapsed() < Duration::from_secs(2), "it waited {:?}", started.elapsed());
+
+    let told = sandbox.send(&["--result", "slow"]);
+    assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
+    assert_eq!(sandbox.send(&["--result", "slow", "--wait=0", "--json"]).json()["id"], "slow");
+    let told = sandbox.send(&["--result", "slow", "--wait"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: [[sleep 2500]] done\n"));
+    assert_eq!(daemon.term(), 0);
+    // Replies are files: no daemon is needed to read one, and the queue has it when the file is gone.
+    assert_eq!(sandbox.send(&["--result", "slow"]).stdout, told.stdout);
+    fs::remove_file(sandbox.path("state/replies/slow.json")).expect("the sandbox is writable");
+    assert_eq!(sandbox.send(&["--result", "slow"]).stdout, told.stdout);
+    assert_eq!(model.requests().len(), 1);
+
+    check_failure(&sandbox, &["--result", "never-heard-of"], 1, "failed", "never-heard-of");
+}
+
+#[test]
+fn every_name_is_a_session_of_its_own_and_untrusted_words_move_no_hands() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let offered = |request: &Value| -> Vec<String> {
+        let tools = request["tools"].as_array().into_iter().flatten();
+        tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+    };
+    for (name, text) in [("alice", "one"), ("bob", "two"), ("alice", "three")] {
+        assert_eq!(sandbox.send(&["--wait", "--from", name, text]).code, 0);
+    }
+    let requests = model.requests();
+    let messages: Vec<usize> = requests.iter().map(|request| request["messages"].as_array().map_or(0, Vec::len)).collect();
+    assert_eq!(messages, [1, 1, 3], "bob does not hear what alice said");
+    assert!(requests[2].to_string().contains("one") && !requests[2].to_string().contains("two"));
+    assert!(offered(&requests[2]).iter().any(|tool| tool == "exec"), "{:?}", offered(&requests[2]));
+
+    let told = sandbox.send(&["--wait", "--from", "mallory", "--untrusted", "[[tool exec {\"command\": \"touch owned\"}]]"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let offered = offered(&model.requests()[3]);
+    let hands = ["exec", "bash", "write", "edit"];
+    assert!(offered.iter().all(|tool| !hands.contains(&tool.as_str())), "{offered:?}");
+    model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch owned"})));
+    let told = sandbox.send(&["--wait", "--from", "mallory", "--untrusted", "now?"]);
+    assert!(told.stdout.starts_with("result: no tool is called"), "{told:?}");
+    assert!(!sandbox.path("workspace/owned").exists());
+}
+
+#[test]
+fn stop_ends_what_runs_and_its_caller_is_told() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let told = sandbox.send(&["--stop"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "Nothing is running.\n"), "{told:?}");
+
+    for target in [None, Some("cli:worker")] {
+        model.push(Reply::Hang);
+        let before = model.requests().len();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| sandbox.send(&["--wait", "--from", "worker", "dig"]));
+            model.wait_requests(before + 1, SOON);
+            let started = Instant::now();
+            if target.is_some() {
+                assert_eq!(sandbox.send(&["--stop", "cli:someone-else"]).stdout, "Nothing is running.\n");
+            }
+            let told = sandbox.send(&["--stop"].into_iter().chain(target).collect::<Vec<&str>>());
+            assert_eq!((told.code, told.stdout.as_str()), (0, "Stopped.\n"), "{told:?}");
+            let told = waiting.join().expect("agent-send ran");
+            assert!(started.elapsed() < Duration::from_secs(2), "stopping took {:?}", started.elapsed());
+            assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+            assert!(told.stderr.contains("stopped"), "{told:?}");
+        });
+        wait_for("the model's connection to be closed", SOON, || (model.in_flight() == 0).then_some(()));
+    }
+    assert_eq!(sandbox.send(&["--wait", "--from", "worker", "still here?"]).stdout, "echo: still here?\n");
+}
+
+// ------------------------------------------------------------------ without a daemon
+
+#[test]
+fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
+    let (model, sandbox) = house();
+    let told = sandbox.send(&["first"]);
+    assert_eq!(told.code, 75, "{told:?}");
+    assert!(told.stderr.contains("queued"), "{told:?}");
+    let first = told.stdout.trim().to_owned();
+    assert_eq!(first.len(), 36, "the id is a UUID: {told:?}");
+    assert_eq!(spooled(&sandbox), [format!("{first}.json")]);
+
+    // Also with --wait, at once; and the same id is one file.
+    let started = Instant::now();
+    for text in ["second", "second"] {
+        let told = sandbox.send(&["--wait", "--id", "zz-second", text]);
+        assert_eq!((told.code, told.stdout.as_str()), (75, "zz-second\n"), "{told:?}");
+    }
+    assert!(started.elapsed() < SOON);
+    let told = sandbox.send(&["--json", "--id", "zz-third", "third"]);
+    assert_eq!((told.code, &told.json()["id"], &told.json()["status"]), (75, &json!("zz-third"), &json!("queued")));
+    assert_eq!(spooled(&sandbox).len(), 3);
+    let told = sandbox.send(&["--result", "zz-second"]);
+    assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
+
+    let _daemon = ready(&sandbox);
+    for (id, reply) in [(first.as_str(), "echo: first\n"), ("zz-second", "echo: second\n"), ("zz-third", "echo: third\n")] {
+        let told = sandbox.send(&["--result", id, "--wait=20"]);
+        assert_eq!((told.code, told.stdout.as_str()), (0, reply), "{told:?}");
+    }
+    assert_eq!(model.requests().len(), 3);
+    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+}
+
+#[test]
+fn who_wants_no_queue_gets_69_and_leaves_nothing() {
+    let (_model, sandbox) = house();
+    check_failure(&sandbox, &["--no-queue", "hello"], 69, "not_running", "control.fifo");
+    check_failure(&sandbox, &["--no-queue", "--wait", "hello"], 69, "not_running", "control.fifo");
+    check_failure(&sandbox, &["--stop"], 69, "not_running", "control.fifo");
+    check_failure(&sandbox, &["--stop", "cli:cli"], 69, "not_running", "control.fifo");
+    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    // A daemon that was killed leaves its FIFO, and nobody reads it.
+    ready(&sandbox).kill9();
+    check_failure(&sandbox, &["--no-queue", "hello"], 69, "not_running", "control.fifo");
+    assert_eq!(sandbox.send(&["hello"]).code, 75);
+    assert_eq!(spooled(&sandbox).len(), 1);
+}
+
+#[test]
+fn the_status_is_a_document_with_a_daemon_and_without() {
+    let (_model, sandbox) = house();
+    let told = sandbox.send(&["--status", "--json"]);
+    assert_eq!((told.code, &told.json()["running"], &told.json()["pid"]), (69, &json!(false), &Value::Null));
+    let told = sandbox.send(&["--status"]);
+    assert_eq!(told.code, 69);
+    assert!(told.stdout.starts_with("not running\n"), "{told:?}");
+    let told = sandbox.monitor(&["--json"]);
+    assert_eq!((told.code, told.json()), (69, json!({"state": "unknown"})));
+    assert_eq!(sandbox.monitor(&[]).code, 69);
+
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
+    let status = wait_for("the status to know of the call", SOON, || {
+        let status = sandbox.send(&["--status", "--json"]);
+        assert_eq!(status.code, 0, "{status:?}");
+        Some(status.json()).filter(|status| status["today_cost_usd"] != 0.0 && status["active_sessions"] == 1)
+    });
+    assert_eq!((&status["running"], status["pid"].as_i64()), (&json!(true), Some(i64::from(daemon.pid().as_raw()))));
+    for field in ["version", "uptime_secs", "channels", "models", "queue", "sandbox"] {
+        assert!(!status[field].is_null(), "{field}: {status}");
+    }
+    assert!(status.get("last_error").is_some(), "{status}");
+    assert_eq!(status["queue"], json!({"inbox": 0, "outbox": 0, "dead": 0}));
+    assert_eq!(status["models"], json!(["primary"]));
+
+    let told = sandbox.monitor(&["--json"]);
+    assert_eq!((told.code, &told.json()["state"]), (0, &json!("idle")));
+    let told = sandbox.monitor(&[]);
+    assert_eq!(told.code, 0);
+    assert!(told.stdout.contains("idle") && told.stdout.contains(&daemon.pid().to_string()), "{told:?}");
+
+    daemon.kill9();
+    assert_eq!(sandbox.monitor(&[]).code, 69);
+    assert!(sandbox.monitor(&[]).stdout.contains("NOT RUNNING"));
+    assert_eq!(sandbox.send(&["--status", "--json"]).json()["running"], false);
+}
+
+#[test]
+fn the_monitor_shows_thinking_then_tools_then_idle() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let state = |wanted: &str| {
+        wait_for(wanted, SOON, || {
+            let told = sandbox.monitor(&["--json"]);
+            assert_eq!(told.code, 0, "{told:?}");
+            Some(told.json()).filter(|document| document["state"] == wanted)
+        })
+    };
+    model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch started; while test ! -e go; do sleep 0.05; done"})));
+    assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
+    let document = state("tools");
+    assert_eq!(document["lanes"][0]["contact"], "ada", "{document}");
+    assert_eq!(document["lanes"][0]["session"], "cli:ada", "{document}");
+    assert_eq!(document["lanes"][0]["tools_in_flight"], json!(["exec"]), "{document}");
+    assert_eq!(document["lanes"][0]["turns"][0]["stop_reason"], "tool_use", "{document}");
+    model.push(Reply::Hang);
+    fs::OpenOptions::new().create(true).append(true).open(sandbox.path("workspace/go")).expect("the sandbox is writable");
+    let document = state("thinking");
+    assert_eq!(document["lanes"][0]["turn"], 2, "{document}");
+    assert_eq!(sandbox.send(&["--stop"]).code, 0);
+    assert_eq!(state("idle")["lanes"], json!([]));
+}
+
+// ------------------------------------------------------------------ command lines that make no sense
+
+#[test]
+fn command_lines_that_make_no_sense_are_refused_with_2() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        &[][..],
+        &[""],
+        &["   "],
+        &["--id", "../etc", "hello"],
+        &["--id", "", "hello"],
+        &["--result", "no such/id"],
+        &["--pair", "marry"],
+        &["--pair", "revoke", "nobody"],
+        &["--pair", "approve"],
+    ] {
+        check_failure(&sandbox, arguments, 2, "usage", "agent-send");
+    }
+    for arguments in [
+        &["--status", "hello"][..],
+        &["--stop", "--status"],
+        &["--wait=soon", "hello"],
+        &["--teleport"],
+        &["hello", "world"],
+        &["--result", "a", "hello"],
+    ] {
+        let told = sandbox.send(arguments);
+        assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{arguments:?}: {told:?}");
+        assert!(told.stderr.contains("--help"), "{arguments:?}: {told:?}");
+        let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        let told = sandbox.send(&with_json);
+        assert_eq!((told.code, &told.json()["error"]["code"]), (2, &json!("usage")), "{with_json:?}");
+    }
+    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+}
+
+#[test]
+fn pairing_words_work_without_a_daemon() {
+    let sandbox = Sandbox::new();
+    let told = sandbox.send(&["--pair", "list"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{told:?}");
+    let told = sandbox.send(&["--pair", "owner"]);
+    assert_eq!((told.code, told.stdout.trim().len()), (0, 16), "{told:?}");
+    assert!(told.stderr.contains("10 minutes"), "{told:?}");
+    assert!(!sandbox.send(&["--pair", "list", "--json"]).stdout.contains(told.stdout.trim()), "the code is shown once");
+    check_failure(&sandbox, &["--pair", "approve", "AAAAAAAA"], 1, "failed", "AAAAAAAA");
+    check_failure(&sandbox, &["--pair", "revoke", "77"], 1, "failed", "77");
+}
+
+// ------------------------------------------------------------------ standard input, pipes
+
+#[test]
+fn standard_input_is_a_message_when_it_is_text() {
+    let (model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let told = bash(&sandbox, "printf 'one\\ntwo' | agent-send --wait -");
+    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: two\n"), "{told:?}");
+    assert!(model.requests()[0].to_string().contains("one\\ntwo"));
+
+    let told = bash(&sandbox, "printf 'ab\\377cd' | agent-send --wait -");
+    assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
+    assert!(told.stderr.contains("UTF-8 at byte 2") && told.stderr.contains("\nhint: "), "{told:?}");
+    let told = bash(&sandbox, "printf 'ab\\377cd' | agent-send --json -");
+    assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")));
+    assert_eq!(bash(&sandbox, "agent-send - </dev/null").code, 2);
+    assert_eq!(model.requests().len(), 1, "what was refused did not reach the model");
+    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+}
+
+#[test]
+fn a_message_of_a_megabyte_arrives_whole() {
+    let (model, sandbox) = house();
+    let text = format!("{}\nthe end", "0123456789abcde\n".repeat(1 << 16));
+    let queued = sandbox.run("agent-send", &["--id", "big", "-"], &text);
+    assert_eq!(queued.code, 75, "{queued:?}");
+    let _daemon = ready(&sandbox);
+    let told = sandbox.send(&["--result", "big", "--wait=30"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: the end\n"), "{told:?}");
+    let request = &model.requests()[0];
+    let content = request["messages"][0]["content"].as_array().expect("blocks");
+    assert!(content.iter().any(|block| block["text"].as_str().is_some_and(|words| words.ends_with(&text))), "it was changed");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (_model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    for command in [
+        "agent-send --wait '[[long 300000]]'",
+        "agent-send --wait --json '[[long 300000]]'",
+        "agent-send --status",
+        "agent-send --help",
+        "agent-send --version",
+        "agent-monitor",
+        "agent-monitor --json",
+        "agent-daemon check --show-origin",
+    ] {
+        let told = bash(&sandbox, &format!("{command} | head -c0; exit ${{PIPESTATUS[0]}}"));
+        assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{command}: {told:?}");
+        assert!(!told.stderr.contains("roken pipe") && !told.stderr.contains("panic"), "{command}: {told:?}");
+    }
+}
+
+// ------------------------------------------------------------------ the FIFO
+
+#[test]
+fn a_script_may_echo_a_whole_command() {
+    let (_model, sandbox) = house();
+    let _daemon = ready(&sandbox);
+    let script =
+        r#"echo '{"cmd":"user","id":"echoed","sender":"script","text":"from echo","colour":"ignored"}' > state/control.fifo"#;
+    assert_eq!(bash(&sandbox, script).code, 0);
+    assert_eq!(sandbox.send(&["--result", "echoed", "--wait=20"]).stdout, "echo: from echo\n");
+    // Said again under the same id it is the same command.
+    assert_eq!(bash(&sandbox, script).code, 0);
+    assert_eq!(bash(&sandbox, r#"echo '{"cmd":"user","id":"last","text":"end"}' > state/control.fifo"#).code, 0);
+    assert_eq!(sandbox.send(&["--result", "last", "--wait=20"]).stdout, "echo: end\n");
+    assert_eq!(sandbox.query("queue", "SELECT id FROM inbox ORDER BY seq").len(), 2);
+}
+
+#[test]
+fn bad_lines_are_answered_and_the_daemon_goes_on() {
+    let (_model, sandbox) = house();
+    let daemon = ready(&sandbox);
+    let mut fifo = fs::OpenOptions::new().write(true).open(sandbox.path("state/control.fifo")).expect("the daemon listens");
+    let mut write = |line: &[u8]| fifo.write_all(line).expect("the daemon reads");
+    let refused = [
+        (r#"{"id":"b1","cmd":"dance"}"#, "dance"),
+        (r#"{"id":"b2","cmd":"user"}"#, "text"),
+        (r#"{"id":"b3","cmd":"user","text":7}"#, "text"),
+        (r#"{"id":"b4","v":2,"cmd":"user","text":"x"}"#, "version 2"),
+        (r#"{"id":"b5"}"#, "cmd"),
+        (r#"{"id":"b6","cmd":"user","text":"x","model":"no-such-model"}"#, "no-such-model"),
+        (r#"{"id":"b7","cmd":"reset","target":"no-such-session"}"#, "no-such-session"),
+    ];
+    for nameless in ["hello", "[1, 2]", "\"text\"", "{\"cmd\":\"user\"}", r#"{"id":"../x","cmd":"stop"}"#, "{}", "", "\u{0}\u{1}"]
+    {
+        write(format!("{nameless}\n").as_bytes());
+    }
+    write(b"\xff\xfe\n");
+    for (line, _) in refused {
+        write(format!("{line}\n").as_bytes());
+    }
+    // A line that is too long is dropped, and nothing after it.
+    for piece in [b"x".repeat(4096), b"y".repeat(4096), b"\n".to_vec()] {
+        write(&piece);
+    }
+    write(b"{\"cmd\":\"user\",\"id\":\"good\",\"text\":\"still alive\"}\n");
+
+    assert_eq!(sandbox.send(&["--result", "good", "--wait=20"]).stdout, "echo: still alive\n", "{}", daemon.log());
+    for (line, why) in refused {
+        let id = line.get(7..9).expect("an id of two letters");
+        let told = sandbox.send(&["--result", id]);
+        assert_eq!(told.code, 1, "{line}: {told:?}");
+        assert!(told.stderr.contains(why), "{line}: {told:?}");
+    }
+    let replies = fs::read_dir(sandbox.path("state/replies")).expect("replies").count();
+    assert_eq!(replies, refused.len() + 1, "only who gave an id is answered");
+    assert!(!sandbox.path("state/x.json").exists());
+    assert!(daemon.log().contains("no command"), "{}", daemon.log());
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn fifty_writers_of_long_lines_do_not_mix() {
+    const WRITERS: usize = 50;
+    const LINE: usize = 4000;
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_anthropic(&model).config("[agent]\nmax_concurrent_runs = 16");
+    let _daemon = ready(&sandbox);
+    let line = |number: usize| {
+        let letter = char::from(b'a' + u8::try_from(number % 26).expect("a letter"));
+        let with = |text: &str| {
+            format!("{{\"cmd\":\"user\",\"id\":\"w{number:02}\",\"sender\":\"w{number:02}\",\"text\":\"{text}\"}}\n")
+        };
+        let text = format!("{number:02}{}", letter.to_string().repeat(LINE - with("").len() - 2));
+        (with(&text), text)
+    };
+    thread::scope(|scope| {
+        for number in 0..WRITERS {
+            let fifo = sandbox.path("state/control.fifo");
+            scope.spawn(move || {
+                let (line, _) = line(number);
+                assert_eq!(line.len(), LINE);
+                let mut fifo = fs::OpenOptions::new().write(true).open(fifo).expect("the daemon listens");
+                assert_eq!(fifo.write(line.as_bytes()).expect("the daemon reads"), LINE, "one write, as echo does it");
+            });
+        }
+    });
+    for number in 0..WRITERS {
+        let told = sandbox.send(&["--result", &format!("w{number:02}"), "--wait=30"]);
+        assert_eq!((told.code, told.stdout), (0, format!("echo: {}\n", line(number).1)), "writer {number}");
+    }
+    assert_eq!(model.requests().len(), WRITERS);
+}
+
+// ------------------------------------------------------------------ all five
+
+#[test]
+fn all_five_say_their_version_and_that_of_sqlite() {
+    let sandbox = Sandbox::new();
+    for name in ["agent-daemon", "agent-send", "agent-index", "agent-consolidate", "agent-monitor"] {
+        let told = sandbox.run(name, &["--version"], "");
+        let words: Vec<&str> = told.stdout.split_whitespace().collect();
+        assert_eq!((told.code, words.len(), words[0], words[1]), (0, 4, name, env!("CARGO_PKG_VERSION")), "{told:?}");
+        assert_eq!(words[2], "(SQLite");
+        let version: Vec<u32> = words[3].trim_end_matches(')').split('.').map(|part| part.parse().expect("a number")).collect();
+        assert!(version >= vec![3, 51, 3], "{version:?} can corrupt a database that has several connections");
+        let told = sandbox.run(name, &["--help"], "");
+        assert_eq!((told.code, told.stderr.as_str()), (0, ""));
+        assert!(told.stdout.contains(name) && told.stdout.contains("--home"), "{told:?}");
+        let told = sandbox.run(name, &["--no-such-flag"], "");
+        assert_eq!((told.code, told.stdout.as_str()), (2, ""));
+    }
+}
+
+#[test]
+fn the_programs_of_the_memory_have_nothing_to_do_yet_and_say_so() {
+    let sandbox = Sandbox::new();
+    for name in ["agent-index", "agent-consolidate"] {
+        let told = sandbox.run(name, &[], "");
+        assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{told:?}");
+        assert!(told.stderr.contains("nothing to do"), "{told:?}");
+        let told = sandbox.run(name, &["-q"], "");
+        assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
+    }
+}
