@@ -195,7 +195,7 @@ impl Kind {
     fn choose(random: &mut Random, owner: bool) -> Self {
         match random.below(10) {
             0 => Kind::Long,
-            1 => Kind::Read,
+            1 if owner => Kind::Read,
             2 | 3 if owner => Kind::Exec,
             _ => Kind::Plain,
         }

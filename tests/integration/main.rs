@@ -4,3 +4,4 @@ mod crash;
 mod sandbox;
 mod shell;
 mod support;
+mod telegram;
