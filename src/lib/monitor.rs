@@ -134,6 +134,11 @@ impl State {
             }
             (_, None) => {}
         }
+        self.settle();
+    }
+
+    /// Sets the daemon's state to that of its busiest lane.
+    pub fn settle(&mut self) {
         self.state = ["tools", "thinking", "retry_wait"]
             .into_iter()
             .find(|state| self.lanes.iter().any(|lane| lane.state == *state))

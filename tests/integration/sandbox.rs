@@ -40,6 +40,7 @@ impl Place {
             workspace: self.workspace.clone(),
             writable: vec![],
             hidden: vec![self.home.clone(), "/root".into()],
+            read_only: vec![self.workspace.join("SOUL.md"), self.workspace.join("skills")],
             network: false,
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             timeout: Duration::from_secs(20),

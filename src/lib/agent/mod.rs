@@ -6,4 +6,4 @@ mod schema;
 mod tool;
 
 pub use run::{Agent, Ended, Limits, Order, Reply, break_off};
-pub use tool::{Context, Offer, Registry, Tool, ToolOutput};
+pub use tool::{Context, Offer, Registry, Rights, Tool, ToolOutput};

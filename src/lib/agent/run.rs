@@ -49,6 +49,8 @@ pub struct Order<'a> {
     pub run_id: &'a str,
     /// The input it answers.
     pub inbox_id: &'a str,
+    /// Whether it is an owner's.
+    pub from_owner: bool,
     /// The source of the input.
     pub source: &'static str,
     /// The configured model.
@@ -120,7 +122,7 @@ impl Agent {
         let mut turn = Running {
             agent: self,
             key: SessionKey(session.head().key.clone()),
-            offer: self.registry.offer(session.state().all_words_are_the_owners()),
+            offer: self.registry.offer(order.from_owner, session.state().all_words_are_the_owners()),
             context: Context { run_id: order.run_id.to_owned(), cancel: order.cancel.clone() },
             guard: Guard::default(),
             deadline: Instant::now() + self.limits.run_timeout,
@@ -199,12 +201,14 @@ impl Running<'_> {
         tokio::select! {
             biased;
             () = self.order.cancel.cancelled() => Err(Break::Stopped),
-            () = tokio::time::sleep_until(self.deadline.into()) => {
-                let limit = self.agent.limits.run_timeout.as_secs();
-                Err(Break::Failed(format!("the turn took longer than [agent] run_timeout_secs = {limit}")))
-            }
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(self.too_long()),
             paid = call => Ok(paid?),
         }
+    }
+
+    fn too_long(&self) -> Break {
+        let limit = self.agent.limits.run_timeout.as_secs();
+        Break::Failed(format!("the turn took longer than [agent] run_timeout_secs = {limit}"))
     }
 
     /// Writes an answer down and runs what it asks for; returns the final words if these are.
@@ -279,6 +283,7 @@ impl Running<'_> {
             let outputs = tokio::select! {
                 biased;
                 () = self.order.cancel.cancelled() => return Err(Break::Stopped),
+                () = tokio::time::sleep_until(self.deadline.into()) => return Err(self.too_long()),
                 outputs = running => outputs,
             };
             for (call, (mut output, duration_ms)) in group.iter().zip(outputs) {

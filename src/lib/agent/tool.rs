@@ -44,6 +44,18 @@ impl ToolOutput {
     }
 }
 
+/// In whose turns a tool is offered. Whose turn it is and whose words are in it are two questions:
+/// an owner may pass on what a stranger wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// In everybody's.
+    Anybody,
+    /// In an owner's: it shows what is theirs.
+    OwnersTurn,
+    /// In an owner's in which every word is the owner's: it acts.
+    OwnersWords,
+}
+
 /// Something the model may do.
 pub trait Tool: Send + Sync {
     /// Returns its name, description and parameters.
@@ -52,8 +64,8 @@ pub trait Tool: Send + Sync {
     /// Returns true when it changes nothing, so that several may run at once.
     fn read_only(&self) -> bool;
 
-    /// Returns true when it may act only on the owner's own words.
-    fn for_owner_only(&self) -> bool;
+    /// Returns in whose turns it is offered.
+    fn rights(&self) -> Rights;
 
     /// Runs it with arguments that fit its schema.
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput>;
@@ -72,11 +84,15 @@ impl Registry {
         Self { tools: tools.into_iter().filter(named).collect() }
     }
 
-    /// Returns what a turn is offered. A turn with any text that is not the owner's gets no tool
-    /// that acts.
-    pub fn offer(&self, all_words_are_the_owners: bool) -> Offer {
-        let tools: Vec<Arc<dyn Tool>> =
-            self.tools.iter().filter(|tool| all_words_are_the_owners || !tool.for_owner_only()).cloned().collect();
+    /// Returns what a turn is offered: an owner's or not, with words of others in its request or
+    /// not.
+    pub fn offer(&self, from_owner: bool, all_words_are_the_owners: bool) -> Offer {
+        let allowed = |tool: &&Arc<dyn Tool>| match tool.rights() {
+            Rights::Anybody => true,
+            Rights::OwnersTurn => from_owner,
+            Rights::OwnersWords => from_owner && all_words_are_the_owners,
+        };
+        let tools: Vec<Arc<dyn Tool>> = self.tools.iter().filter(allowed).cloned().collect();
         let specs = tools.iter().map(|tool| tool.spec()).collect();
         Offer { tools, specs }
     }
@@ -114,7 +130,8 @@ impl Offer {
             Ok(output) => output,
             Err(error) => ToolOutput::error(format!("the tool broke down: {error}")),
         };
-        output.text = crate::secret::redact(&text::head_and_tail(&output.text, MAX_OUTPUT, 70));
+        // First redact, then cut: a secret cut in two would be known to nobody.
+        output.text = text::head_and_tail(&crate::secret::redact(&output.text), MAX_OUTPUT, 70);
         output
     }
 }

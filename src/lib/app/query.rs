@@ -64,5 +64,5 @@ pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
 fn today(home: &Home, env: &Environment) -> Result<f64, Failure> {
     let zone = config::load_config(home, env).map(|config| config.agent.timezone.0).unwrap_or(chrono_tz::UTC);
     let lines = cost::by_model(&home.cost_db(), cost::start_of_day(clock::now_ms(), zone))?;
-    Ok(cost::usd(lines.iter().map(|line| line.cost_nano_usd).sum()))
+    Ok(cost::total_usd(&lines))
 }

@@ -22,8 +22,10 @@ pub struct Incoming {
     pub private: bool,
     /// The channel's id of the message.
     pub message_id: String,
-    /// The words; other things as `⟦kind⟧`.
+    /// The words.
     pub text: String,
+    /// What came beside the words: `photo`, `location` …
+    pub kind: Option<String>,
     /// Set when the text is a command of ours.
     pub command: Option<Command>,
     /// True when the words are somebody else's, passed on.
@@ -84,8 +86,13 @@ pub enum SendError {
     #[error("{0}")]
     Unknown(String),
     /// It will never arrive.
-    #[error("{0}")]
-    Never(String),
+    #[error("{reason}")]
+    Never {
+        /// Why.
+        reason: String,
+        /// Whether another message may still reach the chat.
+        chat_is_there: bool,
+    },
 }
 
 /// A door to people.

@@ -13,12 +13,7 @@ use crate::sys::{Error, atomic};
 /// # Errors
 /// When the spool directories are missing, not writable or full.
 pub fn put(tmp: &Path, new: &Path, id: &Id, line: &str) -> Result<(), Error> {
-    let name = format!("{id}.json");
-    let draft = tmp.join(&name);
-    let target = new.join(&name);
-    atomic::write(&draft, line.as_bytes(), atomic::Durability::Full)?;
-    std::fs::rename(&draft, &target).map_err(Error::at("spool", &target))?;
-    atomic::sync_parent(&target).map_err(Error::at("spool", &target))
+    atomic::write_by_way_of(tmp, &new.join(format!("{id}.json")), line.as_bytes())
 }
 
 /// A waiting command file.
@@ -50,12 +45,14 @@ pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
 /// Reads a waiting command; `None` when it is gone.
 ///
 /// # Errors
-/// When it cannot be read or is larger than [`MAX_COMMAND`].
+/// When it cannot be read now. What can never be read (no regular file, larger than
+/// [`MAX_COMMAND`]) has the kind `InvalidData`.
 pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
+    let never =
+        |why: &str| Err(Error::at("read", &entry.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, why.to_owned())));
     match std::fs::symlink_metadata(&entry.path) {
-        Ok(meta) if !meta.is_file() || meta.len() > MAX_COMMAND => {
-            Err(Error::at("read", &entry.path)(std::io::Error::from(std::io::ErrorKind::FileTooLarge)))
-        }
+        Ok(meta) if !meta.is_file() => never("it is no regular file"),
+        Ok(meta) if meta.len() > MAX_COMMAND => never("it is too large"),
         Ok(_) => atomic::read(&entry.path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::at("read", &entry.path)(error)),

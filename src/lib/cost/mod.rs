@@ -12,7 +12,7 @@ mod report;
 
 pub use ledger::{Ledger, NewCall, Outcome, Refusal, start_of_day, start_of_month};
 pub use rates::{Rates, usd};
-pub use report::{Line, by_model};
+pub use report::{Line, by_model, total_usd};
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -25,6 +25,11 @@ pub struct Line {
     pub cost_nano_usd: i64,
 }
 
+/// Returns the sum of `lines` in US dollars.
+pub fn total_usd(lines: &[Line]) -> f64 {
+    super::usd(lines.iter().map(|line| line.cost_nano_usd).sum())
+}
+
 /// Returns what was spent since `since` (milliseconds since 1970 UTC), a line a model, dearest
 /// first; empty when there is no ledger yet.
 ///

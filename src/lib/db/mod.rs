@@ -238,9 +238,17 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for task in tasks.by_ref() {
             let savepoint = transaction.savepoint()?;
-            if let Some(tell) = (task.job)(Ok(&savepoint)) {
-                savepoint.commit()?;
-                told.push(tell);
+            match (task.job)(Ok(&savepoint)) {
+                Some(tell) => {
+                    savepoint.commit()?;
+                    told.push(tell);
+                }
+                None => drop(savepoint),
+            }
+            // A full disk (an I/O error, no memory) makes SQLite roll the whole transaction back by
+            // itself. The next savepoint would then be a transaction of its own, and commit.
+            if transaction.is_autocommit() {
+                return Err(rolled_back());
             }
         }
         transaction.commit()
@@ -253,6 +261,11 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
             (task.job)(Err(Error::of(path, copy(error))));
         }
     }
+}
+
+fn rolled_back() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT);
+    rusqlite::Error::SqliteFailure(code, Some("the group was rolled back when one of it failed".to_owned()))
 }
 
 /// Every waiting caller gets the one failure of the shared commit.
@@ -280,6 +293,34 @@ mod tests {
         let reader = open_read(&path).expect("open").expect("exists");
         let sum: i64 = reader.query_row("SELECT sum(value) FROM n", [], |row| row.get(0)).expect("sum");
         assert_eq!(sum, 6);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_splits_no_group() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("test.db");
+        let writer = Writer::start(&path, &["CREATE TABLE t(name TEXT, bytes BLOB) STRICT;"]).expect("start");
+        writer.write(|connection| connection.pragma_update(None, "max_page_count", 20)).await.expect("limit");
+        let (go, wait) = mpsc::channel::<()>();
+        // While the first job waits, the three others gather into one group.
+        let first = writer.write(move |_| Ok(drop(wait.recv())));
+        let put = |name: &'static str, size: usize| {
+            writer.write(move |c| c.execute("INSERT INTO t VALUES (?1, zeroblob(?2))", (name, i64::try_from(size).unwrap_or(0))))
+        };
+        let release = async {
+            tokio::task::yield_now().await;
+            go.send(())
+        };
+        let (_, a, b, c, _) = tokio::join!(first, put("a", 10), put("b", 1_000_000), put("c", 10), release);
+        let reader = open_read(&path).expect("open").expect("exists");
+        let names: Vec<String> = reader
+            .prepare("SELECT name FROM t")
+            .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
+            .expect("names");
+        let told: Vec<&str> =
+            [("a", &a), ("b", &b), ("c", &c)].iter().filter(|(_, told)| told.is_ok()).map(|(name, _)| *name).collect();
+        assert_eq!(names, told, "what is told is what is there");
+        assert!(b.is_err());
     }
 
     #[test]

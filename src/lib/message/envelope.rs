@@ -81,6 +81,11 @@ pub enum Command {
     Status,
     /// What it cost, at once.
     Cost,
+    /// An order that makes no sense; it is answered with the reason, at once.
+    Refused {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Command {
@@ -113,6 +118,9 @@ pub struct Envelope {
     pub reply_to: Option<String>,
     /// The words.
     pub text: String,
+    /// What came beside the words and is not handled: `photo`, `location` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Set when the input is a command and not for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,

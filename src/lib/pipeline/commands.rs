@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::turn::said;
+use super::turn::{refused, said};
 use super::{Pipeline, Run};
 use crate::control::replies::Reply;
 use crate::message::{Command, Envelope, SessionKey};
-use crate::queue::{Accepted, Stopped};
+use crate::queue::Accepted;
 use crate::{clock, cost};
 
 const HELP: &str = "Write to me and I answer. I also understand:\n\n\
@@ -19,41 +19,43 @@ const FOR_OWNERS: &str = "Only my owner may ask that.";
 /// Answers a command that does not wait for its lane.
 pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
-    let mut stopped = Vec::new();
     let text = match envelope.command.as_ref() {
         Some(Command::Start) => format!("Hello {}. {HELP}", envelope.sender.name),
-        Some(Command::Stop { all }) => {
-            stopped = pipeline.runs_of((!all).then_some(&envelope.session_key));
-            match stopped.len() {
-                0 => "Nothing is running.".to_owned(),
-                1 => "Stopped.".to_owned(),
-                count => format!("Stopped {count} runs."),
-            }
-        }
+        Some(Command::Stop { all }) => match pipeline.stop(row.seq, (!all).then_some(&envelope.session_key)).await {
+            None => return,
+            Some(0) => "Nothing is running.".to_owned(),
+            Some(1) => "Stopped.".to_owned(),
+            Some(count) => format!("Stopped {count} messages."),
+        },
         Some(Command::Status) => pipeline.status_text(&envelope),
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
+        Some(Command::Refused { reason }) => return pipeline.finish(&envelope, &new_id(), refused(&envelope, reason)).await,
         Some(Command::Help | Command::New) | None => HELP.to_owned(),
     };
-    let also = stopped.iter().map(handled).collect();
-    let run_id = uuid::Uuid::now_v7().to_string();
-    // First the record, then the end: a run that ends now finds that it has nothing to say.
-    pipeline.finish(&envelope, &run_id, said(&envelope, text, None), also).await;
-    for run in stopped {
-        run.cancel.cancel();
-    }
+    pipeline.finish(&envelope, &new_id(), said(&envelope, text, None)).await;
 }
 
-fn handled(run: &Run) -> Stopped {
-    let result = run.wants_reply.then(|| Reply { run_id: Some(run.run_id.clone()), ..Reply::error(&run.inbox_id, "stopped") });
-    Stopped { inbox_id: run.inbox_id.clone(), result }
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 impl Pipeline {
-    /// Returns the run of one session, or all.
-    fn runs_of(&self, session: Option<&SessionKey>) -> Vec<Run> {
-        let runs = self.runs();
-        runs.iter().filter(|(key, _)| session.is_none_or(|session| session == *key)).map(|(_, run)| run.clone()).collect()
+    /// Ends everything that came before input `before`, in one session or in all, and returns how
+    /// many inputs that were; `None` when the daemon ends first.
+    async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Option<usize> {
+        let now = clock::now_ms();
+        let session = session.map(|key| key.0.as_str());
+        // First the record, then the end: a run that ends now finds that it has nothing to say.
+        let stopped = self.persist("a stop", || self.queue.stop(before, session, now)).await?;
+        let runs: Vec<Run> = self.runs().values().cloned().collect();
+        for run in runs.iter().filter(|run| stopped.iter().any(|one| one.inbox_id == run.inbox_id)) {
+            run.cancel.cancel();
+        }
+        for one in stopped.iter().filter(|one| one.wants_reply) {
+            self.answer(&Reply::error(&one.inbox_id, "stopped"));
+        }
+        Some(stopped.len())
     }
 
     fn status_text(&self, envelope: &Envelope) -> String {
@@ -93,7 +95,7 @@ impl Pipeline {
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
         let line = |name: &str, lines: &[cost::Line], cap: f64| {
-            let total = cost::usd(lines.iter().map(|line| line.cost_nano_usd).sum());
+            let total = cost::total_usd(lines);
             let calls: i64 = lines.iter().map(|line| line.calls).sum();
             let unpriced: i64 = lines.iter().map(|line| line.unpriced_calls).sum();
             let mut text = format!("{name}: ${total:.4} in {calls} calls");

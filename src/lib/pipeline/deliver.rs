@@ -5,8 +5,8 @@
 //! | never written, or an error status | again, as long as it takes |
 //! | markup refused | the same part as plain text |
 //! | written, no answer; or we died meanwhile | `unknown`: once more, marked "(resent)" |
-//! | the same a third time, or after 15 minutes | dead letter, the chat is told |
-//! | will never arrive (blocked, no such chat) | dead letter |
+//! | the same a third time, or 15 minutes after it was written | dead letter, the chat is told |
+//! | refused for good | dead letter, the chat is told unless it is what refuses |
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::{clock, net};
 
 /// Waiting after a failed send (specification §6).
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// An unknown part older than this is not sent again (specification §0).
+/// A part that may have arrived longer ago than this is not sent again (specification §0).
 const TOO_OLD_MS: i64 = 15 * 60 * 1000;
 /// Times a part may end unknown. The first bad luck is answered by a marked copy, and so is a
 /// second: losing an answer is worse than a marked double.
@@ -102,14 +102,17 @@ impl Pipeline {
     async fn send(&self, channel: Arc<dyn Channel>, mut part: Part) {
         let mut failures = 0;
         while !self.closed.is_cancelled() {
-            if part.unknowns > 0 && (part.unknowns >= MAX_UNKNOWNS || clock::now_ms() - part.created_at > TOO_OLD_MS) {
+            let now = clock::now_ms();
+            let too_old = part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
+            if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
                 self.bury(&part, "nobody can say whether it arrived").await;
                 self.tell(&channel, &part).await;
                 return;
             }
-            if self.persist("a send", || self.queue.sending(part.id)).await.is_none() {
+            if self.persist("a send", || self.queue.sending(part.id, now)).await.is_none() {
                 return;
             }
+            part.sending_at = Some(now);
             let outgoing = channel::Outgoing {
                 chat: &part.content.chat,
                 reply_to: part.content.reply_to.as_deref(),
@@ -123,8 +126,11 @@ impl Pipeline {
                     self.settle(part.id, Aftermath::Sent { message_id }).await;
                     return;
                 }
-                Err(SendError::Never(reason)) => {
+                Err(SendError::Never { reason, chat_is_there }) => {
                     self.bury(&part, &reason).await;
+                    if chat_is_there {
+                        self.tell(&channel, &part).await;
+                    }
                     return;
                 }
                 Err(SendError::Markup(reason)) => {
@@ -166,7 +172,7 @@ impl Pipeline {
     /// is the record.
     async fn tell(&self, channel: &Arc<dyn Channel>, part: &Part) {
         let text = format!(
-            "An answer of mine from {} may not have reached you. Ask again if something is missing.",
+            "An answer of mine from {} did not reach you, or may not have. Ask again if something is missing.",
             clock::local_text(part.created_at, self.live().config.agent.timezone.0)
         );
         let notice = channel::Outgoing { chat: &part.content.chat, reply_to: None, markup: None, plain: &text, resent: false };

@@ -47,19 +47,11 @@ impl Pipeline {
     pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
         let now = clock::now_ms();
         let live = self.live();
-        let mut arrivals = Vec::with_capacity(orders.len());
-        for order in orders {
-            match self.envelope(order, &live, now) {
-                Ok(envelope) => {
-                    arrivals.push(Arrival { key: format!("cmd:{}", order.id), verdict: Verdict::Accept(Box::new(envelope)) })
-                }
-                Err(reason) if order.answer => self.answer(&Reply::error(order.id.as_str(), reason)),
-                Err(reason) => tracing::warn!(reason, "a command was refused"),
-            }
-        }
-        if arrivals.is_empty() {
-            return Ok(());
-        }
+        let arrival = |order: &Order| Arrival {
+            key: format!("cmd:{}", order.id),
+            verdict: Verdict::Accept(Box::new(self.envelope(order, &live, now))),
+        };
+        let arrivals = orders.iter().map(arrival).collect();
         let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
         for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
             self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
@@ -97,7 +89,8 @@ impl Pipeline {
             session_key: dm_key(config, &sender, &item.chat.chat),
             chat: Some(item.chat),
             reply_to: Some(item.message_id),
-            text: if item.forwarded { format!("[Forwarded, somebody else's words]\n{}", item.text) } else { item.text },
+            text: item.text,
+            kind: item.kind,
             command: item.command,
             model: None,
             wants_reply: false,
@@ -106,31 +99,34 @@ impl Pipeline {
         }))
     }
 
-    fn envelope(&self, order: &Order, live: &Live, now: i64) -> Result<Envelope, String> {
-        let shell = |name: &str| Sender { id: name.to_owned(), name: name.to_owned() };
+    /// Returns an order as an input. What makes no sense is one too: it is answered once, like the
+    /// rest.
+    fn envelope(&self, order: &Order, live: &Live, now: i64) -> Envelope {
         let own_key = |name: &str| SessionKey(format!("cli:{name}"));
+        let key = |session: &Option<String>, sender: &str| session.clone().map_or_else(|| own_key(sender), SessionKey);
+        let refused = |reason: String| Some(Command::Refused { reason });
         let (sender, session_key, text, command, model, untrusted) = match &order.command {
             control::Command::User { text, sender, session, model, untrusted } => {
-                if let Some(name) = model {
-                    live.agent.client().models().get(name, "--model").map_err(|error| error.to_string())?;
-                }
-                let key = session.as_ref().map_or_else(|| own_key(sender), |key| SessionKey(key.clone()));
-                (shell(sender), key, text.clone(), None, model.clone(), *untrusted)
+                let unknown = model.as_ref().and_then(|name| live.agent.client().models().get(name, "--model").err());
+                let command = unknown.and_then(|error| refused(error.to_string()));
+                (sender.as_str(), key(session, sender), text.clone(), command, model.clone(), *untrusted)
             }
             control::Command::Stop { session } => {
-                let key = session.as_ref().map_or_else(|| own_key("cli"), |key| SessionKey(key.clone()));
-                (shell("cli"), key, String::new(), Some(Command::Stop { all: session.is_none() }), None, false)
+                ("cli", key(session, "cli"), String::new(), Some(Command::Stop { all: session.is_none() }), None, false)
             }
             control::Command::Reset { target } => {
-                let key = self.sessions.find(target).ok_or_else(|| format!("no session is called {target}"))?;
-                (shell("cli"), key, String::new(), Some(Command::New), None, false)
+                let key = self.sessions.find(target).unwrap_or_else(|| SessionKey(target.clone()));
+                ("cli", key, String::new(), Some(Command::New), None, false)
             }
-            control::Command::Reload | control::Command::Spool { .. } => return Err("not a message".to_owned()),
+            control::Command::Reload | control::Command::Spool { .. } => {
+                let reason = "this command goes into the FIFO, not into the spool".to_owned();
+                ("cli", own_key("cli"), String::new(), refused(reason), None, false)
+            }
         };
-        Ok(Envelope {
+        Envelope {
             id: order.id.to_string(),
             source: Source::Cli,
-            sender,
+            sender: Sender { id: sender.to_owned(), name: sender.to_owned() },
             // Whoever can write the spool is the owner, whatever name they give.
             from_owner: true,
             trust: if untrusted { Trust::Other } else { Trust::Owner },
@@ -138,11 +134,12 @@ impl Pipeline {
             chat: None,
             reply_to: None,
             text,
+            kind: None,
             command,
             model,
             wants_reply: order.answer,
             received_at: now,
-        })
+        }
     }
 }
 

@@ -62,7 +62,7 @@ async fn work_on(pipeline: Arc<Pipeline>, row: Accepted) {
     let turn = tokio::spawn(super::turn::run(pipeline.clone(), row));
     if let Err(panic) = AbortOnDropHandle::new(turn).await {
         tracing::error!(%panic, session = %envelope.session_key, "a turn broke down");
-        super::turn::broke_down(&pipeline, &envelope).await;
+        pipeline.broke_down(&envelope).await;
     }
     pipeline.runs().remove(&envelope.session_key);
     let _ = pipeline.signals.send(Signal::Ended(envelope.session_key));
@@ -101,10 +101,10 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
     if tokio::time::timeout(patience, all_ended).await.is_err() {
         turns.abort_all();
         while turns.join_next().await.is_some() {}
-        let broken: Vec<String> = pipeline.runs().values().map(|run| run.run_id.clone()).collect();
-        for run_id in broken {
-            if let Err(error) = pipeline.queue.release_run(&run_id).await {
-                tracing::error!(%error, run_id, "a broken off turn counts as a death");
+        let broken: Vec<String> = pipeline.runs().values().map(|run| run.inbox_id.clone()).collect();
+        for inbox_id in broken {
+            if let Err(error) = pipeline.queue.release_run(&inbox_id).await {
+                tracing::error!(%error, inbox_id, "a broken off turn counts as a death");
             }
         }
     }
@@ -129,6 +129,7 @@ mod tests {
                 chat: None,
                 reply_to: None,
                 text: String::new(),
+                kind: None,
                 command: None,
                 model: None,
                 wants_reply: false,

@@ -75,12 +75,8 @@ pub struct Live {
 /// A run in progress.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Its id.
-    pub run_id: String,
     /// The input it answers.
     pub inbox_id: String,
-    /// Whether a caller reads the reply file of that input.
-    pub wants_reply: bool,
     /// Ends it.
     pub cancel: CancellationToken,
 }
@@ -103,6 +99,11 @@ impl Pipeline {
     /// Puts new settings in force; turns that run keep the old ones.
     pub fn reload(&self, live: Live) {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+    }
+
+    /// Returns the keys of the sessions in which a turn runs.
+    pub fn running(&self) -> Vec<String> {
+        self.runs().keys().map(|key| key.0.clone()).collect()
     }
 
     /// Notes a trouble for status and monitor; the log has it too.

@@ -13,7 +13,7 @@ use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
 use crate::message::{ChatRef, Command, Envelope, Role};
-use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started, Stopped};
+use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started};
 use crate::session::{Kind, Resume, Spoken};
 use crate::{agent, clock, context};
 
@@ -34,40 +34,23 @@ pub(super) struct Outcome {
 
 pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
-    let run_id = uuid::Uuid::now_v7().to_string();
+    let new_id = uuid::Uuid::now_v7().to_string();
     if row.attempts >= MAX_DEATHS {
-        let outcome = given_up(&envelope, row.attempts);
-        pipeline.close_turn(&envelope, &run_id, &format!("interrupted by {} restarts", row.attempts)).await;
-        pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
-        return;
-    }
-    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&run_id, &envelope.id)).await;
-    if !matches!(started, Some(Started::Attempt(_))) {
-        return;
+        return pipeline.give_up(&envelope, &new_id, row.attempts).await;
     }
     let cancel = CancellationToken::new();
-    let handle =
-        Run { run_id: run_id.clone(), inbox_id: envelope.id.clone(), wants_reply: envelope.wants_reply, cancel: cancel.clone() };
+    // Known before it is recorded, so that a stop finds it at every moment.
+    let handle = Run { inbox_id: envelope.id.clone(), cancel: cancel.clone() };
     pipeline.runs().insert(envelope.session_key.clone(), handle);
+    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &envelope.id)).await;
+    let Some(Started::Run { run_id }) = started else { return };
     let outcome = match envelope.command {
         Some(Command::New) => pipeline.begin_anew(&envelope).await,
         _ => pipeline.converse(&envelope, &run_id, &cancel).await,
     };
     if let Some(outcome) = outcome {
-        pipeline.finish(&envelope, &run_id, outcome, Vec::new()).await;
+        pipeline.finish(&envelope, &run_id, outcome).await;
     }
-}
-
-/// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end there
-/// again.
-pub(super) async fn broke_down(pipeline: &Arc<Pipeline>, envelope: &Envelope) {
-    let reason = "a bug of the agent itself; its log has the place";
-    pipeline.note_trouble(reason);
-    let text = failure(&pipeline.live(), envelope, reason);
-    let outcome = Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) };
-    let run_id = uuid::Uuid::now_v7().to_string();
-    pipeline.close_turn(envelope, &run_id, reason).await;
-    pipeline.finish(envelope, &run_id, outcome, Vec::new()).await;
 }
 
 impl Pipeline {
@@ -83,14 +66,48 @@ impl Pipeline {
         self.sessions.put(session);
     }
 
+    /// Gives a message up that died with the daemon too often.
+    async fn give_up(self: &Arc<Self>, envelope: &Envelope, run_id: &str, deaths: i64) {
+        let reason = format!("interrupted by {deaths} restarts");
+        self.close_turn(envelope, run_id, &reason).await;
+        let text = format!(
+            "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
+        );
+        let reply = Reply::error(&envelope.id, text.clone());
+        self.finish(envelope, run_id, Outcome { ended: Ended::Dead(reason), reply, text: Some(text) }).await;
+    }
+
+    /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
+    /// there again.
+    pub(super) async fn broke_down(self: &Arc<Self>, envelope: &Envelope) {
+        let run_id = uuid::Uuid::now_v7().to_string();
+        self.close_turn(envelope, &run_id, "a bug").await;
+        let outcome = self.failed(envelope, "a bug of the agent itself; its log has the place");
+        self.finish(envelope, &run_id, outcome).await;
+    }
+
+    /// Notes a failure and returns what is said about it.
+    fn failed(&self, envelope: &Envelope, reason: &str) -> Outcome {
+        self.note_trouble(reason);
+        let text = failure(&self.live(), envelope, reason);
+        Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+    }
+
     /// Archives the session; its next message begins a new one.
-    async fn begin_anew(&self, envelope: &Envelope) -> Option<Outcome> {
-        let archived = self.persist("a reset", || async { self.sessions.reset(&envelope.session_key) }).await?;
-        let text = match archived {
-            Some(_) => "We begin anew. What was said before is archived.",
-            None => "This is a new conversation already.",
+    async fn begin_anew(self: &Arc<Self>, envelope: &Envelope) -> Option<Outcome> {
+        let archive = || {
+            let (pipeline, key) = (self.clone(), envelope.session_key.clone());
+            async move {
+                let archived = tokio::task::spawn_blocking(move || pipeline.sessions.reset(&key)).await;
+                archived.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+            }
         };
-        Some(said(envelope, text.to_owned(), None))
+        Some(match self.persist("a reset", archive).await? {
+            Some(_) => said(envelope, "We begin anew. What was said before is archived.".to_owned(), None),
+            // The shell named a session that is not there; in a chat that is no mistake.
+            None if envelope.wants_reply => refused(envelope, &format!("no session is called {}", envelope.session_key)),
+            None => said(envelope, "This is a new conversation already.".to_owned(), None),
+        })
     }
 
     /// Lets the agent answer.
@@ -101,12 +118,9 @@ impl Pipeline {
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let spoken = user_message(envelope, run_id, &live);
             if let Err(error) = session.append(vec![spoken], true).await {
-                // A full disk: nothing was said to anybody, so the whole turn waits its time.
                 tracing::error!(%error, "a message could not be written into its transcript");
-                let reply = Reply::error(&envelope.id, error.to_string());
-                self.note_trouble(&error.to_string());
                 self.sessions.put(session);
-                return Some(Outcome { ended: Ended::Done, reply, text: Some(failure(&live, envelope, &error.to_string())) });
+                return Some(self.failed(envelope, &error.to_string()));
             }
         }
         if envelope.wants_reply {
@@ -122,6 +136,7 @@ impl Pipeline {
         let order = Order {
             run_id,
             inbox_id: &envelope.id,
+            from_owner: envelope.from_owner,
             source: envelope.source.as_str(),
             model: &model,
             system: context::system(&live.config.agent.name, &self.files, envelope.from_owner),
@@ -133,29 +148,31 @@ impl Pipeline {
         self.sessions.put(session);
         let outcome = match ended {
             TurnEnd::Reply(reply) => said(envelope, reply.text.clone(), Some(&reply)),
-            // Whoever stopped it has recorded the end already.
-            TurnEnd::Stopped => return None,
+            TurnEnd::Stopped => {
+                // Whoever stopped it has recorded the end already; its answer file may have been
+                // written over by the "running" of this turn.
+                if envelope.wants_reply {
+                    self.answer(&Reply::error(&envelope.id, "stopped"));
+                }
+                return None;
+            }
             TurnEnd::Failed(reason) => {
                 tracing::error!(reason, session = session_id, "a turn failed");
-                self.note_trouble(&reason);
-                let text = failure(&live, envelope, &reason);
-                Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+                self.failed(envelope, &reason)
             }
         };
         let reply = Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..outcome.reply };
         Some(Outcome { reply, ..outcome })
     }
 
-    /// The last transaction of a turn, then its consequences. `also` are other inputs that end
-    /// with it (runs that it stopped).
-    pub(super) async fn finish(self: &Arc<Self>, envelope: &Envelope, run_id: &str, outcome: Outcome, also: Vec<Stopped>) {
+    /// The last transaction of a turn, then its consequences.
+    pub(super) async fn finish(self: &Arc<Self>, envelope: &Envelope, run_id: &str, outcome: Outcome) {
         let finish = Finish {
             run_id: run_id.to_owned(),
             inbox_id: envelope.id.clone(),
             ended: outcome.ended,
-            result: envelope.wants_reply.then(|| outcome.reply.clone()),
+            result: envelope.wants_reply.then_some(outcome.reply),
             parts: outcome.text.map(|text| self.parts(envelope, &text)).unwrap_or_default(),
-            also,
         };
         let now = clock::now_ms();
         let recorded = self.persist("the end of a turn", || self.queue.finish(finish.clone(), now)).await;
@@ -163,8 +180,7 @@ impl Pipeline {
         // stopped meanwhile, and its caller was told.
         let Some(Some(parts)) = recorded else { return };
         self.deliver(parts);
-        let answers = finish.result.iter().chain(finish.also.iter().filter_map(|stopped| stopped.result.as_ref()));
-        for reply in answers {
+        if let Some(reply) = &finish.result {
             self.answer(reply);
         }
     }
@@ -229,12 +245,9 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
     if envelope.from_owner { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
 }
 
-fn given_up(envelope: &Envelope, deaths: i64) -> Outcome {
-    let reason = format!(
-        "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
-    );
-    let reply = Reply::error(&envelope.id, reason.clone());
-    Outcome { ended: Ended::Dead(format!("interrupted by {deaths} restarts")), reply, text: Some(reason) }
+/// An order that makes no sense.
+pub(super) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
+    Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: None }
 }
 
 /// Shows "typing" until the guard is dropped.

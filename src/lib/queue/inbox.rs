@@ -38,12 +38,24 @@ pub struct Accepted {
 }
 
 /// The answer to "may this turn start?".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
-    /// Yes; this is its nth start.
-    Attempt(i64),
+    /// Yes.
+    Run {
+        /// The run's id; the same at every start, so that what a message costs is one sum.
+        run_id: String,
+    },
     /// It was finished or stopped meanwhile.
     Gone,
+}
+
+/// An input that a stop ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// The input.
+    pub inbox_id: String,
+    /// Whether a caller reads its answer file.
+    pub wants_reply: bool,
 }
 
 /// How a run ended for the queue.
@@ -59,17 +71,6 @@ pub struct Finish {
     pub result: Option<Reply>,
     /// What is to be said.
     pub parts: Vec<NewPart>,
-    /// Inputs whose runs it stopped: they end in the same transaction.
-    pub also: Vec<Stopped>,
-}
-
-/// An input whose run was stopped.
-#[derive(Debug, Clone)]
-pub struct Stopped {
-    /// The input.
-    pub inbox_id: String,
-    /// For the caller who waits.
-    pub result: Option<Reply>,
 }
 
 /// Done, or dead with a reason.
@@ -122,7 +123,7 @@ impl Store {
             .await
     }
 
-    /// Records that the turn of `inbox_id` starts as `run_id`.
+    /// Records that the turn of `inbox_id` starts, as `run_id` if it is the first time.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -130,14 +131,42 @@ impl Store {
         let (run_id, inbox_id) = (run_id.to_owned(), inbox_id.to_owned());
         self.writer
             .write(move |connection| {
-                let attempts = connection
+                let run_id = connection
                     .prepare_cached(
-                        "UPDATE inbox SET state = 'running', run_id = ?1, attempts = attempts + 1
-                         WHERE id = ?2 AND state IN ('pending', 'running') RETURNING attempts",
+                        "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1
+                         WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
                     )?
                     .query_row((run_id, inbox_id), |row| row.get(0))
                     .optional()?;
-                Ok(attempts.map_or(Started::Gone, Started::Attempt))
+                Ok(run_id.map_or(Started::Gone, |run_id| Started::Run { run_id }))
+            })
+            .await
+    }
+
+    /// Ends what was accepted before input `before` and is not answered yet, waiting or running,
+    /// in one session or in all; commands stay. Whoever waits for an answer is told "stopped".
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn stop(&self, before: i64, session: Option<&str>, now: i64) -> Result<Vec<Stopped>, db::Error> {
+        let session = session.map(str::to_owned);
+        self.writer
+            .write(move |connection| {
+                let stopped: Vec<Stopped> = connection
+                    .prepare_cached(
+                        "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
+                         WHERE seq < ?1 AND state IN ('pending', 'running') AND (?2 IS NULL OR session_key = ?2)
+                           AND envelope ->> '$.command' IS NULL
+                         RETURNING id, envelope ->> '$.wants_reply'",
+                    )?
+                    .query_map((before, session, now), |row| Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)? }))?
+                    .collect::<rusqlite::Result<_>>()?;
+                for one in stopped.iter().filter(|one| one.wants_reply) {
+                    connection
+                        .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
+                        .execute((to_json(&Reply::error(&one.inbox_id, "stopped"))?, &one.inbox_id))?;
+                }
+                Ok(stopped)
             })
             .await
     }
@@ -147,15 +176,15 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn release_run(&self, run_id: &str) -> Result<(), db::Error> {
-        let run_id = run_id.to_owned();
+    pub async fn release_run(&self, inbox_id: &str) -> Result<(), db::Error> {
+        let inbox_id = inbox_id.to_owned();
         self.writer
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0) WHERE run_id = ?1 AND state = 'running'",
+                        "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0) WHERE id = ?1 AND state = 'running'",
                     )?
-                    .execute([run_id])
+                    .execute([inbox_id])
                     .map(drop)
             })
             .await
@@ -182,15 +211,6 @@ impl Store {
                     .execute((state, reason, result, now, &finish.run_id, &finish.inbox_id))?;
                 if rows == 0 {
                     return Ok(None);
-                }
-                for stopped in &finish.also {
-                    let result = stopped.result.as_ref().map(to_json).transpose()?;
-                    connection
-                        .prepare_cached(
-                            "UPDATE inbox SET state = 'done', reason = 'stopped', result = ?1, finished_at = ?2
-                             WHERE id = ?3 AND state IN ('pending', 'running')",
-                        )?
-                        .execute((result, now, &stopped.inbox_id))?;
                 }
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
                 let parts = (1..).zip(&finish.parts).map(|(number, part)| {

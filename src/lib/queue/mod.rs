@@ -16,14 +16,13 @@ mod view;
 
 pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
-pub use view::{Counts, Dead, Listing, Open, counts, listing, result};
+pub use view::{Counts, Dead, Listing, Open, counts, listing, result, results};
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::control::replies::Reply;
 use crate::db;
 
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_path.sql")];
@@ -82,21 +81,6 @@ impl Store {
                 let mut query = connection.prepare_cached("SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1")?;
                 let mut rows = query.query([bot])?;
                 rows.next()?.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
-            })
-            .await
-    }
-
-    /// Returns the kept answers of commands that ended since `since`.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn results(&self, since: i64) -> Result<Vec<Reply>, db::Error> {
-        self.writer
-            .write_lazily(move |connection| {
-                connection
-                    .prepare_cached("SELECT result FROM inbox WHERE result IS NOT NULL AND finished_at >= ?1")?
-                    .query_map([since], |row| from_json(row.get_ref(0)?.as_str()?, 0))?
-                    .collect()
             })
             .await
     }

@@ -30,6 +30,8 @@ pub struct Part {
     pub content: NewPart,
     /// How often nobody could say whether it arrived.
     pub unknowns: i64,
+    /// When it was last being sent, milliseconds since 1970 UTC.
+    pub sending_at: Option<i64>,
     /// When it was stored, milliseconds since 1970 UTC.
     pub created_at: i64,
 }
@@ -61,14 +63,14 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`]; it must then not be sent.
-    pub async fn sending(&self, id: i64) -> Result<(), db::Error> {
+    pub async fn sending(&self, id: i64, now: i64) -> Result<(), db::Error> {
         self.writer
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
+                        "UPDATE outbox SET state = 'sending', sending_at = ?2, attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
                     )?
-                    .execute([id])
+                    .execute((id, now))
                     .map(drop)
             })
             .await
@@ -130,13 +132,13 @@ pub(super) fn insert(
             content.plain,
             now
         ])?;
-    Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, created_at: now })
+    Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, sending_at: None, created_at: now })
 }
 
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
     connection
         .prepare(
-            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, created_at FROM outbox
+            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at FROM outbox
              WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id",
         )?
         .query_map([], part)?
@@ -154,6 +156,7 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
             plain: row.get(6)?,
         },
         unknowns: row.get(7)?,
-        created_at: row.get(8)?,
+        sending_at: row.get(8)?,
+        created_at: row.get(9)?,
     })
 }

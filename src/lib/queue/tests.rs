@@ -12,6 +12,7 @@ fn envelope(id: &str) -> crate::message::Envelope {
         chat: Some(chat()),
         reply_to: None,
         text: "hi".into(),
+        kind: None,
         command: None,
         model: None,
         wants_reply: false,
@@ -38,8 +39,11 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         ended: Ended::Done,
         result: None,
         parts: texts.iter().map(|text| part(text)).collect(),
-        also: Vec::new(),
     }
+}
+
+fn run(id: &str) -> Started {
+    Started::Run { run_id: id.into() }
 }
 
 async fn store() -> (tempfile::TempDir, Store) {
@@ -71,10 +75,10 @@ async fn a_refused_input_leaves_its_key_and_its_notice_only() {
 async fn what_was_running_or_being_sent_comes_back() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a"), arrival("b")], None, 10).await.expect("accept");
-    assert_eq!(store.start_run("r1", "a").await.expect("start"), Started::Attempt(1));
+    assert_eq!(store.start_run("r1", "a").await.expect("start"), run("r1"));
     let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts");
-    store.sending(parts[0].id).await.expect("sending");
-    assert_eq!(store.start_run("r2", "b").await.expect("start"), Started::Attempt(1));
+    store.sending(parts[0].id, 13).await.expect("sending");
+    assert_eq!(store.start_run("r2", "b").await.expect("start"), run("r2"));
     let back = store.recover().await.expect("recover");
     assert_eq!(back.inbox.iter().map(|row| (row.envelope.id.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 1)]);
     assert_eq!(
@@ -84,13 +88,38 @@ async fn what_was_running_or_being_sent_comes_back() {
 }
 
 #[tokio::test]
-async fn a_stopped_run_says_nothing() {
+async fn a_stop_ends_what_came_before_it_and_nothing_else() {
+    let (dir, store) = store().await;
+    let mut waited_for = arrival("waited-for");
+    if let Verdict::Accept(envelope) = &mut waited_for.verdict {
+        envelope.wants_reply = true;
+    }
+    let (rows, _) =
+        store.accept(vec![arrival("running"), waited_for, arrival("stop"), arrival("after")], None, 10).await.expect("accept");
+    store.start_run("r1", "running").await.expect("start");
+    let stopped = store.stop(rows[2].seq, Some("agent:agent:telegram:dm:1001"), 11).await.expect("stop");
+    assert_eq!(
+        stopped.iter().map(|one| (one.inbox_id.as_str(), one.wants_reply)).collect::<Vec<_>>(),
+        [("running", false), ("waited-for", true)]
+    );
+    assert!(
+        store.finish(finish("running", &["late answer"]), 12).await.expect("finish").is_none(),
+        "it has nothing to say any more"
+    );
+    assert_eq!(store.start_run("r2", "waited-for").await.expect("start"), Started::Gone);
+    assert_eq!(store.start_run("r3", "after").await.expect("start"), run("r3"));
+    let told = result(&dir.path().join("queue.db"), "waited-for").expect("result").expect("told");
+    assert_eq!(told.error.as_deref(), Some("stopped"));
+    assert_eq!(store.stop(rows[2].seq, None, 13).await.expect("again"), []);
+}
+
+#[tokio::test]
+async fn a_run_keeps_its_id_over_restarts() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    store.start_run("r1", "a").await.expect("start");
-    assert!(store.finish(finish("a", &["stopped"]), 11).await.expect("stop").is_some());
-    assert!(store.finish(finish("a", &["late answer"]), 12).await.expect("finish").is_none());
-    assert_eq!(store.start_run("r2", "a").await.expect("start"), Started::Gone);
+    assert_eq!(store.start_run("r1", "a").await.expect("start"), run("r1"));
+    store.recover().await.expect("recover");
+    assert_eq!(store.start_run("r2", "a").await.expect("start"), run("r1"));
 }
 
 #[tokio::test]
@@ -98,7 +127,7 @@ async fn a_broken_off_run_is_no_death() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a")], None, 10).await.expect("accept");
     store.start_run("r1", "a").await.expect("start");
-    store.release_run("r1").await.expect("release");
+    store.release_run("a").await.expect("release");
     assert_eq!(store.recover().await.expect("recover").inbox[0].attempts, 0);
 }
 

@@ -137,6 +137,20 @@ pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
     .map(Option::flatten)
 }
 
+/// Returns the kept answers of commands that ended since `since`.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
+    read(path, |connection| {
+        connection
+            .prepare("SELECT result FROM inbox WHERE result IS NOT NULL AND finished_at >= ?1")?
+            .query_map([since], |row| from_json(row.get_ref(0)?.as_str()?, 0))?
+            .collect()
+    })
+    .map(Option::unwrap_or_default)
+}
+
 fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
     let Some(connection) = db::open_read(path)? else { return Ok(None) };
     query(&connection).map(Some).map_err(|source| db::Error::Failed { path: path.to_owned(), source })

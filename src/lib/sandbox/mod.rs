@@ -70,7 +70,7 @@ impl Level {
                  and attack the kernel through the system calls that are left; with network granted it reaches whatever this machine reaches."
             }
             Self::Landlock(_) => {
-                "A command can do what it could with namespaces, and stat, chmod and touch hidden files without reading them; where the agent \
+                "A command can do what it could with namespaces, change the files that shape the agent, and stat, chmod and touch hidden files without reading them; where the agent \
                  runs as root, it can so open other programs' files in /etc to a later command."
             }
             Self::Refused(_) => "None: commands do not run.",
@@ -106,6 +106,10 @@ pub struct Spec {
     /// the deeper one decides: the workspace may lie in a hidden home, and `memory/` may be hidden
     /// in the workspace.
     pub hidden: Vec<PathBuf>,
+    /// Files and directories in the workspace that a command sees and cannot change. Missing ones
+    /// and symlinks are passed over. At level `landlock` they are not protected: without mounts
+    /// the workspace itself could not be written then.
+    pub read_only: Vec<PathBuf>,
     /// Whether the machine's network may be used. Without it there is only a private loopback.
     pub network: bool,
     /// The whole environment; `TMPDIR` is set by the sandbox.
@@ -172,6 +176,7 @@ struct Plan {
     workspace: PathBuf,
     writable: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
     network: bool,
     env: Vec<(String, String)>,
     cpu_secs: u64,

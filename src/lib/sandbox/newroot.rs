@@ -47,6 +47,8 @@ pub(super) struct Paths {
     /// The workspace first, then the writable paths outside it and each other.
     pub(super) writable: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
+    /// Inside the workspace.
+    pub(super) read_only: Vec<PathBuf>,
 }
 
 impl Paths {
@@ -69,7 +71,9 @@ impl Paths {
                 return Err(format!("{} cannot be made writable", path.display())).at("check the paths");
             }
         }
-        Ok(Self { writable, hidden })
+        let real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+        let read_only = plan.read_only.iter().filter(real).filter_map(|path| path.canonicalize().ok()).collect();
+        Ok(Self { writable, hidden, read_only })
     }
 }
 
@@ -79,7 +83,9 @@ pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), F
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).at("detach the mounts")?;
     let system = system_parts(plan)?;
     let devices = DEVICES.iter().map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY)).collect::<Result<Vec<_>, _>>()?;
-    let shown = paths.writable.iter().map(|path| Part::copy(path, NO_SUID | NO_DEVICES)).collect::<Result<Vec<_>, _>>()?;
+    let writable = paths.writable.iter().map(|path| Part::copy(path, NO_SUID | NO_DEVICES));
+    let read_only = paths.read_only.iter().map(|path| Part::copy(path, NO_SUID | NO_DEVICES | READ_ONLY));
+    let shown = writable.chain(read_only).collect::<Result<Vec<_>, _>>()?;
 
     enter_empty_root()?;
     for part in system.iter().chain(&devices) {

@@ -59,6 +59,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         workspace: dir,
         writable: Vec::new(),
         hidden: Vec::new(),
+        read_only: Vec::new(),
         network: false,
         env: Vec::new(),
         cpu_secs: 10,

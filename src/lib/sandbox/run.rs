@@ -119,6 +119,7 @@ impl Spec {
             workspace: self.workspace,
             writable: self.writable,
             hidden: self.hidden,
+            read_only: self.read_only,
             network: self.network,
             env: self.env,
             cpu_secs: self.timeout.as_secs().saturating_mul(cores()).saturating_add(10),

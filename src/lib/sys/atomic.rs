@@ -25,7 +25,8 @@ pub enum Durability {
 /// Replaces the content of `path` by `bytes`.
 ///
 /// # Errors
-/// When the directory is missing, not writable or full; `path` is then unchanged.
+/// When the directory is missing, not writable or full; `path` is then unchanged, or (when only
+/// the sync of its directory failed) changed but not yet safe from a power cut.
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Error> {
     let temp = temp_beside(path);
     let result = fill(&temp, bytes, durability)
@@ -88,6 +89,39 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
     let aside = path.with_file_name(name);
     std::fs::rename(path, &aside).map_err(Error::at("set aside", path))?;
     Ok(aside)
+}
+
+/// Removes the temporary files of writers that died more than an hour ago.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn remove_litter(dir: &Path) -> Result<(), Error> {
+    let entries = std::fs::read_dir(dir).map_err(Error::at("read", dir))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let temporary = name.to_string_lossy().starts_with('.') && name.to_string_lossy().contains(".tmp-");
+        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        if temporary && age.is_some_and(|age| age.as_secs() > 3600) {
+            // Somebody else may have removed it meanwhile.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Writes `bytes` to a temporary file in `draft`, syncs it and moves it to `target`, on the same
+/// file system; it survives a power cut when the call returns.
+///
+/// # Errors
+/// When a directory is missing, not writable or full; `target` is then as it was.
+pub fn write_by_way_of(draft: &Path, target: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let temp = temp_beside(&draft.join(target.file_name().unwrap_or_default()));
+    let result =
+        fill(&temp, bytes, Durability::Full).and_then(|()| std::fs::rename(&temp, target)).and_then(|()| sync_parent(target));
+    result.map_err(|source| {
+        let _ = std::fs::remove_file(&temp);
+        Error::at("write", target)(source)
+    })
 }
 
 fn temp_beside(path: &Path) -> PathBuf {

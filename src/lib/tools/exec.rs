@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{number, text};
-use crate::agent::{Context, Tool, ToolOutput};
+use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{self, Spec, Status};
 
@@ -54,6 +54,7 @@ impl Exec {
             workspace: settings.workspace.clone(),
             writable: Vec::new(),
             hidden: settings.hidden.clone(),
+            read_only: crate::workspace::shape(&settings.workspace),
             network: settings.network,
             env: settings.env.clone(),
             timeout: Duration::from_secs(seconds),
@@ -122,8 +123,8 @@ impl Tool for Exec {
         false
     }
 
-    fn for_owner_only(&self) -> bool {
-        true
+    fn rights(&self) -> Rights {
+        Rights::OwnersWords
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{number, text};
-use crate::agent::{Context, Tool, ToolOutput};
+use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{BeneathError, Root};
+use crate::workspace::is_shape;
 
 /// Lines that `read` shows when no limit is named (specification §14).
 const READ_LINES: u64 = 2000;
@@ -58,8 +59,8 @@ impl Tool for Read {
         true
     }
 
-    fn for_owner_only(&self) -> bool {
-        false
+    fn rights(&self) -> Rights {
+        Rights::OwnersTurn
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -106,8 +107,8 @@ impl Tool for Write {
         false
     }
 
-    fn for_owner_only(&self) -> bool {
-        true
+    fn rights(&self) -> Rights {
+        Rights::OwnersWords
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -144,8 +145,8 @@ impl Tool for Edit {
         false
     }
 
-    fn for_owner_only(&self) -> bool {
-        true
+    fn rights(&self) -> Rights {
+        Rights::OwnersWords
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -162,21 +163,10 @@ impl Tool for Edit {
     }
 }
 
-/// Files that shape the agent itself; they are changed by the owner, not by a tool
-/// (specification §22: not without approval, which this build cannot ask for).
-const PROTECTED_FILES: &[&str] = &["soul.md", "identity.md", "agents.md", "user.md", "tools.md", "heartbeat.md"];
-const PROTECTED_DIRS: &[&str] = &["skills", "prompts"];
-
 /// Checks the place a path really leads to, whatever links and letter case are in it.
 fn protected(root: &Root, path: &str) -> Result<(), String> {
     let real = root.real(Path::new(path)).map_err(|error| error.to_string())?;
-    let names: Vec<String> = real.components().map(|part| part.as_os_str().to_string_lossy().to_lowercase()).collect();
-    let hit = match names.as_slice() {
-        [file] => PROTECTED_FILES.contains(&file.as_str()) || PROTECTED_DIRS.contains(&file.as_str()),
-        [dir, ..] => PROTECTED_DIRS.contains(&dir.as_str()),
-        [] => false,
-    };
-    if hit { Err(format!("{path} shapes the agent itself: only the owner changes it, in an editor")) } else { Ok(()) }
+    if is_shape(&real) { Err(format!("{path} shapes the agent itself: only the owner changes it, in an editor")) } else { Ok(()) }
 }
 
 /// Returns the text with `old` replaced and how often.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Context, Tool, ToolOutput};
+use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 
 pub(super) struct Silent;
@@ -20,8 +20,8 @@ impl Tool for Silent {
         false
     }
 
-    fn for_owner_only(&self) -> bool {
-        false
+    fn rights(&self) -> Rights {
+        Rights::Anybody
     }
 
     fn run<'a>(&'a self, _input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {

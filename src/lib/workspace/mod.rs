@@ -8,9 +8,11 @@
 //! ```
 
 mod files;
+mod shape;
 mod templates;
 
 pub use files::{ConventionFile, ConventionFiles, MAX_CHARS};
+pub use shape::{is_shape, make_shape, shape};
 pub use templates::{Created, Fate, init};
 
 use std::path::PathBuf;

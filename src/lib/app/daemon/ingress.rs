@@ -136,7 +136,7 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
     let order = match control::decode(line) {
         Ok(order) => order,
         Err(bad) => {
-            let shown = secret::redact(&text::shorten(&String::from_utf8_lossy(line), 200));
+            let shown = text::shorten(&secret::redact(&String::from_utf8_lossy(line)), 200);
             tracing::warn!(reason = %bad, line = text::visible(&shown), "a line in the control FIFO is no command");
             if let Some(id) = &bad.id {
                 refuse(home, id.as_str(), &bad.reason);
@@ -196,7 +196,11 @@ fn open_entry(home: &Home, entry: &Entry) -> Option<Order> {
             Ok(_) => "the id in the file is not its name".to_owned(),
             Err(bad) => bad.reason,
         },
-        Err(error) => error.to_string(),
+        Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => error.to_string(),
+        Err(error) => {
+            tracing::warn!(%error, "a spooled command is looked at again later");
+            return None;
+        }
     };
     put_aside(home, entry, &reason);
     None

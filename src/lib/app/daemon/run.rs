@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::super::cli::{Exit, Failure, Shared};
@@ -21,27 +23,27 @@ use crate::config::{self, Environment, Home, Loaded, Secrets};
 use crate::control::replies;
 use crate::cost::Ledger;
 use crate::pipeline::{self, Pipeline, Signal};
-use crate::sys::{atomic, fifo, lock, notify};
-use crate::{clock, db, logging, people, queue, sandbox, session, workspace};
+use crate::sys::{self, atomic, fifo, lock, notify};
+use crate::{clock, control, db, logging, people, queue, sandbox, session, workspace};
 
 /// A daemon that is ending may still hold the lock this long (specification §3).
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// Running turns may end within this after SIGTERM; systemd kills after 30 s.
-const DRAIN: Duration = Duration::from_secs(25);
+/// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] it stays below the
+/// 30 s after which systemd kills.
+const DRAIN: Duration = Duration::from_secs(20);
 /// Sends that are under way may end within this.
 const LAST_SENDS: Duration = Duration::from_secs(3);
 /// Answer files are kept this long (specification §3).
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
 /// Snapshots are written this long after a turn; the transcript has everything before.
 const FLUSH: Duration = Duration::from_secs(1);
-/// With no update for 6 days Telegram may begin to count anew (specification §6).
-const OFFSET_LIFE_MS: i64 = 6 * 24 * 3600 * 1000;
 
 pub(super) fn run(shared: &Shared) -> Result<Exit, Failure> {
     private_process();
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &[])?;
     home.create()?;
+    workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
     let _lock = take_lock(&home)?;
     let log = logging::Options {
         level: loaded.config.log.level,
@@ -94,18 +96,21 @@ fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
     }
 }
 
-/// A corrupt canonical database is set aside and reported, never saved over.
-fn or_set_aside<T>(path: &std::path::Path, open: impl Fn() -> Result<T, db::Error>) -> Result<(T, Option<String>), Failure> {
+/// A corrupt canonical database is set aside and reported, never saved over. Its log goes with it
+/// under the matching name, so that `sqlite3 … .recover` finds both.
+fn or_set_aside<T>(path: &Path, open: impl Fn() -> Result<T, db::Error>) -> Result<(T, Option<String>), Failure> {
     match open() {
         Ok(value) => Ok((value, None)),
         Err(error @ db::Error::Damaged { .. }) => {
             let aside = atomic::set_aside(path)?;
             for suffix in ["-wal", "-shm"] {
-                let mut name = path.as_os_str().to_owned();
-                name.push(suffix);
-                if std::path::Path::new(&name).exists() {
-                    atomic::set_aside(std::path::Path::new(&name))?;
-                }
+                let with = |path: &Path| {
+                    let mut name = path.as_os_str().to_owned();
+                    name.push(suffix);
+                    PathBuf::from(name)
+                };
+                // There is none after a clean end.
+                let _ = std::fs::rename(with(path), with(&aside));
             }
             let trouble = format!("{error}; it was set aside as {}, what was open in it is not handled", aside.display());
             tracing::error!("{trouble}");
@@ -164,39 +169,44 @@ impl Daemon {
         pipeline.deliver(recovered.outbox);
         let _ = pipeline.signals.send(Signal::Accepted(recovered.inbox));
 
-        let lanes = tokio::spawn(pipeline::drive(pipeline.clone(), heard, DRAIN));
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut hangup = listen(SignalKind::hangup())?;
+        let mut dump = listen(SignalKind::user_defined1())?;
+        // None of these ends before the daemon does; one that breaks down takes it along, and
+        // systemd starts it anew.
+        let mut rooms = JoinSet::new();
+        rooms.spawn(pipeline::drive(pipeline.clone(), heard, DRAIN));
         if let Some(telegram) = telegram {
-            self.open_telegram(&pipeline, telegram).await?;
+            self.open_telegram(&pipeline, telegram, &mut rooms).await?;
         }
         let (reload, mut reloads) = mpsc::channel(1);
-        tokio::spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload));
-        tokio::spawn(watch::show(pipeline.clone(), home.clone(), monitor_events));
-        tokio::spawn(housekeeping(pipeline.clone(), home.clone()));
+        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload));
+        rooms.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events));
+        rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
         tokio::task::spawn_blocking(|| {
             let level = sandbox::level();
             tracing::info!(%level, "sandbox of exec");
         });
         notify::notify(self.socket.as_deref(), "READY=1");
 
-        let mut terminate = listen(SignalKind::terminate())?;
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut hangup = listen(SignalKind::hangup())?;
-        let mut dump = listen(SignalKind::user_defined1())?;
-        loop {
+        let exit = loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break Exit::Ok,
+                _ = interrupt.recv() => break Exit::Ok,
                 _ = hangup.recv() => self.reload(&pipeline, &ledger, &events),
                 Some(()) = reloads.recv() => self.reload(&pipeline, &ledger, &events),
                 _ = dump.recv() => self.dump_status(),
+                Some(ended) = rooms.join_next() => {
+                    tracing::error!(?ended, "a part of the daemon ended by itself");
+                    break Exit::Bug;
+                }
             }
-        }
+        };
         tracing::info!("ending: running turns may finish");
         notify::notify(self.socket.as_deref(), "STOPPING=1");
         pipeline.closing.cancel();
-        if let Err(panic) = lanes.await {
-            tracing::error!(%panic, "the lanes broke down");
-        }
+        while rooms.join_next().await.is_some() {}
         // What the last turns said goes out now, if it can; else after the next start. A send that
         // is under way when the time is over gets a little more, to be known as sent.
         pipeline.sends_end(LAST_SENDS).await;
@@ -205,7 +215,7 @@ impl Daemon {
         if let Err(error) = pipeline.sessions.flush() {
             tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
         }
-        Ok(Exit::Ok)
+        Ok(exit)
     }
 
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.
@@ -215,20 +225,24 @@ impl Daemon {
         if loaded.config.cost.capped() { Ok(open()?) } else { Ok(or_set_aside(&path, open)?.0) }
     }
 
-    async fn open_telegram(&self, pipeline: &Arc<Pipeline>, telegram: Arc<Telegram>) -> Result<(), Failure> {
+    async fn open_telegram(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        telegram: Arc<Telegram>,
+        rooms: &mut JoinSet<()>,
+    ) -> Result<(), Failure> {
         let offset = pipeline.queue.offset(telegram.bot_id()).await?;
-        let offset = offset.filter(|(_, moved)| clock::now_ms() - moved < OFFSET_LIFE_MS).map(|(next, _)| next);
         let (batches, mut arriving) = mpsc::channel::<Batch>(1);
-        let poller = tokio::spawn(telegram.clone().poll(offset, batches));
-        let pipeline = pipeline.clone();
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    () = pipeline.closing.cancelled() => break,
-                    Some(batch) = arriving.recv() => pipeline.take_batch(batch, "telegram").await,
-                }
+        let (poller, taker) = (telegram.clone(), pipeline.clone());
+        let closing = pipeline.closing.clone();
+        rooms.spawn(async move {
+            // Dropped in the middle of a poll: what it would have brought comes again.
+            closing.run_until_cancelled(poller.poll(offset, batches)).await;
+        });
+        rooms.spawn(async move {
+            while let Some(Some(batch)) = taker.closing.run_until_cancelled(arriving.recv()).await {
+                taker.take_batch(batch, "telegram").await;
             }
-            poller.abort();
         });
         tokio::spawn(async move { telegram.introduce().await });
         Ok(())
@@ -272,7 +286,12 @@ fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
 /// What is done now and then: answers that are missing are written again, snapshots are brought
 /// up to date, what is old is forgotten.
 async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
-    restore_replies(&pipeline, &home).await;
+    let own = home.clone();
+    match tokio::task::spawn_blocking(move || restore_files(&own)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(failure)) => tracing::warn!("old answers are not written again: {}", failure.message),
+        Err(panic) => tracing::error!(%panic, "old answers are not written again"),
+    }
     let mut hours = tokio::time::interval(Duration::from_secs(3600));
     loop {
         tokio::select! {
@@ -297,19 +316,18 @@ async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
     }
 }
 
-/// Answer files are not synced; those a power cut took come back from the queue.
-async fn restore_replies(pipeline: &Arc<Pipeline>, home: &Home) {
+/// Answer files are not synced; those a power cut took come back from the queue. What a crash left
+/// half written is removed.
+fn restore_files(home: &Home) -> Result<(), Failure> {
     let since = clock::now_ms() - i64::try_from(KEEP_REPLIES.as_millis()).unwrap_or(0);
-    let kept = match pipeline.queue.results(since).await {
-        Ok(kept) => kept,
-        Err(error) => return tracing::warn!(%error, "old answers are not written again"),
-    };
-    for reply in kept {
-        let there = crate::control::Id::parse(&reply.id).and_then(|id| replies::read(&home.replies(), &id).ok().flatten());
-        if !there.is_some_and(|there| there.is_final())
-            && let Err(error) = replies::write(&home.replies(), &reply)
-        {
-            tracing::warn!(%error, "an answer could not be written again");
+    for reply in queue::results(&home.queue_db(), since)? {
+        let Some(id) = control::Id::parse(&reply.id) else { continue };
+        if !replies::read(&home.replies(), &id).ok().flatten().is_some_and(|there| there.is_final()) {
+            replies::write(&home.replies(), &reply)?;
         }
     }
+    for dir in [home.state(), &home.replies(), &home.sessions(), &home.spool_tmp()] {
+        atomic::remove_litter(dir)?;
+    }
+    Ok(())
 }

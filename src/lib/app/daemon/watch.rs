@@ -52,9 +52,8 @@ pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadc
 fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
     match event {
         Ok(event) => state.apply(&event),
-        // We were too slow: what runs now will show itself with its next step.
-        Err(RecvError::Lagged(_)) => state.lanes.clear(),
-        Err(RecvError::Closed) => {}
+        // We were too slow: what ended meanwhile is taken out by `refresh`.
+        Err(RecvError::Lagged(_) | RecvError::Closed) => {}
     }
 }
 
@@ -62,6 +61,9 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let live = pipeline.live();
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
+    let running = pipeline.running();
+    state.lanes.retain(|lane| running.contains(&lane.session));
+    state.settle();
     state.models = live.agent.client().models().names().map(str::to_owned).collect();
     state.active_sessions = pipeline.sessions.count();
     state.last_error = pipeline.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -91,7 +93,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         state.queue = Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead };
     }
     if let Ok(lines) = lines {
-        state.today_cost_usd = cost::usd(lines.iter().map(|line| line.cost_nano_usd).sum());
+        state.today_cost_usd = cost::total_usd(&lines);
     }
     let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
     state.sandbox = if off { sandbox::Level::Off.to_string() } else { level };

@@ -32,7 +32,11 @@ pub(super) fn say(home: &Home, message: &Message) -> Result<Exit, Failure> {
     }
     let heard = leave(home, &message.id, &command)?;
     match (heard, message.wait) {
-        (Rung::NoReader, _) => queued(&message.id, message.json),
+        (Rung::NoReader, _) if message.queue => queued(&message.id, message.json),
+        (Rung::NoReader, _) => {
+            withdraw(home, &message.id);
+            Err(no_daemon(home))
+        }
         (Rung::Heard | Rung::Full, Some(limit)) => wait_and_print(home, &message.id, limit, message.json),
         (Rung::Heard | Rung::Full, None) => {
             if message.json {
@@ -74,6 +78,7 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
     }
     let id = Id::new();
     if leave(home, &id, &Command::Stop { session })? == Rung::NoReader {
+        withdraw(home, &id);
         return Err(no_daemon(home));
     }
     wait_and_print(home, &id, STOP_WAIT, json)
@@ -92,7 +97,17 @@ fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
     spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
     // The command is safe; a bell that cannot be rung only makes it wait for the next look.
     let bell = encode(id, &Command::Spool { id: id.clone() });
-    Ok(fifo::ring(&home.fifo(), &bell).unwrap_or(Rung::Full))
+    match fifo::ring(&home.fifo(), &bell) {
+        Ok(rung) => Ok(rung),
+        Err(_) if listens(home)? => Ok(Rung::Full),
+        Err(_) => Ok(Rung::NoReader),
+    }
+}
+
+/// Takes a command back that nobody heard of. If a daemon came up just now it may have it already;
+/// then there is nothing to take back.
+fn withdraw(home: &Home, id: &Id) {
+    let _ = std::fs::remove_file(home.spool_new().join(format!("{id}.json")));
 }
 
 fn listens(home: &Home) -> Result<bool, Failure> {
@@ -166,12 +181,14 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
     }
 }
 
-/// Finds an answer in its file or, when that is gone, in the queue.
+/// Finds an answer in its file or, when that is not the last word, in the queue, which is the
+/// record: a file may be gone, or could not be written.
 fn find(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
-    match replies::read(&home.replies(), id)? {
-        Some(reply) => Ok(Some(reply)),
-        None => Ok(queue::result(&home.queue_db(), id.as_str())?),
+    let file = replies::read(&home.replies(), id)?;
+    if file.as_ref().is_some_and(Reply::is_final) {
+        return Ok(file);
     }
+    Ok(queue::result(&home.queue_db(), id.as_str())?.or(file))
 }
 
 fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {

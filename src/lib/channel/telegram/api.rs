@@ -74,12 +74,12 @@ impl Api {
         let sent = client.post(url).timeout(timeout).json(payload).send().await;
         let response = sent.map_err(|error| {
             let connect = error.is_connect() || error.is_builder();
-            let reason = redact(&reason(&error.without_url()));
+            let reason = reason(&error.without_url());
             if connect { Error::Unreachable(reason) } else { Error::Lost(reason) }
         })?;
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(|error| {
-            let reason = redact(&reason(&error.without_url()));
+            let reason = reason(&error.without_url());
             // An error status is an answer, whatever became of its body.
             if status == 200 { Error::Lost(reason) } else { refused(status, &reason, None) }
         })?;
@@ -111,5 +111,5 @@ fn reason(error: &reqwest::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    text::shorten(&cause.to_string(), 200)
+    text::shorten(&redact(&cause.to_string()), 200)
 }

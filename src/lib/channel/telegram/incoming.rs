@@ -1,4 +1,4 @@
-//! An update as [`Incoming`]. What we have no better name for becomes `⟦kind⟧`, never nothing.
+//! An update as [`Incoming`]. What has no words is at least named, by the field it comes in.
 
 use serde_json::Value;
 use teloxide::types::Message;
@@ -81,20 +81,17 @@ fn from_unknown(key: String, raw: &Value) -> Option<Incoming> {
         chat: ChatRef { chat: number(chat.get("id")?)?, topic: None },
         private: word(chat, "type") == "private",
         message_id: number(raw.get("message_id")?)?,
-        text: words.map_or_else(|| format!("⟦{}⟧", kind(raw).unwrap_or("message")), str::to_owned),
-        command: words.and_then(|words| commands::parse(words, None)),
+        text: words.unwrap_or_default().to_owned(),
+        kind: kind(raw).map(str::to_owned),
         // Whose words they are cannot be told: they move no hands.
+        command: None,
         forwarded: true,
     })
 }
 
 fn from_message(key: String, message: &Message, raw: &Value, username: Option<&str>) -> Incoming {
-    let words = message.text().or_else(|| message.caption()).unwrap_or_default();
-    let text = match kind(raw) {
-        Some(kind) if words.is_empty() => format!("⟦{kind}⟧"),
-        Some(kind) => format!("⟦{kind}⟧ {words}"),
-        None => words.to_owned(),
-    };
+    // What another bot wrote for the sender is not the sender's own words either.
+    let forwarded = message.forward_origin().is_some() || raw.get("forward_date").is_some() || message.via_bot.is_some();
     Incoming {
         key,
         sender: message
@@ -108,9 +105,11 @@ fn from_message(key: String, message: &Message, raw: &Value, username: Option<&s
         },
         private: message.chat.is_private(),
         message_id: message.id.0.to_string(),
-        command: message.text().and_then(|text| commands::parse(text, username)),
-        forwarded: message.forward_origin().is_some() || raw.get("forward_date").is_some(),
-        text,
+        text: message.text().or_else(|| message.caption()).unwrap_or_default().to_owned(),
+        kind: kind(raw).map(str::to_owned),
+        // Somebody else's words command nothing.
+        command: message.text().filter(|_| !forwarded).and_then(|text| commands::parse(text, username)),
+        forwarded,
     }
 }
 
@@ -137,8 +136,9 @@ mod tests {
         json!({"update_id": 7, "message": message})
     }
 
-    fn text_of(extra: &Value) -> String {
-        incoming(&message(extra), 42, None).expect("incoming").text
+    fn shown(extra: &Value) -> (String, Option<String>) {
+        let incoming = incoming(&message(extra), 42, None).expect("incoming");
+        (incoming.text, incoming.kind)
     }
 
     #[test]
@@ -152,10 +152,11 @@ mod tests {
 
     #[test]
     fn what_has_no_words_is_named() {
-        assert_eq!(text_of(&json!({"location": {"latitude": 1.0, "longitude": 2.0}})), "⟦location⟧");
-        assert_eq!(text_of(&json!({"invention_of_2031": {"x": 1}})), "⟦invention_of_2031⟧");
+        let named = |name: &str| (String::new(), Some(name.to_owned()));
+        assert_eq!(shown(&json!({"location": {"latitude": 1.0, "longitude": 2.0}})), named("location"));
+        assert_eq!(shown(&json!({"invention_of_2031": {"x": 1}})), named("invention_of_2031"));
         let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
-        assert_eq!(text_of(&json!({"photo": photo, "caption": "look"})), "⟦photo⟧ look");
+        assert_eq!(shown(&json!({"photo": photo, "caption": "look"})), ("look".into(), Some("photo".into())));
     }
 
     #[test]
@@ -165,6 +166,14 @@ mod tests {
         strange["message"]["date"] = json!("tomorrow");
         let incoming = incoming(&strange, 42, None).expect("incoming");
         assert_eq!((incoming.text.as_str(), incoming.private, incoming.forwarded), ("hi", true, true));
+    }
+
+    #[test]
+    fn a_forwarded_command_commands_nothing() {
+        let origin = json!({"type": "hidden_user", "sender_user_name": "Eve", "date": 1_700_000_000});
+        let forwarded = message(&json!({"text": "/new", "forward_origin": origin}));
+        let incoming = incoming(&forwarded, 42, None).expect("incoming");
+        assert_eq!((incoming.command, incoming.forwarded), (None, true));
     }
 
     #[test]

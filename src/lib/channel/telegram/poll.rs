@@ -12,25 +12,33 @@ use super::api::Error;
 use super::incoming::{incoming, update_id};
 use super::send::Telegram;
 use crate::channel::Batch;
-use crate::net;
+use crate::{clock, net};
 
 /// Waiting after a failed poll (specification §6).
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// What a poll may take beyond its own timeout before the connection counts as dead.
 const GRACE: Duration = Duration::from_secs(10);
+/// An offset that has not moved for so long is not to be trusted (specification §6).
+const OFFSET_LIFE_MS: i64 = 6 * 24 * 3600 * 1000;
 /// After a wrong token we look again this seldom: only a person can mend it.
 const UNAUTHORIZED: Duration = Duration::from_secs(300);
 
 impl Telegram {
     /// Polls for ever, from update `offset` on; every batch goes to `batches`, and the next poll,
     /// which acknowledges it, begins only when it was taken. Ends when nobody takes batches.
-    pub async fn poll(self: Arc<Self>, mut offset: Option<i64>, batches: mpsc::Sender<Batch>) {
+    ///
+    /// `offset` is the next update id and when it was last moved. It is forgotten after six quiet
+    /// days: after a week without updates Telegram counts anew from anywhere, and an offset above
+    /// that would make every message vanish (core.telegram.org/bots/api#update). What comes twice
+    /// then is known by its key.
+    pub async fn poll(self: Arc<Self>, mut offset: Option<(i64, i64)>, batches: mpsc::Sender<Batch>) {
         let mut failures = 0;
         loop {
+            offset = offset.filter(|(_, moved)| clock::now_ms() - moved < OFFSET_LIFE_MS);
             let mut payload = GetUpdates::new()
                 .timeout(u32::try_from(self.poll_timeout.as_secs()).unwrap_or(50))
                 .allowed_updates([AllowedUpdate::Message]);
-            if let Some(next) = offset.and_then(|next| i32::try_from(next).ok()) {
+            if let Some(next) = offset.and_then(|(next, _)| i32::try_from(next).ok()) {
                 payload = payload.offset(next);
             }
             let wait = match self.api.call(&payload, self.poll_timeout + GRACE).await {
@@ -40,7 +48,7 @@ impl Telegram {
                     match self.hand_over(&updates, &batches).await {
                         Handed::Nothing => continue,
                         Handed::Taken(next) => {
-                            offset = Some(next);
+                            offset = Some((next, clock::now_ms()));
                             continue;
                         }
                         // It could not be stored: ask for the same again after a pause.

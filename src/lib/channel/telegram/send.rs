@@ -10,7 +10,7 @@ use teloxide::types::{ChatAction, ChatId, LinkPreviewOptions, MessageId, ParseMo
 use super::api::{Api, Error};
 use super::{commands, format};
 use crate::channel::{Channel, Health, Outgoing, Pulse, Rendered, SendError};
-use crate::config::{self, ReplyTo};
+use crate::config;
 use crate::message::ChatRef;
 use crate::provider::BoxFuture;
 use crate::secret::Secret;
@@ -28,7 +28,6 @@ pub struct Telegram {
     pub(super) pulse: Pulse,
     pub(super) username: Mutex<Option<String>>,
     pub(super) poll_timeout: Duration,
-    reply_to_mode: ReplyTo,
 }
 
 impl Telegram {
@@ -42,18 +41,12 @@ impl Telegram {
             pulse: Pulse::default(),
             username: Mutex::default(),
             poll_timeout: Duration::from_secs(config.poll_timeout_secs),
-            reply_to_mode: config.reply_to_mode,
         })
     }
 
     /// Returns the bot's numeric id.
     pub fn bot_id(&self) -> i64 {
         self.api.bot_id()
-    }
-
-    /// Returns which parts of an answer reply to the question.
-    pub fn reply_to_mode(&self) -> ReplyTo {
-        self.reply_to_mode
     }
 
     /// Learns the bot's name and shows its commands. Nothing waits for it.
@@ -132,7 +125,10 @@ impl Channel for Telegram {
 }
 
 fn chat_id(chat: &ChatRef) -> Result<ChatId, SendError> {
-    chat.chat.parse().map(ChatId).map_err(|_| SendError::Never(format!("{} is no chat id", chat.chat)))
+    chat.chat
+        .parse()
+        .map(ChatId)
+        .map_err(|_| SendError::Never { reason: format!("{} is no chat id", chat.chat), chat_is_there: false })
 }
 
 fn topic(chat: &ChatRef) -> Option<ThreadId> {
@@ -148,9 +144,10 @@ fn classify(error: &Error, marked_up: bool) -> SendError {
         Error::Unreachable(_) => SendError::NotSent { reason, retry_after: None },
         Error::Lost(_) => SendError::Unknown(reason),
         Error::Refused { status: 400, .. } if marked_up => SendError::Markup(reason),
-        Error::Refused { status: 400 | 403 | 404, .. } => SendError::Never(reason),
-        // The token is wrong: nothing is lost, a person must act.
-        Error::Refused { status: 401, .. } => SendError::NotSent { reason, retry_after: Some(Duration::from_secs(60)) },
+        Error::Refused { status: 400, .. } => SendError::Never { reason, chat_is_there: true },
+        Error::Refused { status: 403, .. } => SendError::Never { reason, chat_is_there: false },
+        // The token or the address is wrong: nothing is lost, a person must act.
+        Error::Refused { status: 401 | 404, .. } => SendError::NotSent { reason, retry_after: Some(Duration::from_secs(60)) },
         Error::Refused { retry_after, .. } => SendError::NotSent { reason, retry_after },
     }
 }
@@ -165,8 +162,9 @@ mod tests {
         assert!(matches!(classify(&Error::Lost("x".into()), true), SendError::Unknown(_)));
         assert!(matches!(classify(&Error::Unreachable("x".into()), true), SendError::NotSent { .. }));
         assert!(matches!(classify(&refused(400), true), SendError::Markup(_)));
-        assert!(matches!(classify(&refused(400), false), SendError::Never(_)));
-        assert!(matches!(classify(&refused(403), true), SendError::Never(_)));
+        assert!(matches!(classify(&refused(400), false), SendError::Never { chat_is_there: true, .. }));
+        assert!(matches!(classify(&refused(403), true), SendError::Never { chat_is_there: false, .. }));
+        assert!(matches!(classify(&refused(404), true), SendError::NotSent { .. }));
         assert!(matches!(classify(&refused(429), true), SendError::NotSent { .. }));
         assert!(matches!(classify(&refused(502), true), SendError::NotSent { .. }));
     }

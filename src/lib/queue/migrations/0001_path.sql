@@ -27,6 +27,7 @@ CREATE TABLE inbox(
   reason TEXT
 ) STRICT;
 CREATE INDEX inbox_open ON inbox(seq) WHERE state IN ('pending', 'running');
+CREATE INDEX inbox_results ON inbox(finished_at) WHERE result IS NOT NULL;
 CREATE INDEX inbox_dead ON inbox(seq) WHERE state = 'dead';
 CREATE INDEX inbox_run ON inbox(run_id) WHERE run_id IS NOT NULL;
 
@@ -48,6 +49,7 @@ CREATE TABLE outbox(
   unknowns INTEGER NOT NULL DEFAULT 0,
   message_id TEXT,
   created_at INTEGER NOT NULL,
+  sending_at INTEGER,
   sent_at INTEGER,
   reason TEXT
 ) STRICT;

@@ -1,0 +1,41 @@
+//! The files that shape the agent itself: the owner changes them in an editor, a tool only with
+//! the owner's yes (specification §22), which this build cannot ask for.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const FILES: [&str; 6] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"];
+const DIRS: [&str; 2] = ["skills", "prompts"];
+
+/// Returns where they are in the workspace `dir`.
+pub fn shape(dir: &Path) -> Vec<PathBuf> {
+    FILES.iter().chain(&DIRS).map(|name| dir.join(name)).collect()
+}
+
+/// Makes those that are missing, empty: a command could create what is not there, for only what
+/// is there can be closed to it.
+///
+/// # Errors
+/// When one can neither be found nor made.
+pub fn make_shape(dir: &Path) -> std::io::Result<()> {
+    let made =
+        FILES.iter().map(|name| OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name)).map(drop));
+    let made = made.chain(DIRS.iter().map(|name| DirBuilder::new().mode(0o700).create(dir.join(name))));
+    for result in made {
+        match result {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns true when `path`, relative to the workspace and without links, is one of them or
+/// inside one. Letter case does not matter: some file systems ignore it.
+pub fn is_shape(path: &Path) -> bool {
+    let mut names = path.components().map(|part| part.as_os_str().to_string_lossy());
+    let Some(first) = names.next() else { return false };
+    let is = |known: &&str| known.eq_ignore_ascii_case(&first);
+    DIRS.iter().any(|known| is(&known)) || (names.next().is_none() && FILES.iter().any(|known| is(&known)))
+}
