@@ -61,7 +61,7 @@ pub enum Outcome {
 pub enum Refusal {
     /// A cap would be exceeded.
     #[error(
-        "the {period} limit is reached: {setting} = {limit:.2}, spent or reserved {spent:.4}, this call may cost up to {bound:.4} (US dollars)"
+        "the {period} limit is reached: {setting} = {limit:.2} in agent.toml, spent or reserved {spent:.4}, this call may cost up to {bound:.4} (US dollars)"
     )]
     Cap {
         /// `day`, `month` or `message`.

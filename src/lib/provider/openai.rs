@@ -166,10 +166,12 @@ fn user(turn: &Turn<'_>, calls: &[&str], messages: &mut Vec<Value>) {
     }
 }
 
-/// Returns a result as a message. The format has no field for failure, so the words must say it.
+/// Returns a result as a message. The format has no field for failure, so the words must say it; those
+/// of a command do, in their last line (`[exit 3]`), and nothing may stand before its output.
 fn tool_message(result: &ToolResult) -> Value {
     let text = wire::result_text(&result.text);
-    let says_so = text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    let ends = text.lines().next_back().is_some_and(|last| last.starts_with('[') && last.ends_with(']'));
+    let says_so = ends || text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     let content = if result.is_error && !says_so { format!("Error: {text}") } else { text.to_owned() };
     json!({"role": "tool", "tool_call_id": result.id, "content": content})
 }
