@@ -1,6 +1,7 @@
 //! The real programs against local stand-ins: one binary, one file a subject.
 
 mod crash;
+mod r#loop;
 mod sandbox;
 mod shell;
 mod support;
