@@ -2,9 +2,10 @@
 //! and by `agent-send --pair` (the owner's answers), re-read when it changed.
 //!
 //! A stranger gets one code; the owner approves it in a terminal. Who sends the owner code, which
-//! is printed in a terminal, *to* the bot becomes an owner. A damaged file lets nobody in but the
-//! owners of `agent.toml`.
+//! is printed in a terminal, *to* the bot becomes an owner. A damaged file is set aside: then only
+//! those in `agent.toml` may talk, and strangers may ask again.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -81,8 +82,8 @@ pub enum Access {
     Owner,
     /// Talk.
     Allowed,
-    /// Nothing; this code was made for them just now.
-    Asked(String),
+    /// Nothing; they may be given a code with [`Store::ask`].
+    MayAsk,
     /// They sent the owner code and are an owner from now on.
     BecameOwner,
     /// Nothing, silently.
@@ -98,9 +99,12 @@ pub struct Store {
 
 #[derive(Debug, Default)]
 struct Cached {
-    changed: Option<SystemTime>,
+    version: Option<Version>,
     people: People,
 }
+
+/// What changes when the file does. The time alone does not: two writes may share a tick.
+type Version = (SystemTime, u64);
 
 impl Store {
     /// Returns the store of the file at `path`, which need not exist.
@@ -111,13 +115,14 @@ impl Store {
     /// Returns what is known now.
     ///
     /// # Errors
-    /// When the file cannot be read; a damaged one is set aside and counts as empty.
+    /// When the file cannot be read; a damaged one is set aside and counts as empty: nobody that
+    /// was let in by it is in any more.
     pub fn read(&self) -> Result<People, sys::Error> {
-        let changed = std::fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
+        let version = std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.changed != changed || changed.is_none() {
+        if cached.version != version || version.is_none() {
             cached.people = atomic::read_json(&self.path)?.unwrap_or_default();
-            cached.changed = changed;
+            cached.version = version;
         }
         Ok(cached.people.clone())
     }
@@ -135,12 +140,12 @@ impl Store {
             people.v = 1;
             let bytes = serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
             atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
-            self.cached.lock().unwrap_or_else(PoisonError::into_inner).changed = None;
+            self.cached.lock().unwrap_or_else(PoisonError::into_inner).version = None;
         }
         Ok(value)
     }
 
-    /// Decides about a direct message. Blocking when the sender is unknown and may ask.
+    /// Decides about a direct message. Blocking when it may be an owner code.
     pub fn decide(&self, config: &Telegram, id: i64, name: &str, text: &str, now: i64) -> Access {
         if config.dm_policy == DmPolicy::Disabled {
             return Access::Refused;
@@ -165,15 +170,27 @@ impl Store {
         if people.may_be_owner_code(text, now) {
             return self.redeem(id, name, text, now);
         }
-        let full = people.pending.iter().filter(|pending| now - pending.at < CODE.1).count() >= MAX_PENDING;
+        let full = self.free_requests(now) == 0;
         let waiting = people.pending.iter().any(|pending| pending.id == id && now - pending.at < CODE.1);
         if config.dm_policy != DmPolicy::Pairing || waiting || full {
             return Access::Refused;
         }
-        self.change(|people| people.ask(id, name, now)).unwrap_or_else(|error| {
-            tracing::error!(%error, "a stranger's request could not be written down");
-            Access::Refused
-        })
+        Access::MayAsk
+    }
+
+    /// Returns how many more strangers may be given a code.
+    pub fn free_requests(&self, now: i64) -> usize {
+        let waiting = self.read().map(|people| people.pending.iter().filter(|pending| now - pending.at < CODE.1).count());
+        MAX_PENDING.saturating_sub(waiting.unwrap_or(MAX_PENDING))
+    }
+
+    /// Writes down that somebody asked and was given `code`. To be called when the message that
+    /// tells them is safe: without it they can ask again, without the message they never could.
+    ///
+    /// # Errors
+    /// When the file cannot be locked, read or written.
+    pub fn ask(&self, id: i64, name: &str, code: &str, now: i64) -> Result<(), sys::Error> {
+        self.change(|people| people.ask(id, name, code, now))
     }
 
     fn redeem(&self, id: i64, name: &str, text: &str, now: i64) -> Access {
@@ -230,18 +247,16 @@ impl People {
         Access::BecameOwner
     }
 
-    fn ask(&mut self, id: i64, name: &str, now: i64) -> Access {
-        self.pending.retain(|pending| now - pending.at < CODE.1);
-        if self.pending.len() >= MAX_PENDING || self.pending.iter().any(|pending| pending.id == id) {
-            return Access::Refused;
-        }
-        let code = std::iter::repeat_with(|| random_code(CODE.0))
-            .find(|code| self.pending.iter().all(|pending| pending.code != *code))
-            .unwrap_or_default();
+    fn ask(&mut self, id: i64, name: &str, code: &str, now: i64) {
+        self.pending.retain(|pending| now - pending.at < CODE.1 && pending.id != id);
         let name = crate::text::shorten(&crate::text::visible(name), 64);
-        self.pending.push(Pending { code: code.clone(), id, name, at: now });
-        Access::Asked(code)
+        self.pending.push(Pending { code: code.to_owned(), id, name, at: now });
     }
+}
+
+/// Returns a new code for somebody who asks; 40 random bits, so that two never meet.
+pub fn new_code() -> String {
+    random_code(CODE.0)
 }
 
 /// Five random bits a letter, from the operating system's generator.
@@ -274,11 +289,12 @@ mod tests {
         Telegram { owner: vec![1], allow_from: vec![2], ..Telegram::default() }
     }
 
-    fn asked(access: Access) -> String {
-        match access {
-            Access::Asked(code) => code,
-            other => panic!("not asked: {other:?}"),
-        }
+    /// Asks as the intake does.
+    fn asked(store: &Store, id: i64, now: i64) -> String {
+        assert_eq!(store.decide(&pairing(), id, "Eve", "hi", now), Access::MayAsk);
+        let code = new_code();
+        store.ask(id, "Eve", &code, now).expect("ask");
+        code
     }
 
     #[test]
@@ -286,13 +302,13 @@ mod tests {
         let (_dir, store) = store();
         let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
         assert_eq!((decide(1, 0), decide(2, 0)), (Access::Owner, Access::Allowed));
-        let code = asked(decide(7, 0));
+        let code = asked(&store, 7, 0);
         assert_eq!(decide(7, 5), Access::Refused);
         assert!(store.change(|people| people.approve("WRONGONE", 5)).expect("change").is_none());
         assert_eq!(store.change(|people| people.approve(&code, 5)).expect("change").map(|person| person.id), Some(7));
         assert_eq!(decide(7, 6), Access::Allowed);
         assert!(store.change(|people| people.revoke(7)).expect("change"));
-        assert!(matches!(decide(7, 7), Access::Asked(_)));
+        assert_eq!(decide(7, 7), Access::MayAsk);
     }
 
     #[test]
@@ -300,10 +316,10 @@ mod tests {
         let (_dir, store) = store();
         let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
         for id in 10..13 {
-            asked(decide(id, 0));
+            asked(&store, id, 0);
         }
         assert_eq!(decide(13, HOUR - 1), Access::Refused);
-        asked(decide(13, HOUR));
+        assert_eq!(decide(13, HOUR), Access::MayAsk);
     }
 
     #[test]
@@ -311,7 +327,7 @@ mod tests {
         let (_dir, store) = store();
         let code = store.change(|people| people.new_owner_code(0)).expect("code");
         let send = |text: &str, now| store.decide(&Telegram::default(), 9, "Ada", text, now);
-        assert_eq!(send(&code, 600_000), Access::Asked(store.read().expect("read").pending[0].code.clone()));
+        assert_eq!(send(&code, 600_000), Access::MayAsk, "the code is too old");
         assert_eq!(send(&code, 1), Access::BecameOwner);
         assert_eq!(send("hi", 2), Access::Owner);
         let code = store.change(|people| people.new_owner_code(0)).expect("code");

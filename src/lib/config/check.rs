@@ -140,6 +140,7 @@ pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note>
         ("pipeline.debounce_ms", pipeline.debounce_ms > 0, "each message is a turn at once"),
         ("pipeline.on_busy", pipeline.on_busy != OnBusy::Queue, "messages queue"),
         ("telegram.stream", telegram.stream != Stream::Off, "an answer comes when it is finished"),
+        ("telegram.pace", telegram.pace == Some(true), "sends are not paced; Telegram's own limits (429) are obeyed"),
         ("telegram.groups", !telegram.groups.is_empty(), "groups are not heard"),
         ("http.enabled", http.enabled, "no address is listened on"),
         ("tools.exec.policy", tools.exec.policy == ExecPolicy::Ask, "works like `off`, nobody can be asked yet"),

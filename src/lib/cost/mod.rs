@@ -16,7 +16,6 @@ pub use report::{Line, by_model, total_usd};
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::config::{self, Cost, Model, Models};
@@ -178,6 +177,7 @@ impl Client {
             cache: model.cache,
         };
         let rates = Rates::of(model);
+        let bound = rates.map(|rates| rates.bound(input_bytes(prompt), model.max_tokens));
         let call_id = uuid::Uuid::now_v7().to_string();
         let call = NewCall {
             call_id: call_id.clone(),
@@ -186,25 +186,23 @@ impl Client {
             source: purpose.source,
             provider: model.provider.name.clone(),
             model: model.name.clone(),
-            bound: rates.map(|rates| rates.bound(input_bytes(prompt), model.max_tokens)),
+            bound,
         };
         self.ledger.reserve(call, &self.caps, clock::now_ms()).await??;
         let started = Instant::now();
-        let began = AtomicBool::new(false);
-        let on_text = |text: &str| {
-            began.store(true, Ordering::Relaxed);
-            on_text(text);
-        };
-        let answer = tokio::time::timeout(self.call_timeout, provider.complete(&request, &on_text)).await.unwrap_or_else(|_| {
+        let answer = tokio::time::timeout(self.call_timeout, provider.complete(&request, on_text)).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.call_timeout.as_secs());
             Err(provider::Error::Interrupted { host: model.provider.name.clone(), reason })
         });
         let duration = started.elapsed();
-        let cost = |response: &Response| rates.map(|rates| rates.cost(&response.usage));
+        // Estimated tokens may be too few; what is not known costs what it can cost at most.
+        let cost = |response: &Response| match response.usage.estimated {
+            true => bound,
+            false => rates.map(|rates| rates.cost(&response.usage)),
+        };
         let outcome = match &answer {
             Ok(response) => Outcome::Answered { usage: response.usage, cost: cost(response) },
-            // An answer that began was worked for, whatever ended it.
-            Err(error) if error.may_be_charged() || began.load(Ordering::Relaxed) => Outcome::Unknown,
+            Err(error) if error.may_be_charged() => Outcome::Unknown,
             Err(_) => Outcome::Free,
         };
         let latency_ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

@@ -1,6 +1,7 @@
 //! Step 1, intake: who may speak, which conversation it is, and the one transaction that makes
 //! it ours.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Live, Pipeline, Signal};
@@ -11,7 +12,7 @@ use crate::control::replies::{Reply, Status};
 use crate::control::{self, Order};
 use crate::db;
 use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
-use crate::people::Access;
+use crate::people::{self, Access};
 use crate::queue::{Arrival, NewPart, Verdict};
 
 impl Pipeline {
@@ -20,15 +21,18 @@ impl Pipeline {
     pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &'static str) {
         let now = clock::now_ms();
         let live = self.live();
+        // Strangers who are given a code with this batch.
+        let mut asking: BTreeMap<i64, (String, String)> = BTreeMap::new();
         let arrivals: Vec<Arrival> = batch
             .items
             .into_iter()
-            .map(|item| Arrival { key: item.key.clone(), verdict: self.judge(item, &live.config, channel, now) })
+            .map(|item| Arrival { key: item.key.clone(), verdict: self.judge(item, &live.config, channel, now, &mut asking) })
             .collect();
         match self.queue.accept(arrivals, Some(batch.offset), now).await {
             Ok((accepted, notices)) => {
                 // The poller may be gone; what is accepted stays accepted.
                 let _ = batch.done.send(());
+                self.write_down_requests(asking, now).await;
                 self.deliver(notices);
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
@@ -60,7 +64,29 @@ impl Pipeline {
         Ok(())
     }
 
-    fn judge(&self, item: Incoming, config: &Config, channel: &'static str, now: i64) -> Verdict {
+    async fn write_down_requests(self: &Arc<Self>, asking: BTreeMap<i64, (String, String)>, now: i64) {
+        if asking.is_empty() {
+            return;
+        }
+        let pipeline = self.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            asking.iter().try_for_each(|(id, (name, code))| pipeline.people.ask(*id, name, code, now))
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a stranger's request could not be written down; they can ask again"),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    fn judge(
+        &self,
+        item: Incoming,
+        config: &Config,
+        channel: &'static str,
+        now: i64,
+        asking: &mut BTreeMap<i64, (String, String)>,
+    ) -> Verdict {
         // Groups are another part of the house: nothing of theirs is kept.
         let Some(sender) = item.sender.clone().filter(|_| item.private) else { return Verdict::Refuse(None) };
         let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
@@ -74,7 +100,12 @@ impl Pipeline {
             Access::Owner => true,
             Access::Allowed => false,
             Access::BecameOwner => return notice(format!("Hello {}, you are my owner now.", sender.name)),
-            Access::Asked(code) => {
+            Access::MayAsk if asking.contains_key(&id) || asking.len() >= self.people.free_requests(now) => {
+                return Verdict::Refuse(None);
+            }
+            Access::MayAsk => {
+                let code = people::new_code();
+                asking.insert(id, (sender.name.clone(), code.clone()));
                 return notice(format!(
                     "I do not know you yet. My owner can let you in, within an hour, with:\n\nagent-send --pair approve {code}"
                 ));

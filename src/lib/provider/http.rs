@@ -191,9 +191,17 @@ impl Endpoint {
         }
         let bytes = response.bytes_stream().map(|chunk| chunk.map_err(reqwest::Error::without_url));
         let mut events = Events::new(Box::pin(bytes), self.patience);
+        let mut began = false;
         while !answer.ended() {
             match events.next().await {
-                Ok(Some(data)) => answer.event(&data, on_text).map_err(|fault| self.faulty(fault))?,
+                Ok(Some(data)) => {
+                    answer.event(&data, on_text).map_err(|fault| match (began, self.faulty(fault)) {
+                        // An answer that began was worked for and may be charged, whatever ends it.
+                        (true, error @ Error::Busy { .. }) => self.interrupted(&error.to_string()),
+                        (_, error) => error,
+                    })?;
+                    began = true;
+                }
                 // What breaks after the answer is complete took only the usage with it.
                 Ok(None) | Err(_) if answer.complete() => return Ok(()),
                 Ok(None) => return Err(self.interrupted("the stream ended in the middle of the answer")),

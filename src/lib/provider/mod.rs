@@ -176,6 +176,11 @@ impl Error {
 
     /// Returns true when the attempt may have been charged although no usage came back.
     pub fn may_be_charged(&self) -> bool {
-        matches!(self, Error::Interrupted { .. })
+        match self {
+            Error::Interrupted { .. } => true,
+            // A gateway that gave up waiting: the server behind it may have answered.
+            Error::Busy { status, .. } => matches!(status, 408 | 504),
+            Error::Unreachable { .. } | Error::Auth { .. } | Error::ContextOverflow { .. } | Error::Rejected { .. } => false,
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::Kind;
+use super::event::{Event, Kind};
 use super::transcript::{Session, session_of};
-use crate::sys;
+use crate::sys::{self, jsonl};
 
 /// The index: key → entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -107,7 +107,8 @@ impl Index {
         let mut changed = self.sessions.len() != before;
         let known: BTreeSet<String> = self.sessions.values().map(|entry| entry.session_id.clone()).collect();
         for name in names.iter().filter(|name| session_of(name).is_some_and(|id| !known.contains(id))) {
-            let Some(event) = super::first_event(&dir.join(name))? else { continue };
+            let Some(line) = jsonl::first_line(&dir.join(name))? else { continue };
+            let Ok(event) = serde_json::from_slice::<Event>(&line) else { continue };
             let Kind::Session(head) = event.kind else { continue };
             // Ids sort by time: of two sessions of one key the newer one is current.
             let current = self.sessions.get(&head.key).is_none_or(|entry| entry.session_id <= head.session_id);

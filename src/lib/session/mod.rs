@@ -28,7 +28,7 @@ use chrono_tz::Tz;
 
 use crate::clock;
 use crate::message::SessionKey;
-use crate::sys::{self, atomic, jsonl};
+use crate::sys::{self, atomic};
 
 /// Sessions kept in memory between turns.
 const KEPT: usize = 64;
@@ -125,57 +125,73 @@ impl Store {
     }
 
     /// Writes the snapshots and the index that are behind, and forgets the sessions longest at
-    /// rest. Blocking.
+    /// rest. Blocking. What could not be written stays behind and is written the next time.
     ///
     /// # Errors
-    /// When a file cannot be written; the transcripts still have everything.
+    /// The first failure; the transcripts still have everything.
     pub fn flush(&self) -> Result<(), sys::Error> {
-        let (snapshots, index) = {
+        let mut result = Ok(());
+        let behind: Vec<String> = {
+            let inner = self.lock();
+            inner.resting.iter().filter(|(_, (_, session))| session.is_behind()).map(|(id, _)| id.clone()).collect()
+        };
+        for id in behind {
+            // One at a time, so that no turn waits for more than one.
+            let snapshot = self.lock().resting.get(&id).map(|(_, session)| session.snapshot());
+            let Some((path, bytes, seq)) = snapshot else { continue };
+            match atomic::write(&path, &bytes, atomic::Durability::Rename) {
+                Ok(()) => {
+                    if let Some((_, session)) = self.lock().resting.get_mut(&id) {
+                        session.saved(seq);
+                    }
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        let index = {
             let mut inner = self.lock();
-            let snapshots: Vec<_> = inner.resting.values_mut().filter_map(|(_, session)| session.unsaved()).collect();
             while inner.resting.len() > KEPT {
                 let Some(oldest) = inner.resting.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| id.clone()) else {
                     break;
                 };
                 inner.resting.remove(&oldest);
             }
-            let index = std::mem::take(&mut inner.index_dirty).then(|| inner.index.to_json());
-            (snapshots, index)
+            std::mem::take(&mut inner.index_dirty).then(|| inner.index.to_json())
         };
-        for (path, bytes) in snapshots {
-            atomic::write(&path, &bytes, atomic::Durability::Rename)?;
+        if let Some(bytes) = index
+            && let Err(error) = atomic::write(&self.index_file, &bytes, atomic::Durability::Rename)
+        {
+            self.lock().index_dirty = true;
+            result = result.and(Err(error));
         }
-        match index {
-            Some(bytes) => atomic::write(&self.index_file, &bytes, atomic::Durability::Rename),
-            None => Ok(()),
-        }
+        result
     }
 
     /// Archives the session of `key`: its files move to `archive/`, the next message begins a
-    /// new one. Returns the archived id, `None` when there was no session.
+    /// new one. Returns the archived id, `None` when there was no session. Blocking.
     ///
     /// # Errors
-    /// When a file cannot be moved; running it again finishes the job.
+    /// When a file cannot be moved; the session is then still there, and running it again
+    /// finishes the job.
     pub fn reset(&self, key: &SessionKey) -> Result<Option<String>, sys::Error> {
-        let id = {
-            let mut inner = self.lock();
-            let Some(id) = inner.index.remove(&key.0) else { return Ok(None) };
-            inner.index_dirty = true;
-            inner.resting.remove(&id);
-            id
-        };
+        let Some(id) = self.lock().index.id_of(&key.0).map(str::to_owned) else { return Ok(None) };
+        let snapshot = transcript::snapshot_path(&self.dir, &id);
         let entries = std::fs::read_dir(&self.dir).map_err(sys::Error::at("read", &self.dir))?;
         for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-            let ours = transcript::session_of(&name) == Some(&id) || transcript::snapshot_path(&self.dir, &id).ends_with(&name);
-            if ours {
+            if transcript::session_of(&name) == Some(&id) || snapshot.ends_with(&name) {
                 let from = self.dir.join(&name);
                 std::fs::rename(&from, self.archive.join(&name)).map_err(sys::Error::at("archive", &from))?;
             }
         }
         for dir in [&self.archive, &self.dir] {
-            atomic::sync_parent(&dir.join("x")).map_err(sys::Error::at("sync", dir))?;
+            atomic::sync_dir(dir).map_err(sys::Error::at("sync", dir))?;
         }
-        self.flush()?;
+        let mut inner = self.lock();
+        inner.resting.remove(&id);
+        inner.index.remove(&key.0);
+        inner.index_dirty = true;
+        drop(inner);
+        self.changed.notify_one();
         Ok(Some(id))
     }
 
@@ -193,20 +209,6 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the events of the files of a session in `dir`, in order: for history and search.
-///
-/// # Errors
-/// When a file cannot be read.
-pub fn first_event(path: &std::path::Path) -> Result<Option<Event>, sys::Error> {
-    let mut first = None;
-    jsonl::for_each_line(path, 0, |line, _| {
-        if first.is_none() {
-            first = serde_json::from_slice(line).ok();
-        }
-    })?;
-    Ok(first)
 }
 
 #[cfg(test)]

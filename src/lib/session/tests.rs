@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::message::{Block, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
+use crate::sys::jsonl;
 
 fn store(dir: &Path) -> Store {
     let (sessions, archive) = (dir.join("sessions"), dir.join("sessions/archive"));
@@ -142,6 +143,22 @@ async fn a_reset_archives_and_the_next_message_begins_anew() {
 }
 
 #[tokio::test]
+async fn a_transcript_that_its_owner_edited_is_read_again() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("a"), assistant(&[])], true).await.expect("append");
+    let file = dir.path().join("sessions").join(&session.state().position.file);
+    let text = std::fs::read_to_string(&file).expect("read");
+    atomic::write(&file, text.replace("\"so\"", "\"amended\"").as_bytes(), atomic::Durability::Rename).expect("edit");
+    session.append(vec![user("b")], true).await.expect("append");
+    let words: Vec<String> = session.state().messages().iter().map(crate::message::Message::plain_text).collect();
+    assert_eq!(words, ["a", "amended", "b"]);
+    let reread = Session::load(&dir.path().join("sessions"), chrono_tz::UTC, session.id()).expect("load").expect("there");
+    assert_eq!(reread.state(), session.state());
+}
+
+#[tokio::test]
 async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
@@ -181,9 +198,8 @@ proptest! {
             let mut session = first.take(&key(), "Ada").await.expect("take");
             for (number, kind) in kinds.into_iter().enumerate() {
                 session.append(vec![kind], false).await.expect("append");
-                if number == saved
-                    && let Some((path, bytes)) = session.unsaved()
-                {
+                if number == saved {
+                    let (path, bytes, _) = session.snapshot();
                     atomic::write(&path, &bytes, atomic::Durability::Rename).expect("snapshot");
                 }
             }

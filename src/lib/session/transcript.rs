@@ -20,14 +20,14 @@ pub struct Session {
     head: Head,
     state: State,
     log: Option<jsonl::Appender>,
-    /// The state has events that the snapshot has not.
-    dirty: bool,
+    /// The newest event that the snapshot file has.
+    saved_seq: u64,
 }
 
 impl Session {
     /// Begins a session; its file comes with the first event.
     pub(super) fn begin(dir: &Path, zone: Tz, head: Head) -> Self {
-        Self { dir: dir.to_owned(), zone, head, state: State::default(), log: None, dirty: false }
+        Self { dir: dir.to_owned(), zone, head, state: State::default(), log: None, saved_seq: 0 }
     }
 
     /// Opens a session from its snapshot and the events after it, or from all its events when
@@ -43,10 +43,9 @@ impl Session {
             files.contains(&state.position.file) && length.is_ok_and(|length| length >= state.position.offset)
         });
         let mut state = usable.unwrap_or_default();
-        let before = state.last_seq;
+        let saved_seq = state.last_seq;
         replay(dir, &files, &mut state)?;
-        let dirty = state.last_seq != before;
-        Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, dirty }))
+        Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, saved_seq }))
     }
 
     /// Returns the session's id.
@@ -70,6 +69,9 @@ impl Session {
     /// When the write or the sync failed; transcript and state are then as before.
     pub async fn append(&mut self, kinds: Vec<Kind>, durable: bool) -> Result<(), sys::Error> {
         let now = clock::now_ms();
+        if self.log.as_ref().is_some_and(|log| !log.is_untouched()) {
+            self.reload()?;
+        }
         let log = self.take_log(now)?;
         let mut events = Vec::with_capacity(kinds.len() + 1);
         if log.is_empty() {
@@ -87,24 +89,43 @@ impl Session {
             ends.push(lines.len() as u64);
         }
         let base = log.len();
-        let (log, result) = write(log, lines, durable).await;
         let file = file_name(log.path());
-        self.log = Some(log);
-        result?;
+        match write(log, lines, durable).await {
+            Ok(log) => self.log = Some(log),
+            Err(error) => {
+                // Whatever is left of the lines (nothing, as a rule) is what the files now say.
+                self.reload()?;
+                return Err(error);
+            }
+        }
         for (event, end) in events.iter().zip(ends) {
             self.state.apply(event, Position { file: file.clone(), offset: base + end });
         }
-        self.dirty = true;
         Ok(())
     }
 
-    /// Returns the snapshot to write when the newest events are not in it yet.
-    pub(super) fn unsaved(&mut self) -> Option<(PathBuf, Vec<u8>)> {
-        if !std::mem::take(&mut self.dirty) {
-            return None;
-        }
+    /// Reads everything again after somebody else wrote: the files are the truth.
+    fn reload(&mut self) -> Result<(), sys::Error> {
+        tracing::info!(session = self.id(), "a transcript is read again");
+        self.log = None;
+        self.state = State::default();
+        replay(&self.dir, &files(&self.dir, &self.head.session_id)?, &mut self.state)
+    }
+
+    /// Returns true when the snapshot file lacks the newest events.
+    pub(super) fn is_behind(&self) -> bool {
+        self.saved_seq != self.state.last_seq
+    }
+
+    /// Returns the snapshot file, its content, and the newest event in it.
+    pub(super) fn snapshot(&self) -> (PathBuf, Vec<u8>, u64) {
         let bytes = serde_json::to_vec(&self.state).expect("the state is plain data with string keys");
-        Some((snapshot_path(&self.dir, self.id()), bytes))
+        (snapshot_path(&self.dir, self.id()), bytes, self.state.last_seq)
+    }
+
+    /// Notes that the snapshot up to event `seq` is written.
+    pub(super) fn saved(&mut self, seq: u64) {
+        self.saved_seq = seq;
     }
 
     /// Returns the day's file open for appending.
@@ -119,30 +140,23 @@ impl Session {
         // the files must stay the order of the events.
         let newest = &self.state.position.file;
         let name = format!("{}.{today}.jsonl", self.id());
-        let name = if newest.as_str() > name.as_str() || is_of_day(newest, self.id(), &today) { newest.clone() } else { name };
+        let name = if order(newest) > order(&name) || is_of_day(newest, self.id(), &today) { newest.clone() } else { name };
         jsonl::Appender::open(&self.dir.join(name))
     }
 }
 
-async fn write(mut log: jsonl::Appender, lines: Vec<u8>, durable: bool) -> (jsonl::Appender, Result<(), sys::Error>) {
+async fn write(mut log: jsonl::Appender, lines: Vec<u8>, durable: bool) -> Result<jsonl::Appender, sys::Error> {
     if !durable {
-        let result = log.append(&lines, false).map(drop);
-        return (log, result);
+        return log.append(&lines, false).map(|_| log);
     }
-    let work = move || {
-        let result = log.append(&lines, true).map(drop);
-        (log, result)
-    };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
+    let work = move || log.append(&lines, true).map(|_| log);
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// Applies every event of `files` that comes after the state's position.
 fn replay(dir: &Path, files: &[String], state: &mut State) -> Result<(), sys::Error> {
     for name in files {
-        let start = match name.as_str().cmp(state.position.file.as_str()) {
+        let start = match order(name).cmp(&order(&state.position.file)) {
             std::cmp::Ordering::Less => continue,
             std::cmp::Ordering::Equal => state.position.offset,
             std::cmp::Ordering::Greater => 0,
@@ -168,13 +182,19 @@ fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| session_of(name) == Some(id))
         .collect();
-    names.sort();
+    names.sort_by(|a, b| order(a).cmp(&order(b)));
     Ok(names)
 }
 
 /// Returns the session id in the name of a transcript file.
 pub(super) fn session_of(name: &str) -> Option<&str> {
     name.strip_suffix(".jsonl")?.split_once('.').map(|(id, _)| id)
+}
+
+/// Returns what the files of a session are ordered by: date, then number.
+fn order(name: &str) -> (&str, u32) {
+    let day = name.strip_suffix(".jsonl").and_then(|name| name.split_once('.')).map_or("", |(_, rest)| rest);
+    day.split_once('.').map_or((day, 0), |(day, number)| (day, number.parse().unwrap_or(0)))
 }
 
 pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {

@@ -44,10 +44,15 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Er
 /// # Errors
 /// When the directory cannot be opened or synced.
 pub fn sync_parent(path: &Path) -> std::io::Result<()> {
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Makes what was created, renamed or removed in a directory survive a power cut.
+///
+/// # Errors
+/// When it cannot be opened or synced.
+pub fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
 /// Reads a file: `None` when it is absent.

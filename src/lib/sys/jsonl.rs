@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Error;
@@ -57,6 +57,14 @@ impl Appender {
         }
     }
 
+    /// Returns true when the file is still the one we have open and ends where we left it: nobody
+    /// replaced it or wrote into it.
+    pub fn is_untouched(&self) -> bool {
+        let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
+        let there = std::fs::metadata(&self.path);
+        matches!((ours, there), (Ok(ours), Ok(there)) if (there.dev(), there.ino()) == ours && there.len() == self.len)
+    }
+
     /// Returns where the last whole line ends.
     pub fn len(&self) -> u64 {
         self.len
@@ -71,6 +79,21 @@ impl Appender {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Returns the first line of `path`; `None` when the file is missing or its first line is torn.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn first_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::at("open", path)(error)),
+    };
+    let mut line = Vec::new();
+    BufReader::new(file).read_until(b'\n', &mut line).map_err(Error::at("read", path))?;
+    Ok((line.pop() == Some(b'\n')).then_some(line))
 }
 
 /// Calls `each` with every whole line of `path` from byte `start` on and the offset where it

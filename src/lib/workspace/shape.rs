@@ -37,5 +37,5 @@ pub fn is_shape(path: &Path) -> bool {
     let mut names = path.components().map(|part| part.as_os_str().to_string_lossy());
     let Some(first) = names.next() else { return false };
     let is = |known: &&str| known.eq_ignore_ascii_case(&first);
-    DIRS.iter().any(|known| is(&known)) || (names.next().is_none() && FILES.iter().any(|known| is(&known)))
+    DIRS.iter().any(is) || (names.next().is_none() && FILES.iter().any(is))
 }

@@ -163,8 +163,9 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
     };
     // Without a watcher (no inotify left) looking once a second does too.
     let watcher = watch(&dir);
+    let mut answer = find(home, id)?;
     loop {
-        if let Some(reply) = find(home, id)?.filter(Reply::is_final) {
+        if let Some(reply) = answer.filter(Reply::is_final) {
             return Ok(Some(reply));
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -172,12 +173,15 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
             return Ok(None);
         }
         let nap = left.min(Duration::from_secs(1));
-        if watcher.is_ok() {
-            // Either news or a second has passed.
-            let _ = changed.recv_timeout(nap);
-        } else {
-            std::thread::sleep(nap);
-        }
+        let news = match &watcher {
+            Ok(_) => changed.recv_timeout(nap).is_ok(),
+            Err(_) => {
+                std::thread::sleep(nap);
+                false
+            }
+        };
+        // News may be another's; the queue is asked only when there was none for a second.
+        answer = if news { replies::read(&home.replies(), id)? } else { find(home, id)? };
     }
 }
 

@@ -248,7 +248,6 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
     assert_eq!(notes, ["telegram.groups", "http.enabled", "memory.embeddings"]);
     let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
     assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
-    assert!(!loaded.config.telegram.paced());
     let primary = loaded.models.get("primary", "test").expect("primary");
     assert_eq!((primary.model.as_str(), primary.rates), ("mock-model", Some([3.0, 15.0, 0.3, 3.75])));
 }

@@ -59,11 +59,6 @@ impl Telegram {
     pub fn owners(&self) -> &[i64] {
         if self.owner.is_empty() { self.allow_from.get(..1).unwrap_or_default() } else { &self.owner }
     }
-
-    /// Returns whether sends are paced: as written, else only for Telegram's own server.
-    pub fn paced(&self) -> bool {
-        self.pace.unwrap_or_else(|| self.api_url.trim_end_matches('/') == Self::default().api_url)
-    }
 }
 
 /// Who may write to the bot directly.

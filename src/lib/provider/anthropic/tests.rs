@@ -213,8 +213,13 @@ async fn errors_in_the_stream_are_typed_too() {
     let (start, _) = HELLO.split_once("event: message_delta").unwrap();
     for (kind, status) in [("overloaded_error", 529), ("rate_limit_error", 429), ("api_error", 500), ("new_error", 500)] {
         let event = format!("event: error\ndata: {}\n\n", error_body(kind, "Overloaded"));
-        let error = failure(Reply::events(&format!("{start}{event}"))).await;
+        let error = failure(Reply::events(&event)).await;
         assert!(matches!(&error, Error::Busy { status: s, message, .. } if *s == status && message == "Overloaded"), "{error}");
+        assert!(!error.may_be_charged());
+        // The same in the middle of an answer: the vendor worked for it.
+        let error = failure(Reply::events(&format!("{start}{event}"))).await;
+        assert!(matches!(&error, Error::Interrupted { reason, .. } if reason.contains("Overloaded")), "{error}");
+        assert!(error.may_be_charged() && error.retryable());
     }
     let event = format!("event: error\ndata: {}\n\n", error_body("invalid_request_error", "prompt is too long"));
     assert!(matches!(failure(Reply::events(&event)).await, Error::ContextOverflow { .. }));
