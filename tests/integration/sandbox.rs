@@ -518,6 +518,16 @@ fn dangerous_system_calls_are_refused() {
 
 #[test]
 fn output_is_capped_and_memory_is_not_eaten() {
+    // Peak memory is a whole process's: it is measured in one that runs no other test.
+    if std::env::var_os("AGENT_TEST_ALONE").is_none() {
+        let alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "sandbox::output_is_capped_and_memory_is_not_eaten", "--nocapture"])
+            .env("AGENT_TEST_ALONE", "1")
+            .output()
+            .unwrap();
+        assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stderr));
+        return;
+    }
     let place = place();
     for level in all_levels() {
         let mut spec = place.spec("echo begin; yes; ");
@@ -586,7 +596,7 @@ fn a_user_without_privileges_has_the_same_walls() {
     std::os::unix::fs::chown(&workspace, Some(65534), Some(65534)).unwrap();
     for walls in ["Namespaces", "Landlock"] {
         let plan = format!(
-            r#"{{"walls":"{walls}","command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"network":false,"env":[["PATH","/usr/bin"]],"cpu_secs":5}}"#,
+            r#"{{"walls":"{walls}","command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"network":false,"env":[["PATH","/usr/bin"]],"cpu_secs":5}}"#,
             workspace.display()
         );
         let mut child = std::process::Command::new("setpriv")
@@ -609,4 +619,15 @@ fn a_user_without_privileges_has_the_same_walls() {
         assert!(output.starts_with("65534\n65534\nsh: ") && output.lines().count() == 3, "{walls}: {output}{report}");
         assert_eq!(report.lines().next(), Some("{\"Exited\":2}"), "{walls}");
     }
+}
+
+#[test]
+fn what_shapes_the_agent_can_be_read_and_not_changed() {
+    let place = place();
+    std::fs::create_dir(place.workspace.join("skills")).unwrap();
+    std::fs::OpenOptions::new().write(true).create_new(true).open(place.workspace.join("SOUL.md")).unwrap();
+    let attempts = "cat SOUL.md && for try in 'echo x >SOUL.md' 'rm SOUL.md' 'mv SOUL.md y' 'mkdir skills/x' 'mv skills y' 'ln -sf /dev/null SOUL.md'; \
+                    do sh -c \"$try\" 2>/dev/null && echo \"$try\"; done; touch free && echo end";
+    assert_eq!(shell(&Level::Namespaces, &place, attempts).0, "end\n");
+    assert_eq!(std::fs::read(place.workspace.join("SOUL.md")).unwrap(), b"");
 }
