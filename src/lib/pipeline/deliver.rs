@@ -172,7 +172,7 @@ impl Pipeline {
     /// is the record.
     async fn tell(&self, channel: &Arc<dyn Channel>, part: &Part) {
         let text = format!(
-            "An answer of mine from {} did not reach you, or may not have. Ask again if something is missing.",
+            "An answer of mine from {} may not have reached you. Ask again if something is missing.",
             clock::local_text(part.created_at, self.live().config.agent.timezone.0)
         );
         let notice = channel::Outgoing { chat: &part.content.chat, reply_to: None, markup: None, plain: &text, resent: false };
