@@ -132,7 +132,8 @@ impl From<sys::Error> for Failure {
             ReadOnlyFilesystem => {
                 Self::new(Exit::Io, message).hint("the home must be writable: remount it, or choose another with --home")
             }
-            AlreadyExists => Self::new(Exit::Io, message),
+            AlreadyExists => Self::new(Exit::Io, message)
+                .hint("move it away and start the daemon again: it makes its own and touches nothing else"),
             _ => Self::new(Exit::Io, message).hint("look at that path with ls -ld, and at the file system with df"),
         }
     }

@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> Result<File, Error> {
     let foreign = |why: &str| Error::at("use", path)(std::io::Error::new(std::io::ErrorKind::AlreadyExists, why.to_owned()));
     let before = std::fs::symlink_metadata(path).map_err(Error::at("open", path))?;
     if !before.file_type().is_fifo() {
-        return Err(foreign("it is no FIFO; move it away and start again"));
+        return Err(foreign("it is no FIFO"));
     }
     let file = OpenOptions::new()
         .read(true)
@@ -51,10 +51,10 @@ pub fn open(path: &Path) -> Result<File, Error> {
         .map_err(Error::at("open", path))?;
     let meta = file.metadata().map_err(Error::at("open", path))?;
     if !meta.file_type().is_fifo() || meta.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(foreign("it is a FIFO of another user; move it away and start again"));
+        return Err(foreign("it is a FIFO of another user"));
     }
     if meta.permissions().mode() & 0o777 != 0o600 {
-        return Err(foreign("its mode is not 0600; remove it and start again"));
+        return Err(foreign("its mode is not 0600"));
     }
     Ok(file)
 }
@@ -77,10 +77,7 @@ pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
         Err(error) => return Err(Error::at("open", path)(error)),
     };
     if !file.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
-        return Err(Error::at("use", path)(std::io::Error::new(
-            std::io::ErrorKind::AlreadyExists,
-            "it is no FIFO; move it away",
-        )));
+        return Err(Error::at("use", path)(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is no FIFO")));
     }
     match file.write_all(format!("{line}\n").as_bytes()) {
         Ok(()) => Ok(Rung::Heard),

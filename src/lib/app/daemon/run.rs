@@ -131,7 +131,7 @@ impl Daemon {
         let home = &self.home;
         let zone = loaded.config.agent.timezone.0;
         let (queue, trouble) = or_set_aside(&home.queue_db(), || queue::Store::start(&home.queue_db()))?;
-        let ledger = self.ledger(&loaded)?;
+        let (ledger, lost) = self.ledger(&loaded)?;
         let sessions = session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
         let secrets = Secrets::open(home, &self.env)?;
         let telegram = build::telegram(&loaded.config, &secrets)?;
@@ -152,7 +152,7 @@ impl Daemon {
             cost_db: home.cost_db(),
             live: RwLock::new(Arc::new(live)),
             signals,
-            trouble: Mutex::new(trouble),
+            trouble: Mutex::new(trouble.or(lost)),
             runs: Mutex::default(),
             outgoing: pipeline::Outgoing::default(),
             closing: CancellationToken::new(),
@@ -219,10 +219,10 @@ impl Daemon {
     }
 
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.
-    fn ledger(&self, loaded: &Loaded) -> Result<Ledger, Failure> {
+    fn ledger(&self, loaded: &Loaded) -> Result<(Ledger, Option<String>), Failure> {
         let path = self.home.cost_db();
         let open = || Ledger::start(&path, loaded.config.agent.timezone.0);
-        if loaded.config.cost.capped() { Ok(open()?) } else { Ok(or_set_aside(&path, open)?.0) }
+        if loaded.config.cost.capped() { Ok((open()?, None)) } else { or_set_aside(&path, open) }
     }
 
     async fn open_telegram(
