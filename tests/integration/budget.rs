@@ -1,0 +1,125 @@
+//! What a plain message may take: syncs of the disk, calls of Telegram, bytes to the model. Counted, not
+//! timed, so that the numbers are the same on every machine.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::support::{FakeModel, FakeTelegram, Sandbox, wait_for};
+
+/// Long against everything that happens here, short against the patience of a reader.
+const SOON: Duration = Duration::from_secs(20);
+/// Messages that are counted, after some to warm up.
+const MESSAGES: usize = 20;
+/// fsync and fdatasync for one message: accepted with its offset, run started, user event, cost reserved, final
+/// event, done with its outbox rows, sending, sent.
+const SYNCS: usize = 8;
+/// Telegram's methods for one message, polls aside.
+const CALLS: usize = 3;
+/// The first request of a bare "hi", with all tools and the files that `init` makes.
+const FIRST_REQUEST: usize = 8_000;
+
+/// strace on a process that runs; it lets go when it is dropped.
+struct Strace(Child);
+
+impl Strace {
+    /// Watches the syncs of all threads of `pid`; `None`, with a word why, where this machine does not let us.
+    fn attach(pid: Pid, log: &std::path::Path) -> Option<Self> {
+        let started = Command::new("strace")
+            .args(["-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-e", "signal=none", "-o"])
+            .arg(log)
+            .args(["-p", &pid.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = started else {
+            println!("skipped: strace is not installed");
+            return None;
+        };
+        let mut strace = Self(child);
+        let attached = wait_for("strace to attach", SOON, || {
+            if strace.0.try_wait().expect("own child").is_some() {
+                return Some(false);
+            }
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+            let mut statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+            statuses.all(|status| !status.contains("TracerPid:\t0\n")).then_some(true)
+        });
+        if !attached {
+            println!("skipped: strace may not attach here (ptrace is restricted)");
+        }
+        attached.then_some(strace)
+    }
+
+    /// Lets go and returns how many syncs began.
+    fn count(mut self, log: &std::path::Path) -> usize {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).expect("a pid is an i32")), Signal::SIGINT).expect("own child");
+        self.0.wait().expect("own child");
+        let log = fs::read_to_string(log).expect("strace wrote it");
+        log.lines().filter(|line| ["fsync(", "fdatasync(", "sync_file_range("].iter().any(|call| line.contains(call))).count()
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_plain_message_takes_eight_syncs_and_three_calls_at_most() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    let talk = |count: usize| {
+        for number in 0..count {
+            let (_, id) = telegram.say(1001, 1001, &format!("message {number}"));
+            telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+            let open = "SELECT 1 FROM outbox WHERE state != 'sent' UNION ALL SELECT 1 FROM inbox WHERE state != 'done'";
+            wait_for("the record of it", SOON, || sandbox.query("queue", open).is_empty().then_some(()));
+        }
+    };
+    talk(3);
+    let others = || telegram.calls().iter().filter(|call| call.method != "getUpdates").count();
+    let log = sandbox.home().with_file_name("strace.log");
+
+    let Some(strace) = Strace::attach(daemon.pid(), &log) else { return };
+    let calls = others();
+    talk(MESSAGES);
+    let calls = others() - calls;
+    let syncs = strace.count(&log);
+    println!("{syncs} syncs and {calls} calls for {MESSAGES} messages");
+    assert!(syncs >= MESSAGES, "{syncs} syncs: nothing was counted");
+    assert!(syncs <= SYNCS * MESSAGES, "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed");
+    assert!((MESSAGES..=CALLS * MESSAGES).contains(&calls), "{calls} calls for {MESSAGES} messages, {CALLS} each are allowed");
+    assert_eq!(model.requests().len(), 3 + MESSAGES, "one model call a message");
+}
+
+#[test]
+fn the_first_request_is_small() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_anthropic(&model);
+    let told = sandbox.run("agent-daemon", &["init", "--yes"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(sandbox.path("workspace/SOUL.md").exists(), "the templates are there");
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    assert_eq!(sandbox.send(&["--wait", "hi"]).stdout, "echo: hi\n");
+    let exchanges = model.exchanges();
+    assert_eq!(exchanges.len(), 1);
+    let tools = exchanges[0].body["tools"].as_array().map_or(0, Vec::len);
+    assert!(tools >= 5, "{tools} tools are on offer");
+    let bytes: usize = exchanges[0].headers["content-length"].parse().expect("a number");
+    println!("{bytes} bytes");
+    assert!(bytes <= FIRST_REQUEST, "{bytes} bytes");
+}

@@ -1,0 +1,483 @@
+//! Things that are broken before the agent touches them: files, disks, clocks. Each is named, with the next
+//! step and the right exit code, and nothing is lost.
+#![allow(clippy::disallowed_methods, reason = "a test breaks files plainly")]
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, FakeModel, FakeTelegram, Reply, Sandbox, bin, wait_for};
+
+/// Long against everything that happens here, short against the patience of a reader.
+const SOON: Duration = Duration::from_secs(20);
+
+fn house() -> (FakeModel, Sandbox) {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_anthropic(&model);
+    (model, sandbox)
+}
+
+fn ready(sandbox: &Sandbox) -> Daemon {
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    daemon
+}
+
+fn put(sandbox: &Sandbox, below: &str, bytes: &[u8]) {
+    let path = sandbox.path(below);
+    fs::create_dir_all(path.parent().expect("it is below the home")).expect("the sandbox is writable");
+    fs::write(&path, bytes).expect("the sandbox is writable");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("own file");
+}
+
+/// Checks that the daemon does not start, and that it says what is wrong and what to do.
+fn check_refused(sandbox: &Sandbox, code: i32, says: &[&str]) -> String {
+    let told = sandbox.run("agent-daemon", &[], "");
+    assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{told:?}");
+    for word in says {
+        assert!(told.stderr.contains(word), "{word:?} is not named: {}", told.stderr);
+    }
+    assert!(told.stderr.contains("agent-daemon: "), "{}", told.stderr);
+    assert!(told.stderr.contains("\nhint: "), "there is no next step: {}", told.stderr);
+    told.stderr
+}
+
+/// Returns the names beside `below` that begin like it and were set aside.
+fn set_aside(sandbox: &Sandbox, below: &str) -> Vec<PathBuf> {
+    let path = sandbox.path(below);
+    let name = format!("{}.corrupt-", path.file_name().expect("a file").to_string_lossy());
+    let entries = fs::read_dir(path.parent().expect("a directory")).expect("it is there").flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(&name)))
+        .collect()
+}
+
+fn last_error(sandbox: &Sandbox) -> String {
+    sandbox.send(&["--status", "--json"]).json()["last_error"].as_str().unwrap_or_default().to_owned()
+}
+
+// ------------------------------------------------------------------ settings
+
+#[test]
+fn a_setting_that_cannot_be_is_named_with_its_file() {
+    for (source, says) in [
+        ("[agent\nname = 1", &["agent.toml:1:", "[agent"][..]),
+        ("[agent]\nmax_turns = \"many\"", &["agent.toml:2", "max_turns"]),
+        ("[agent]\ntimezone = \"Mars/Olympus\"", &["agent.toml:2", "timezone", "Mars/Olympus"]),
+        ("[pipeline]\non_busy = \"panic\"", &["agent.toml:2", "on_busy", "panic", "queue"]),
+        ("[providers]\nload = [\"nobody\"]", &["nobody.toml", "providers.load"]),
+        ("[routing]\ncli = \"no-such-model\"", &["agent.toml", "routing", "no-such-model", "offline"]),
+        ("[telegram]\nenabled = true", &["telegram", "TELEGRAM_BOT_TOKEN"]),
+        ("agent = 5", &["agent.toml", "agent"]),
+    ] {
+        let sandbox = Sandbox::new();
+        put(&sandbox, "agent.toml", source.as_bytes());
+        check_refused(&sandbox, 78, says);
+        let told = sandbox.run("agent-daemon", &["check"], "");
+        assert_eq!(told.code, 78, "{source}: {told:?}");
+        let told = sandbox.run("agent-daemon", &["check", "--json"], "");
+        assert_eq!((told.code, &told.json()["error"]["code"]), (78, &json!("configuration")), "{source}");
+        assert_eq!(sandbox.read("agent.toml").as_deref(), Some(source), "it is never renamed or rewritten");
+    }
+}
+
+#[test]
+fn a_file_of_settings_that_is_no_text_is_named() {
+    let sandbox = Sandbox::new();
+    put(&sandbox, "agent.toml", b"[agent]\nname = \"\xff\xfe\"\n");
+    check_refused(&sandbox, 78, &["agent.toml"]);
+    let (_model, sandbox) = house();
+    put(&sandbox, "providers.d/mock.toml", b"type = \"telepathy\"");
+    check_refused(&sandbox, 78, &["mock.toml", "telepathy", "anthropic"]);
+}
+
+#[test]
+fn a_key_nobody_knows_is_a_warning_with_the_nearest_name() {
+    let sandbox = Sandbox::new();
+    put(&sandbox, "agent.toml", b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    for words in ["max_turn", "max_turns", "telegramm", "telegram"] {
+        assert!(told.stderr.contains(words), "{words}: {}", told.stderr);
+    }
+    let daemon = ready(&sandbox);
+    assert!(daemon.log().contains("max_turns"), "{}", daemon.log());
+}
+
+#[test]
+fn secrets_that_others_can_read_are_refused() {
+    let (_model, sandbox) = house();
+    put(&sandbox, ".env", b"MOCK_KEY=sk-canary\n");
+    fs::set_permissions(sandbox.path(".env"), fs::Permissions::from_mode(0o644)).expect("own file");
+    let told = check_refused(&sandbox, 78, &[".env", "0644", "chmod 600"]);
+    assert!(!told.contains("sk-canary"), "{told}");
+    fs::set_permissions(sandbox.path(".env"), fs::Permissions::from_mode(0o600)).expect("own file");
+    ready(&sandbox);
+}
+
+#[test]
+fn a_missing_key_is_named_with_the_file_that_wants_it() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_anthropic(&model).provider_config("mock", "api_key_env = \"NO_SUCH_KEY\"");
+    check_refused(&sandbox, 78, &["NO_SUCH_KEY", "mock.toml", ".env"]);
+}
+
+#[test]
+fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
+    let (model, mut sandbox) = house();
+    let daemon = ready(&sandbox);
+    let failing = |sandbox: &Sandbox| {
+        model.push(Reply::Status(400, None));
+        sandbox.send(&["--wait", "fail"])
+    };
+    assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
+
+    // Broken: what runs goes on as it was, and says so.
+    let good = sandbox.read("agent.toml").expect("it is there");
+    put(&sandbox, "agent.toml", b"[agent\n");
+    daemon.signal(Signal::SIGHUP);
+    wait_for("the status to say so", SOON, || last_error(&sandbox).contains("agent.toml").then_some(()));
+    assert_eq!(sandbox.send(&["--wait", "still here?"]).stdout, "echo: still here?\n");
+    put(&sandbox, "agent.toml", good.as_bytes());
+
+    // Valid, by signal: a cap that no call fits under.
+    sandbox.reconfigure("[cost]\nday_usd = 0.0001");
+    daemon.signal(Signal::SIGHUP);
+    wait_for("the cap", SOON, || sandbox.send(&["--wait", "hello"]).stderr.contains("day_usd = 0.00").then_some(()));
+    // Valid, by the FIFO.
+    sandbox.reconfigure("[cost]\nday_usd = 0.0\n[agent]\nname = \"renamed\"");
+    let reload = "echo '{\"cmd\":\"reload\"}' > state/control.fifo";
+    let told = Command::new("sh").args(["-c", reload]).current_dir(sandbox.home()).status().expect("there is a shell");
+    assert!(told.success());
+    wait_for("the cap to be gone", SOON, || (sandbox.send(&["--wait", "hello"]).code == 0).then_some(()));
+    assert!(model.requests().last().expect("a request")["system"].to_string().contains("You are renamed"));
+    assert_eq!(failing(&sandbox).code, 1);
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn a_new_error_message_is_said_from_the_next_failure_on() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let mut sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config("[agent]\nerror_message = \"Alas.\"");
+    let daemon = ready(&sandbox);
+    model.push(Reply::Status(400, None));
+    telegram.say(1002, 1002, "one");
+    assert_eq!(telegram.wait_sent(|sent| sent.chat == 1002, SOON).text, "Alas.", "a guest is not told why");
+    sandbox.reconfigure("[agent]\nerror_message = \"Oh dear.\"");
+    daemon.signal(Signal::SIGHUP);
+    wait_for("the new words", SOON, || {
+        model.push(Reply::Status(400, None));
+        let (_, id) = telegram.say(1001, 1001, "two");
+        let sent = telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (1001, Some(id)), SOON);
+        sent.text.starts_with("Oh dear.\n").then_some(())
+    });
+}
+
+// ------------------------------------------------------------------ files in the way
+
+#[test]
+fn what_stands_at_the_place_of_the_fifo_is_not_touched() {
+    let make: [fn(&Path); 3] = [
+        |path| fs::write(path, "precious").expect("the sandbox is writable"),
+        |path| symlink("/dev/null", path).expect("the sandbox is writable"),
+        |path| fs::create_dir(path).expect("the sandbox is writable"),
+    ];
+    for make in make {
+        let (_model, sandbox) = house();
+        fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
+        let path = sandbox.path("state/control.fifo");
+        make(&path);
+        let before = fs::symlink_metadata(&path).expect("it is there");
+        check_refused(&sandbox, 74, &["control.fifo"]);
+        let after = fs::symlink_metadata(&path).expect("it is there still");
+        // The mode may be made private, as that of everything below state/.
+        assert_eq!((before.file_type(), before.len()), (after.file_type(), after.len()));
+    }
+}
+
+#[test]
+fn a_second_daemon_ends_with_75_and_the_first_does_not_notice() {
+    let (_model, sandbox) = house();
+    let first = ready(&sandbox);
+    let pid = first.pid().to_string();
+    let told = check_refused(&sandbox, 75, &["another daemon", &pid]);
+    assert!(told.contains("state"), "{told}");
+    assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
+    assert_eq!(first.term(), 0);
+    // A lock dies with its holder, however it died.
+    let second = ready(&sandbox);
+    second.kill9();
+    assert_eq!(ready(&sandbox).term(), 0);
+}
+
+#[test]
+fn a_torn_transcript_keeps_every_whole_line() {
+    let (model, sandbox) = house();
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "one"]).code, 0);
+    assert_eq!(daemon.term(), 0);
+    let sessions = sandbox.path("state/sessions");
+    let files: Vec<PathBuf> = fs::read_dir(&sessions).expect("there is a session").flatten().map(|entry| entry.path()).collect();
+    for path in &files {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if name.ends_with(".jsonl") {
+            let mut transcript = fs::read(path).expect("own file");
+            transcript.extend_from_slice(b"{\"v\":1,\"ts\":\"2026-01-01T00:00:00Z\",\"seq\":99,\"type\":\"mess");
+            fs::write(path, transcript).expect("own file");
+        } else if name.ends_with(".state.json") {
+            fs::write(path, "{\"v\":1,\"last_").expect("own file");
+        }
+    }
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "two"]).stdout, "echo: two\n");
+    let messages = &model.requests()[1]["messages"];
+    assert_eq!(messages.as_array().map(Vec::len), Some(3), "{messages}");
+    assert!(messages.to_string().contains("echo: one"), "{messages}");
+    assert_eq!(daemon.term(), 0);
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")) {
+        let transcript = fs::read_to_string(path).expect("own file");
+        assert!(transcript.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{transcript}");
+    }
+}
+
+#[test]
+fn a_damaged_queue_is_set_aside_and_reported() {
+    let (_model, sandbox) = house();
+    assert_eq!(ready(&sandbox).term(), 0);
+    for extra in ["-wal", "-shm"] {
+        let _ = fs::remove_file(sandbox.path(&format!("state/queue.db{extra}")));
+    }
+    put(&sandbox, "state/queue.db", &b"garbage ".repeat(900));
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
+    wait_for("the report", SOON, || last_error(&sandbox).contains("queue.db").then_some(()));
+    assert!(daemon.log().contains("queue.db"), "{}", daemon.log());
+    let aside = set_aside(&sandbox, "state/queue.db");
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(fs::read(&aside[0]).expect("own file"), b"garbage ".repeat(900), "it is kept as it was");
+}
+
+#[test]
+fn a_damaged_ledger_stops_the_daemon_only_when_there_is_a_limit_to_keep() {
+    let (_model, mut sandbox) = house();
+    put(&sandbox, "state/cost.db", &b"garbage ".repeat(900));
+    sandbox.reconfigure("[cost]\nday_usd = 5.0");
+    check_refused(&sandbox, 65, &["cost.db"]);
+    assert_eq!(set_aside(&sandbox, "state/cost.db"), [] as [PathBuf; 0]);
+    assert_eq!(fs::read(sandbox.path("state/cost.db")).expect("own file").len(), 7200, "it is not touched");
+
+    sandbox.reconfigure("[cost]\nday_usd = 0.0");
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
+    assert_eq!(set_aside(&sandbox, "state/cost.db").len(), 1);
+    assert!(daemon.log().contains("cost.db"), "{}", daemon.log());
+    wait_for("the report", SOON, || last_error(&sandbox).contains("cost.db").then_some(()));
+}
+
+#[test]
+fn a_damaged_list_of_people_lets_nobody_in_but_the_owner() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .config("[telegram]\ndm_policy = \"pairing\"\nallow_from = []");
+    put(&sandbox, "state/people.json", b"{\"allowed\": [{\"id\": 5005, \"na");
+    let _daemon = ready(&sandbox);
+    telegram.say(5005, 5005, "[[say I am in]]");
+    telegram.say(1001, 1001, "me");
+    telegram.wait_sent(|sent| sent.text == "echo: me", SOON);
+    assert!(telegram.sent().iter().all(|sent| sent.text != "I am in"), "{:?}", telegram.sent());
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[test]
+fn spool_files_that_make_no_sense_are_set_aside_and_the_rest_is_done() {
+    let (model, sandbox) = house();
+    assert_eq!(sandbox.send(&["--id", "zz-good", "good"]).code, 75);
+    put(&sandbox, "state/spool/new/a-garbage.json", b"{\"v\":1,\"id\":\"a-garbage\",\"cmd\":\"us");
+    put(&sandbox, "state/spool/new/b-latin1.json", b"{\"v\":1,\"id\":\"b-latin1\",\"cmd\":\"user\",\"text\":\"caf\xe9\"}");
+    put(&sandbox, "state/spool/new/c-other.json", b"{\"v\":1,\"id\":\"somebody\",\"cmd\":\"user\",\"text\":\"x\"}");
+    put(&sandbox, "state/spool/new/notes.txt", b"mine");
+    fs::create_dir(sandbox.path("state/spool/new/d-dir.json")).expect("the sandbox is writable");
+    symlink("/etc/passwd", sandbox.path("state/spool/new/e-link.json")).expect("the sandbox is writable");
+    let daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--result", "zz-good", "--wait=20"]).stdout, "echo: good\n");
+    for id in ["a-garbage", "b-latin1", "c-other"] {
+        let told = sandbox.send(&["--result", id, "--wait=10"]);
+        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{id}: {told:?}");
+        assert!(!sandbox.path(&format!("state/spool/new/{id}.json")).exists(), "{id} would be tried for ever");
+    }
+    assert_eq!(sandbox.read("state/spool/new/notes.txt").as_deref(), Some("mine"));
+    assert!(!daemon.log().contains("root:"), "a link is not followed");
+    assert_eq!(model.requests().len(), 1);
+    assert_eq!(sandbox.send(&["--wait", "still here?"]).stdout, "echo: still here?\n");
+}
+
+// ------------------------------------------------------------------ disks
+
+/// A daemon in a mount namespace of its own, whose state lies on a small disk.
+struct OnSmallDisk {
+    child: Child,
+    log: PathBuf,
+}
+
+impl OnSmallDisk {
+    /// Starts one; `None`, with a word why, where this machine does not let us.
+    fn start(sandbox: &Sandbox, mount: &str) -> Option<Self> {
+        let possible = Command::new("unshare")
+            .args(["-m", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /mnt"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !possible {
+            println!("skipped: no mount namespaces here (unshare -m needs root)");
+            return None;
+        }
+        fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
+        let log = sandbox.home().with_file_name("small-disk.log");
+        let file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("the sandbox is writable");
+        let like = sandbox.command("agent-daemon");
+        let mut command = Command::new("unshare");
+        command
+            .args(["-m", "sh", "-c", &format!("{mount} && exec \"$1\""), "sh"])
+            .arg(bin("agent-daemon"))
+            .env_clear()
+            .envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("a file descriptor is free"))
+            .stderr(file);
+        Some(Self { child: command.spawn().expect("unshare starts"), log })
+    }
+
+    /// Returns a path of the home as the daemon sees it.
+    fn path(&self, sandbox: &Sandbox, below: &str) -> PathBuf {
+        let home = sandbox.path(below);
+        Path::new("/proc").join(self.child.id().to_string()).join("root").join(home.strip_prefix("/").expect("absolute"))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for OnSmallDisk {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_full_disk_delays_what_comes_and_loses_nothing() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
+    let mount = "mount -t tmpfs -o size=4m,mode=0700 tmpfs \"$AGENT_HOME/state\"";
+    let Some(daemon) = OnSmallDisk::start(&sandbox, mount) else { return };
+    let (_, before) = telegram.say(1001, 1001, "before");
+    telegram.wait_sent(|sent| sent.reply_to == Some(before), SOON);
+
+    // Fill it to the last byte.
+    let ballast = daemon.path(&sandbox, "state/ballast");
+    let filled = Command::new("dd")
+        .arg(format!("of={}", ballast.display()))
+        .args(["if=/dev/zero", "bs=4k"])
+        .stderr(Stdio::null())
+        .status();
+    assert!(!filled.expect("dd is installed").success(), "the disk is full: {}", daemon.log());
+    let ids: Vec<i64> = (0..3).map(|number| telegram.say(1001, 1001, &format!("into the void {number}")).1).collect();
+    wait_for("the daemon to notice", SOON, || daemon.log().contains("full").then_some(()));
+    assert!(telegram.sent().iter().all(|sent| !sent.text.starts_with("echo: into")), "what is not stored is not answered");
+    let told = Command::new("nsenter")
+        .args(["-t", &daemon.child.id().to_string(), "-m"])
+        .arg(bin("agent-send"))
+        .args(["--id", "no-room", "hello"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("AGENT_HOME", sandbox.home())
+        .output()
+        .expect("nsenter comes with unshare");
+    let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(74), &b""[..]), "{stderr}");
+    assert!(stderr.contains("spool") && stderr.contains("\nhint: make room"), "{stderr}");
+
+    fs::remove_file(&ballast).expect("own file");
+    for (number, id) in ids.iter().enumerate() {
+        let sent = telegram.wait_sent(|sent| sent.reply_to == Some(*id), Duration::from_secs(40));
+        assert_eq!(sent.text, format!("echo: into the void {number}"), "{}", daemon.log());
+    }
+    wait_for("the updates to be confirmed", SOON, || (telegram.pending_updates() == 0).then_some(()));
+    let texts: Vec<String> = telegram.sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(texts, ["echo: before", "echo: into the void 0", "echo: into the void 1", "echo: into the void 2"]);
+}
+
+#[test]
+fn a_read_only_home_is_named_and_nothing_is_pretended() {
+    let (_model, sandbox) = house();
+    // What is tried in the daemon's place sees the same disk.
+    let mount = "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
+    let Some(mut daemon) = OnSmallDisk::start(&sandbox, mount) else { return };
+    let status = wait_for("the daemon to end", SOON, || daemon.child.try_wait().expect("own child"));
+    assert_eq!(status.code(), Some(74), "{}", daemon.log());
+    let home = sandbox.home().display().to_string();
+    assert!(daemon.log().contains(&home) && daemon.log().contains("\nhint: "), "{}", daemon.log());
+    let told = Command::new("unshare")
+        .args(["-m", "sh", "-c", &format!("{mount} && exec \"$1\" hello"), "sh"])
+        .arg(bin("agent-send"))
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("AGENT_HOME", sandbox.home())
+        .output()
+        .expect("unshare starts");
+    let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(74), &b""[..]), "{stderr}");
+    assert!(stderr.contains(&home) && stderr.contains("\nhint: "), "{stderr}");
+}
+
+// ------------------------------------------------------------------ clocks
+
+#[test]
+fn a_clock_that_jumps_disturbs_nothing() {
+    let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
+        .map(|directory| format!("{directory}/faketime/libfaketime.so.1"))
+        .into_iter()
+        .find(|path| Path::new(path).exists());
+    let Some(library) = library else {
+        println!("skipped: libfaketime is not installed");
+        return;
+    };
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let clock = tempfile::NamedTempFile::new().expect("the temporary directory is writable");
+    let set = |offset: &str| fs::write(clock.path(), offset).expect("own file");
+    set("+0");
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .env("LD_PRELOAD", &library)
+        .env("FAKETIME_TIMESTAMP_FILE", &clock.path().display().to_string())
+        .env("FAKETIME_NO_CACHE", "1")
+        // What time passes is not what time it is.
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .env("DONT_FAKE_MONOTONIC", "1");
+    let daemon = ready(&sandbox);
+    for (number, offset) in ["+0", "-3h", "+40d", "-400d", "+0"].into_iter().enumerate() {
+        set(offset);
+        let (_, id) = telegram.say(1001, 1001, &format!("jump {number}"));
+        let sent = telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+        assert_eq!(sent.text, format!("echo: jump {number}"), "{offset}");
+        let told = sandbox.send(&["--wait=20", &format!("shell {number}")]);
+        assert_eq!((told.code, told.stdout), (0, format!("echo: shell {number}\n")), "{offset}");
+    }
+    assert_eq!(telegram.sent().len(), 5);
+    let request = model.requests().into_iter().rfind(|body| body.to_string().contains("jump")).expect("a request");
+    assert_eq!(request["messages"].as_array().map(Vec::len), Some(9), "the conversation is whole, in order");
+    assert_eq!(daemon.term(), 0);
+}
