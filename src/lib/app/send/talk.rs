@@ -154,9 +154,12 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
     let deadline = Instant::now() + limit;
     let (tell, changed) = mpsc::channel();
     let watch = |dir: &Path| -> notify::Result<notify::RecommendedWatcher> {
-        let mut watcher = notify::recommended_watcher(move |_event| {
-            // The receiver is gone when the answer came: nothing to tell.
-            let _ = tell.send(());
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Our own looking makes events too.
+            if event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify()) {
+                // The receiver is gone when the answer came: nothing to tell.
+                let _ = tell.send(());
+            }
         })?;
         watcher.watch(dir, RecursiveMode::NonRecursive)?;
         Ok(watcher)
