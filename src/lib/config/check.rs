@@ -143,6 +143,7 @@ pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note>
         ("telegram.pace", telegram.pace == Some(true), "sends are not paced; Telegram's own limits (429) are obeyed"),
         ("telegram.groups", !telegram.groups.is_empty(), "groups are not heard"),
         ("http.enabled", http.enabled, "no address is listened on"),
+        ("tools.allowed_paths", !tools.allowed_paths.is_empty(), "file tools use the workspace only"),
         ("tools.exec.policy", tools.exec.policy == ExecPolicy::Ask, "works like `off`, nobody can be asked yet"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
         ("session.group_scope", is_set("session.group_scope"), "groups are not heard"),

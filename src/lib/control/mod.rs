@@ -78,7 +78,7 @@ pub enum Command {
     },
     /// Archive a session.
     Reset {
-        /// `all`, a session key or a session id.
+        /// A session key or a session id.
         target: String,
     },
     /// Read the configuration again.

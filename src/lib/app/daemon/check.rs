@@ -34,7 +34,10 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         cli::err(&format!("note: {note}"));
     }
     if !shared.quiet {
-        cli::err(&format!("{}: the configuration is good", home.config_file().display()));
+        let file = home.config_file();
+        let what =
+            if file.exists() { "the configuration is good" } else { "there is no such file; the built-in defaults are good" };
+        cli::err(&format!("{}: {what}", file.display()));
     }
     Ok(Exit::Ok)
 }

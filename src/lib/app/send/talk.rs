@@ -31,6 +31,8 @@ pub(super) fn say(home: &Home, message: &Message) -> Result<Exit, Failure> {
         return Err(no_daemon(home));
     }
     let heard = leave(home, &message.id, &command)?;
+    // A daemon that is just starting has the lock and not yet the FIFO: it will look.
+    let heard = if heard == Rung::NoReader && listens(home)? { Rung::Full } else { heard };
     match (heard, message.wait) {
         (Rung::NoReader, _) if message.queue => queued(&message.id, message.json),
         (Rung::NoReader, _) => {

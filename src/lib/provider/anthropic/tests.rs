@@ -85,7 +85,7 @@ data: {"type":"message_stop"}
 
 fn provider(server: &Server) -> Anthropic {
     let mut provider = Anthropic::new(client(), &server.url, Some(Secret::new("sk-ant-test-0123456789")));
-    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_millis(200) };
+    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_secs(2) };
     provider
 }
 
@@ -235,7 +235,7 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
         (Reply::events(start), "the stream ended in the middle of the answer"),
         (Reply::events(HELLO.trim_end()), "the stream ended in the middle of the answer"),
         (Reply::events(start).end(End::Disconnect), "error decoding response body"),
-        (Reply::events(start).end(End::Stall), "nothing came for 0 s"),
+        (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
         (Reply::events(""), "the stream ended in the middle of the answer"),
         (Reply::events(&malformed), "malformed JSON in the stream"),
         (Reply::raw(200, "application/json", "{\"cut"), "malformed JSON"),

@@ -48,7 +48,7 @@ data: [DONE]
 
 fn provider(server: &Server) -> OpenAi {
     let mut provider = OpenAi::new(client(), &server.url, Some(Secret::new("sk-openai-test-0123456789")));
-    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_millis(200) };
+    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_secs(2) };
     provider
 }
 
@@ -207,7 +207,7 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
     for (reply, reason) in [
         (Reply::events(start), "the stream ended in the middle of the answer"),
         (Reply::events(start).end(End::Disconnect), "error decoding response body"),
-        (Reply::events(start).end(End::Stall), "nothing came for 0 s"),
+        (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
         (Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)), "malformed JSON in the stream"),
         (Reply::events(&format!("data: {gave_up}\n\n")), "gave up"),
         (Reply::json(200, &json!({"choices": []})), "the answer has no choices"),
