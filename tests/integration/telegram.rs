@@ -185,12 +185,12 @@ fn what_has_no_words_reaches_the_model_by_name() {
         house.answer(house.send(&fields));
         let request = &house.model.requests()[before];
         let last = request["messages"].as_array().and_then(|messages| messages.last()).expect("messages").to_string();
-        assert!(last.contains(name), "{last}");
+        assert!(last.contains(&format!("⟦{name}⟧")), "{last}");
     }
     let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
     house.answer(house.send(&json!({"photo": photo, "caption": "look at this"})));
     let last = house.model.requests().pop().expect("a request").to_string();
-    assert!(last.contains("photo") && last.contains("look at this"), "{last}");
+    assert!(last.contains("⟦photo⟧") && last.contains("look at this"), "{last}");
 }
 
 // ------------------------------------------------------------------ who may speak
