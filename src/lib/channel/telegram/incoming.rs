@@ -113,10 +113,12 @@ fn from_message(key: String, message: &Message, raw: &Value, username: Option<&s
     }
 }
 
-/// Returns what a message is beside words.
+/// Returns what a message is beside words: the field with its content. A text message is nothing
+/// else, whatever new fields come with it.
 fn kind(raw: &Value) -> Option<&str> {
-    let fields = raw.as_object()?;
-    fields.keys().map(String::as_str).find(|name| !COMMON.contains(name))
+    let fields = raw.as_object().filter(|fields| !fields.contains_key("text"))?;
+    let content = |(name, value): &(&String, &Value)| (value.is_object() || value.is_array()) && !COMMON.contains(&name.as_str());
+    fields.iter().find(content).map(|(name, _)| name.as_str())
 }
 
 #[cfg(test)]
@@ -157,6 +159,12 @@ mod tests {
         assert_eq!(shown(&json!({"invention_of_2031": {"x": 1}})), named("invention_of_2031"));
         let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
         assert_eq!(shown(&json!({"photo": photo, "caption": "look"})), ("look".into(), Some("photo".into())));
+    }
+
+    #[test]
+    fn a_text_stays_a_text_whatever_comes_with_it() {
+        assert_eq!(shown(&json!({"text": "hi", "novelty": {"x": 1}})), ("hi".into(), None));
+        assert_eq!(shown(&json!({"flag": true, "venue": {"title": "x"}})).1.as_deref(), Some("venue"));
     }
 
     #[test]
