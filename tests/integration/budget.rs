@@ -1,5 +1,6 @@
 //! What a plain message may take: syncs of the disk, calls of Telegram, bytes to the model. Counted, not
 //! timed, so that the numbers are the same on every machine.
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::{
     fs,

@@ -25,7 +25,7 @@ enum Wire {
 
 struct House {
     // First, so that it ends before its files go.
-    daemon: Daemon,
+    _daemon: Daemon,
     model: FakeModel,
     sandbox: Sandbox,
 }
@@ -44,7 +44,7 @@ impl House {
         let sandbox = sandbox.config(config);
         let mut daemon = sandbox.daemon();
         daemon.wait_ready();
-        Self { daemon, model, sandbox }
+        Self { _daemon: daemon, model, sandbox }
     }
 
     fn ask(&self, text: &str) -> Output {
