@@ -2,8 +2,10 @@
 
 pub mod telegram;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::clock;
 use crate::message::{ChatRef, Command, Sender};
@@ -122,30 +124,44 @@ pub struct Health {
     pub last_ok_at: Option<i64>,
 }
 
-/// The health of a channel, shared by those who talk through it.
+/// The health of a channel, shared by those who talk through it. Whoever shows it is told when it
+/// changes.
 #[derive(Debug)]
-pub struct Pulse(Mutex<Health>);
-
-impl Default for Pulse {
-    fn default() -> Self {
-        Self(Mutex::new(Health { state: "connecting".to_owned(), last_ok_at: None }))
-    }
+pub struct Pulse {
+    health: Mutex<Health>,
+    changed: Arc<Notify>,
 }
 
 impl Pulse {
+    /// Begins as `connecting`.
+    pub fn new(changed: Arc<Notify>) -> Self {
+        Self { health: Mutex::new(Health { state: "connecting".to_owned(), last_ok_at: None }), changed }
+    }
+
     /// Notes a success.
     pub fn ok(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Health { state: "ok".to_owned(), last_ok_at: Some(clock::now_ms()) };
+        self.set("ok".to_owned(), Some(clock::now_ms()));
     }
 
     /// Notes what is wrong.
-    pub fn wrong(&self, state: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).state = state.into();
+    pub fn wrong(&self, state: String) {
+        let last_ok_at = self.read().last_ok_at;
+        self.set(state, last_ok_at);
     }
 
     /// Returns how it is.
     pub fn read(&self) -> Health {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: String, last_ok_at: Option<i64>) {
+        let before = {
+            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+            health.last_ok_at = last_ok_at;
+            std::mem::replace(&mut health.state, state.clone())
+        };
+        if before != state {
+            self.changed.notify_one();
+        }
     }
 }

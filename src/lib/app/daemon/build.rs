@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 use super::super::cli::{Exit, Failure};
 use crate::agent::{Agent, Limits, Registry};
@@ -98,8 +98,8 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<St
     Ok(providers)
 }
 
-/// Returns the Telegram channel when it is on.
-pub(super) fn telegram(config: &Config, secrets: &Secrets) -> Result<Option<Arc<Telegram>>, Failure> {
+/// Returns the Telegram channel when it is on; `changed` is notified when its health changes.
+pub(super) fn telegram(config: &Config, secrets: &Secrets, changed: Arc<Notify>) -> Result<Option<Arc<Telegram>>, Failure> {
     let telegram = &config.telegram;
     if !telegram.enabled {
         return Ok(None);
@@ -113,7 +113,7 @@ pub(super) fn telegram(config: &Config, secrets: &Secrets) -> Result<Option<Arc<
         return Err(Failure::new(Exit::Config, format!("the bot token {} is no bot token", telegram.token_env))
             .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
     }
-    let channel = Telegram::new(telegram, token)
+    let channel = Telegram::new(telegram, token, changed)
         .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
     Ok(Some(Arc::new(channel)))
 }

@@ -1,5 +1,7 @@
 //! `agent-daemon check`: would the daemon start, and with what?
 
+use std::sync::Arc;
+
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::build;
 use crate::config::{self, Secrets};
@@ -9,7 +11,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let loaded = config::load(&home, &env, &[])?;
     let secrets = Secrets::open(&home, &env)?;
     build::providers(&loaded.models, &secrets)?;
-    build::telegram(&loaded.config, &secrets)?;
+    build::telegram(&loaded.config, &secrets, Arc::default())?;
     let warnings: Vec<String> = loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     if json {

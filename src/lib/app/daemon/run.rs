@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -134,7 +134,8 @@ impl Daemon {
         let (ledger, lost) = self.ledger(&loaded)?;
         let sessions = session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
         let secrets = Secrets::open(home, &self.env)?;
-        let telegram = build::telegram(&loaded.config, &secrets)?;
+        let health = Arc::new(Notify::new());
+        let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let (events, monitor_events) = broadcast::channel(1024);
         let live = build::live(home, &self.env, loaded, ledger.clone(), events.clone())?;
         let (signals, heard) = mpsc::unbounded_channel();
@@ -182,7 +183,7 @@ impl Daemon {
         }
         let (reload, mut reloads) = mpsc::channel(1);
         rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload));
-        rooms.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events));
+        rooms.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, health));
         rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
         tokio::task::spawn_blocking(|| {
             let level = sandbox::level();

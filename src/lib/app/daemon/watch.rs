@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast};
 
 use crate::clock;
 use crate::config::Home;
@@ -18,8 +18,9 @@ const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// Depths and cost are read from the databases at most this often.
 const SUMS: i64 = 1000;
 
-/// Writes monitor.json until the daemon closes.
-pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadcast::Receiver<AgentEvent>) {
+/// Writes monitor.json until the daemon closes: after events of runs, when `health` (of a channel)
+/// changed, and now and then.
+pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadcast::Receiver<AgentEvent>, health: Arc<Notify>) {
     let mut state = State {
         state: "idle".to_owned(),
         pid: std::process::id(),
@@ -38,6 +39,7 @@ pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadc
         tokio::select! {
             () = pipeline.closing.cancelled() => return,
             () = tokio::time::sleep(PACE.1) => {}
+            () = health.notified() => {}
             event = events.recv() => {
                 apply(&mut state, event);
                 tokio::time::sleep(PACE.0).await;

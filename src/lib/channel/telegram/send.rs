@@ -1,11 +1,12 @@
 //! Messages out.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
 use teloxide::payloads::{GetMe, SendChatAction, SendChatActionSetters, SendMessage, SendMessageSetters, SetMyCommands};
 use teloxide::types::{ChatAction, ChatId, LinkPreviewOptions, MessageId, ParseMode, ReplyParameters, ThreadId};
+use tokio::sync::Notify;
 
 use super::api::{Api, Error};
 use super::{commands, format};
@@ -31,14 +32,14 @@ pub struct Telegram {
 }
 
 impl Telegram {
-    /// Returns the channel for the bot of `token`.
+    /// Returns the channel for the bot of `token`; `changed` is notified when its health changes.
     ///
     /// # Errors
     /// When TLS cannot be set up.
-    pub fn new(config: &config::Telegram, token: Secret) -> Result<Self, reqwest::Error> {
+    pub fn new(config: &config::Telegram, token: Secret, changed: Arc<Notify>) -> Result<Self, reqwest::Error> {
         Ok(Self {
             api: Api::new(&config.api_url, token)?,
-            pulse: Pulse::default(),
+            pulse: Pulse::new(changed),
             username: Mutex::default(),
             poll_timeout: Duration::from_secs(config.poll_timeout_secs),
         })
