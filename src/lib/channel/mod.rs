@@ -140,11 +140,11 @@ impl Pulse {
 
     /// Notes a success.
     pub fn ok(&self) {
-        self.set("ok".to_owned(), Some(clock::now_ms()));
+        self.set("ok", Some(clock::now_ms()));
     }
 
     /// Notes what is wrong.
-    pub fn wrong(&self, state: String) {
+    pub fn wrong(&self, state: &str) {
         let last_ok_at = self.read().last_ok_at;
         self.set(state, last_ok_at);
     }
@@ -154,13 +154,11 @@ impl Pulse {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, state: String, last_ok_at: Option<i64>) {
-        let before = {
-            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-            health.last_ok_at = last_ok_at;
-            std::mem::replace(&mut health.state, state.clone())
-        };
-        if before != state {
+    fn set(&self, state: &str, last_ok_at: Option<i64>) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.last_ok_at = last_ok_at;
+        if health.state != state {
+            state.clone_into(&mut health.state);
             self.changed.notify_one();
         }
     }

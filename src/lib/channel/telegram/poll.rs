@@ -99,7 +99,7 @@ impl Telegram {
         };
         *failures += 1;
         tracing::warn!(%error, wait_ms = wait.as_millis(), "a poll of Telegram failed");
-        self.pulse.wrong(state);
+        self.pulse.wrong(&state);
         wait
     }
 }
