@@ -42,8 +42,10 @@ pub struct State {
     pub active_sessions: usize,
     /// US dollars since the local midnight.
     pub today_cost_usd: f64,
-    /// The wall around `exec` and what is left of risk.
+    /// The wall around `exec`.
     pub sandbox: String,
+    /// What a hostile command could still do behind it.
+    pub sandbox_risk: String,
     /// The newest trouble, if any.
     pub last_error: Option<String>,
 }

@@ -31,6 +31,8 @@ pub struct Status {
     pub today_cost_usd: f64,
     /// The wall around `exec`.
     pub sandbox: String,
+    /// What a hostile command could still do behind it.
+    pub sandbox_risk: String,
     /// The newest trouble.
     pub last_error: Option<String>,
 }
@@ -56,6 +58,7 @@ pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
         queue: monitor::Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead },
         today_cost_usd: today(home, env)?,
         sandbox: live.sandbox,
+        sandbox_risk: live.sandbox_risk,
         last_error: last.last_error,
     })
 }

@@ -47,6 +47,7 @@ fn status(status: &query::Status, json: bool) -> Result<Exit, Failure> {
             cli::out(&format!("up:       {} s", status.uptime_secs.unwrap_or(0)));
             cli::out(&format!("models:   {}", status.models.join(", ")));
             cli::out(&format!("sandbox:  {}", status.sandbox));
+            cli::out(&format!("          {}", status.sandbox_risk));
         }
         for channel in &status.channels {
             cli::out(&format!("{}: {}", channel.name, channel.state));

@@ -187,7 +187,7 @@ impl Daemon {
         rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
         tokio::task::spawn_blocking(|| {
             let level = sandbox::level();
-            tracing::info!(%level, "sandbox of exec");
+            tracing::info!(%level, risk = level.remaining_risk(), "sandbox of exec");
         });
         notify::notify(self.socket.as_deref(), "READY=1");
 
@@ -298,7 +298,7 @@ async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
         tokio::select! {
             () = pipeline.closing.cancelled() => return,
             () = pipeline.sessions.changed() => {
-                tokio::time::sleep(FLUSH).await;
+                pipeline.closing.run_until_cancelled(tokio::time::sleep(FLUSH)).await;
                 let pipeline = pipeline.clone();
                 let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
                 if let Ok(Err(error)) = flushed {

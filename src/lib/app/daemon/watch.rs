@@ -88,7 +88,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let (queue_db, cost_db, zone) = (home.queue_db(), home.cost_db(), live.config.agent.timezone.0);
     let read = tokio::task::spawn_blocking(move || {
         let lines = cost::by_model(&cost_db, cost::start_of_day(now, zone));
-        (queue::counts(&queue_db), lines, sandbox::level().to_string())
+        (queue::counts(&queue_db), lines, sandbox::level().clone())
     });
     let Ok((counts, lines, level)) = read.await else { return };
     if let Ok(counts) = counts {
@@ -98,5 +98,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         state.today_cost_usd = cost::total_usd(&lines);
     }
     let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
-    state.sandbox = if off { sandbox::Level::Off.to_string() } else { level };
+    let level = if off { sandbox::Level::Off } else { level };
+    state.sandbox_risk = level.remaining_risk().to_owned();
+    state.sandbox = level.to_string();
 }
