@@ -192,7 +192,7 @@ impl Client {
         let started = Instant::now();
         let answer = tokio::time::timeout(self.call_timeout, provider.complete(&request, on_text)).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.call_timeout.as_secs());
-            Err(provider::Error::Interrupted { host: model.provider.name.clone(), reason })
+            Err(provider::Error::Interrupted { host: model.provider.name.clone(), reason, again: true })
         });
         let duration = started.elapsed();
         // Estimated tokens may be too few; what is not known costs what it can cost at most.

@@ -29,7 +29,7 @@ fn busy() -> provider::Error {
 }
 
 fn broke_off() -> provider::Error {
-    provider::Error::Interrupted { host: "h".into(), reason: "cut".into() }
+    provider::Error::Interrupted { host: "h".into(), reason: "cut".into(), again: true }
 }
 
 fn wrong_key() -> provider::Error {

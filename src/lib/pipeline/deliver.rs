@@ -112,7 +112,9 @@ impl Pipeline {
             if self.persist("a send", || self.queue.sending(part.id, now)).await.is_none() {
                 return;
             }
-            part.sending_at = Some(now);
+            if part.unknowns == 0 {
+                part.sending_at = Some(now);
+            }
             let outgoing = channel::Outgoing {
                 chat: &part.content.chat,
                 reply_to: part.content.reply_to.as_deref(),

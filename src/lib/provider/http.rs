@@ -197,7 +197,10 @@ impl Endpoint {
                 Ok(Some(data)) => {
                     answer.event(&data, on_text).map_err(|fault| match (began, self.faulty(fault)) {
                         // An answer that began was worked for and may be charged, whatever ends it.
-                        (true, error @ Error::Busy { .. }) => self.interrupted(&error.to_string()),
+                        (true, error @ (Error::Busy { .. } | Error::Auth { .. } | Error::Rejected { .. })) => {
+                            let (again, reason) = (error.retryable(), clean(&error.to_string()));
+                            Error::Interrupted { host: self.host(), reason, again }
+                        }
                         (_, error) => error,
                     })?;
                     began = true;
@@ -265,7 +268,7 @@ impl Endpoint {
     }
 
     fn interrupted(&self, reason: &str) -> Error {
-        Error::Interrupted { host: self.host(), reason: clean(reason) }
+        Error::Interrupted { host: self.host(), reason: clean(reason), again: true }
     }
 
     fn refused(&self, status: u16, said: &Said, retry_after: Option<Duration>) -> Error {

@@ -153,13 +153,15 @@ pub enum Error {
         host: String,
         /// What was wrong.
         reason: String,
+        /// Whether the same request may succeed another time.
+        again: bool,
     },
 }
 
 impl Error {
     /// Returns true when the same request may succeed later.
     pub fn retryable(&self) -> bool {
-        matches!(self, Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { .. })
+        matches!(self, Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { again: true, .. })
     }
 
     /// Returns how long the vendor asked us to wait.

@@ -61,7 +61,7 @@ pub struct Stopped {
 /// How a run ended for the queue.
 #[derive(Debug, Clone)]
 pub struct Finish {
-    /// The run.
+    /// The run, for an input that never had one.
     pub run_id: String,
     /// The input it answered.
     pub inbox_id: String,
@@ -203,18 +203,17 @@ impl Store {
                     Ended::Dead(reason) => ("dead", Some(reason.as_str())),
                 };
                 let result = finish.result.as_ref().map(to_json).transpose()?;
-                let rows = connection
+                let run_id: Option<String> = connection
                     .prepare_cached(
-                        "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = ?5
-                         WHERE id = ?6 AND state IN ('pending', 'running')",
+                        "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5)
+                         WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
                     )?
-                    .execute((state, reason, result, now, &finish.run_id, &finish.inbox_id))?;
-                if rows == 0 {
-                    return Ok(None);
-                }
+                    .query_row((state, reason, result, now, &finish.run_id, &finish.inbox_id), |row| row.get(0))
+                    .optional()?;
+                let Some(run_id) = run_id else { return Ok(None) };
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
                 let parts = (1..).zip(&finish.parts).map(|(number, part)| {
-                    outbox::insert(connection, Some(&finish.inbox_id), Some(&finish.run_id), part, (number, count), now)
+                    outbox::insert(connection, Some(&finish.inbox_id), Some(&run_id), part, (number, count), now)
                 });
                 parts.collect::<rusqlite::Result<Vec<Part>>>().map(Some)
             })

@@ -30,7 +30,8 @@ pub struct Part {
     pub content: NewPart,
     /// How often nobody could say whether it arrived.
     pub unknowns: i64,
-    /// When it was last being sent, milliseconds since 1970 UTC.
+    /// When it may have arrived, milliseconds since 1970 UTC: its last try, and once nobody can say
+    /// what became of one, that one.
     pub sending_at: Option<i64>,
     /// When it was stored, milliseconds since 1970 UTC.
     pub created_at: i64,
@@ -68,7 +69,7 @@ impl Store {
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE outbox SET state = 'sending', sending_at = ?2, attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
+                        "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
                     )?
                     .execute((id, now))
                     .map(drop)

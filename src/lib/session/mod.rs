@@ -138,9 +138,11 @@ impl Store {
         for id in behind {
             // One at a time, so that no turn waits for more than one.
             let snapshot = self.lock().resting.get(&id).map(|(_, session)| session.snapshot());
-            let Some((path, bytes, seq)) = snapshot else { continue };
-            match atomic::write(&path, &bytes, atomic::Durability::Rename) {
-                Ok(()) => {
+            let Some(snapshot) = snapshot else { continue };
+            let written =
+                snapshot.and_then(|(path, bytes, seq)| atomic::write(&path, &bytes, atomic::Durability::Rename).map(|()| seq));
+            match written {
+                Ok(seq) => {
                     if let Some((_, session)) = self.lock().resting.get_mut(&id) {
                         session.saved(seq);
                     }

@@ -159,6 +159,23 @@ async fn a_transcript_that_its_owner_edited_is_read_again() {
 }
 
 #[tokio::test]
+async fn an_edit_while_nobody_runs_outdates_the_snapshot() {
+    let dir = tempfile::tempdir().expect("dir");
+    let first = store(dir.path());
+    let mut session = first.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("my password"), assistant(&[])], true).await.expect("append");
+    let file = dir.path().join("sessions").join(&session.state().position.file);
+    first.put(session);
+    first.flush().expect("flush");
+    // In place and longer, as some editors write.
+    let text = std::fs::read_to_string(&file).expect("read").replace("my password", "(taken out by its owner)");
+    let mut open = OpenOptions::new().write(true).truncate(true).open(&file).expect("open");
+    std::io::Write::write_all(&mut open, text.as_bytes()).expect("edit");
+    let words = store(dir.path()).take(&key(), "Ada").await.expect("take").state().messages()[0].plain_text();
+    assert_eq!(words, "(taken out by its owner)");
+}
+
+#[tokio::test]
 async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
@@ -199,7 +216,7 @@ proptest! {
             for (number, kind) in kinds.into_iter().enumerate() {
                 session.append(vec![kind], false).await.expect("append");
                 if number == saved {
-                    let (path, bytes, _) = session.snapshot();
+                    let (path, bytes, _) = session.snapshot().expect("snapshot");
                     atomic::write(&path, &bytes, atomic::Durability::Rename).expect("snapshot");
                 }
             }

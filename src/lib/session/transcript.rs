@@ -3,9 +3,11 @@
 //! `sessions/<sid>.<YYYY-MM-DD>[.N].jsonl`, one file a day in the agent's zone, each beginning
 //! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
@@ -37,14 +39,16 @@ impl Session {
     /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
         let files = files(dir, id)?;
-        let snapshot: Option<State> = atomic::read_json(&snapshot_path(dir, id))?;
-        let usable = snapshot.filter(|state| {
-            let length = std::fs::metadata(dir.join(&state.position.file)).map(|meta| meta.len());
-            files.contains(&state.position.file) && length.is_ok_and(|length| length >= state.position.offset)
-        });
-        let mut state = usable.unwrap_or_default();
-        let saved_seq = state.last_seq;
-        replay(dir, &files, &mut state)?;
+        let snapshot: Option<Snapshot> = atomic::read_json(&snapshot_path(dir, id))?;
+        let state = match snapshot.filter(|snapshot| snapshot.describes(dir, &files)) {
+            Some(snapshot) => replay(dir, &files, snapshot.state)?,
+            None => None,
+        };
+        // Without a snapshot, or when its tail does not join it: the files alone.
+        let (state, saved_seq) = match state {
+            Some((state, from)) => (state, from),
+            None => replay(dir, &files, State::default())?.unwrap_or_default(),
+        };
         Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, saved_seq }))
     }
 
@@ -104,12 +108,16 @@ impl Session {
         Ok(())
     }
 
-    /// Reads everything again after somebody else wrote: the files are the truth.
+    /// Reads everything again after somebody else wrote: the files are the truth. When they cannot
+    /// be read this copy is worth nothing: it becomes empty, and [`super::Store::put`] drops it.
     fn reload(&mut self) -> Result<(), sys::Error> {
         tracing::info!(session = self.id(), "a transcript is read again");
         self.log = None;
+        self.saved_seq = 0;
         self.state = State::default();
-        replay(&self.dir, &files(&self.dir, &self.head.session_id)?, &mut self.state)
+        let files = files(&self.dir, &self.head.session_id)?;
+        self.state = replay(&self.dir, &files, State::default())?.unwrap_or_default().0;
+        Ok(())
     }
 
     /// Returns true when the snapshot file lacks the newest events.
@@ -118,9 +126,14 @@ impl Session {
     }
 
     /// Returns the snapshot file, its content, and the newest event in it.
-    pub(super) fn snapshot(&self) -> (PathBuf, Vec<u8>, u64) {
-        let bytes = serde_json::to_vec(&self.state).expect("the state is plain data with string keys");
-        (snapshot_path(&self.dir, self.id()), bytes, self.state.last_seq)
+    ///
+    /// # Errors
+    /// When the transcript files cannot be looked at.
+    pub(super) fn snapshot(&self) -> Result<(PathBuf, Vec<u8>, u64), sys::Error> {
+        let files = files(&self.dir, self.id())?.iter().filter_map(|name| Stamp::of(&self.dir, name)).collect();
+        let snapshot = Snapshot { files, state: self.state.clone() };
+        let bytes = serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
+        Ok((snapshot_path(&self.dir, self.id()), bytes, self.state.last_seq))
     }
 
     /// Notes that the snapshot up to event `seq` is written.
@@ -153,8 +166,58 @@ async fn write(mut log: jsonl::Appender, lines: Vec<u8>, durable: bool) -> Resul
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
-/// Applies every event of `files` that comes after the state's position.
-fn replay(dir: &Path, files: &[String], state: &mut State) -> Result<(), sys::Error> {
+/// The snapshot file: a state, and the files it was made from as they were then.
+#[derive(Debug, Serialize, Deserialize)]
+struct Snapshot {
+    files: Vec<Stamp>,
+    #[serde(flatten)]
+    state: State,
+}
+
+/// A transcript file at a moment.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    name: String,
+    inode: u64,
+    length: u64,
+    /// When it was last written, nanoseconds since 1970.
+    written: i64,
+}
+
+impl Stamp {
+    fn of(dir: &Path, name: &str) -> Option<Self> {
+        let meta = std::fs::metadata(dir.join(name)).ok()?;
+        let written = meta.mtime().checked_mul(1_000_000_000)?.checked_add(meta.mtime_nsec())?;
+        Some(Self { name: name.to_owned(), inode: meta.ino(), length: meta.len(), written })
+    }
+
+    /// Returns true when the file is as it was, or (the newest one) has only grown.
+    fn still(&self, dir: &Path, may_have_grown: bool) -> bool {
+        Self::of(dir, &self.name)
+            .is_some_and(|now| now == *self || (may_have_grown && now.inode == self.inode && now.length > self.length))
+    }
+}
+
+impl Snapshot {
+    /// Returns true when the files are those it was made from, but for what was appended since:
+    /// transcripts may be edited, and then they are the truth.
+    fn describes(&self, dir: &Path, files: &[String]) -> bool {
+        let last = self.files.len().saturating_sub(1);
+        let same = self
+            .files
+            .iter()
+            .enumerate()
+            .all(|(number, stamp)| files.get(number) == Some(&stamp.name) && stamp.still(dir, number == last));
+        let end = self.files.last().map(|stamp| (stamp.name.as_str(), stamp.length));
+        same && end.is_some_and(|(name, length)| name == self.state.position.file && length >= self.state.position.offset)
+    }
+}
+
+/// Applies every event of `files` that comes after the state's position. Returns the state and the
+/// event it started from; `None` when the files do not go on where the state ends.
+fn replay(dir: &Path, files: &[String], mut state: State) -> Result<Option<(State, u64)>, sys::Error> {
+    let from = state.last_seq;
+    let mut joins = true;
     for name in files {
         let start = match order(name).cmp(&order(&state.position.file)) {
             std::cmp::Ordering::Less => continue,
@@ -163,15 +226,21 @@ fn replay(dir: &Path, files: &[String], state: &mut State) -> Result<(), sys::Er
         };
         let mut damaged = 0_u32;
         jsonl::for_each_line(&dir.join(name), start, |line, offset| match serde_json::from_slice::<Event>(line) {
-            Ok(event) if event.seq > state.last_seq => state.apply(&event, Position { file: name.clone(), offset }),
+            Ok(event) if event.seq > state.last_seq => {
+                joins &= from == 0 || state.last_seq != from || event.seq == from + 1;
+                state.apply(&event, Position { file: name.clone(), offset });
+            }
             Ok(_) => {}
-            Err(_) => damaged += 1,
+            Err(_) => {
+                joins &= from == 0 || state.last_seq != from;
+                damaged += 1;
+            }
         })?;
         if damaged > 0 {
             tracing::error!(file = %name, lines = damaged, "damaged transcript lines were skipped");
         }
     }
-    Ok(())
+    Ok(joins.then_some((state, from)))
 }
 
 /// Returns the transcript files of a session in the order of their events.

@@ -16,6 +16,8 @@ pub struct Appender {
     file: File,
     path: PathBuf,
     len: u64,
+    /// When we last wrote.
+    written: (i64, i64),
 }
 
 impl Appender {
@@ -33,7 +35,8 @@ impl Appender {
         }
         let len = whole_lines(&file).map_err(Error::at("read", path))?;
         file.set_len(len).map_err(Error::at("cut the torn end of", path))?;
-        Ok(Self { file, path: path.to_owned(), len })
+        let written = file.metadata().map(|meta| written(&meta)).map_err(Error::at("read", path))?;
+        Ok(Self { file, path: path.to_owned(), len, written })
     }
 
     /// Appends `lines` (each ends with a newline) as one write and, if `durable`, waits for the
@@ -46,6 +49,8 @@ impl Appender {
         match result {
             Ok(()) => {
                 self.len += lines.len() as u64;
+                // A file that cannot be looked at any more counts as touched.
+                self.written = self.file.metadata().map_or((0, 0), |meta| written(&meta));
                 Ok(self.len)
             }
             Err(error) => {
@@ -62,7 +67,8 @@ impl Appender {
     pub fn is_untouched(&self) -> bool {
         let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
         let there = std::fs::metadata(&self.path);
-        matches!((ours, there), (Ok(ours), Ok(there)) if (there.dev(), there.ino()) == ours && there.len() == self.len)
+        matches!((ours, there), (Ok(ours), Ok(there))
+            if (there.dev(), there.ino()) == ours && there.len() == self.len && written(&there) == self.written)
     }
 
     /// Returns where the last whole line ends.
@@ -121,6 +127,11 @@ pub fn for_each_line(path: &Path, start: u64, mut each: impl FnMut(&[u8], u64)) 
         line.pop();
         each(&line, offset);
     }
+}
+
+/// Returns when a file was last written.
+fn written(meta: &std::fs::Metadata) -> (i64, i64) {
+    (meta.mtime(), meta.mtime_nsec())
 }
 
 /// Returns the length of the file up to and including its last newline.

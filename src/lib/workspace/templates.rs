@@ -73,6 +73,10 @@ pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
 /// O_EXCL: two `init` at once do not overwrite each other either. What a full disk cut short is
 /// taken away again, lest the next call keep it.
 fn write_new(path: PathBuf, text: &str) -> Result<Created, Error> {
+    // The daemon makes what shapes the agent empty when it runs before `init`; nothing is lost with it.
+    if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
+        std::fs::remove_file(&path).map_err(write_error(&path))?;
+    }
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(Created { path, fate: Fate::Kept }),

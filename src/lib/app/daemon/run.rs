@@ -43,8 +43,8 @@ pub(super) fn run(shared: &Shared) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &[])?;
     home.create()?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
     let _lock = take_lock(&home)?;
+    workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
     let log = logging::Options {
         level: loaded.config.log.level,
         verbose: shared.verbose,
