@@ -553,3 +553,41 @@ fn the_programs_of_the_memory_have_nothing_to_do_yet_and_say_so() {
         assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
     }
 }
+
+#[test]
+fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
+    let sandbox = Sandbox::new();
+    let _daemon = ready(&sandbox);
+    let say = |arguments: &[&str]| sandbox.send(&[&["--wait=20"], arguments].concat()).stdout;
+    say(&["--untrusted", "somebody else's words"]);
+    assert!(say(&["!exec echo ok"]).contains("I cannot use `exec` here"));
+    assert_eq!(say(&["/new"]), "We begin anew. What was said before is archived.\n");
+    assert_eq!(say(&["!exec echo ok"]), "```\nok\n```\n");
+    assert!(!say(&["--untrusted", "/new"]).contains("anew"), "a stranger's word commands nothing");
+}
+
+#[test]
+fn data_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
+    let sandbox = Sandbox::new();
+    let full = bash(&sandbox, "agent-send --status > /dev/full");
+    assert_eq!(full.code, 74);
+    assert!(full.stderr.contains("standard output could not be written"), "{}", full.stderr);
+    let left = bash(&sandbox, "agent-send --status --json | head -c0; echo ${PIPESTATUS[0]}");
+    assert_eq!((left.stdout.as_str(), left.stderr.as_str()), ("69\n", ""));
+}
+
+#[test]
+fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
+    let sandbox = Sandbox::new();
+    let _daemon = ready(&sandbox);
+    let fifo = sandbox.path("state/control.fifo");
+    let put = |text: &str| fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut fifo| fifo.write_all(text.as_bytes()));
+    put(r#"{"cmd":"user","id":"g1","text":"no newline"}"#).expect("first");
+    put("{\"cmd\":\"user\",\"id\":\"g2\",\"text\":\"good\"}\n").expect("second");
+    for id in ["g1", "g2"] {
+        assert_eq!(sandbox.send(&["--result", id, "--wait=20"]).code, 0, "{id}");
+    }
+    fs::remove_file(&fifo).expect("remove");
+    assert_eq!(sandbox.send(&["--wait=20", "without a bell"]).code, 0);
+    assert_eq!(sandbox.send(&["--stop"]).stdout, "Nothing is running.\n");
+}

@@ -1,9 +1,10 @@
 //! What the five programs share: flags, exit codes, and how success and failure are said.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, CommandFactory, Parser};
 
@@ -187,6 +188,9 @@ pub fn version() -> &'static str {
 /// Ends a program: says a failure, chooses the exit code.
 pub fn end(program: &str, json: bool, result: Result<Exit, Failure>) -> ExitCode {
     match result {
+        Ok(_) if LOST.load(Ordering::Relaxed) => {
+            report(program, false, &Failure::new(Exit::Io, "standard output could not be written").hint("is its disk full?"))
+        }
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(program, json, &failure),
     }
@@ -206,10 +210,26 @@ fn report(program: &str, json: bool, failure: &Failure) -> ExitCode {
     ExitCode::from(failure.exit as u8)
 }
 
-/// Prints a line of data. A reader that has gone away is no error.
+/// Set when data could not be written; [`end`] says so.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line of data. A reader that has gone away is no error; a full disk is.
 pub fn out(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => LOST.store(true, Ordering::Relaxed),
+        _ => {}
+    }
+}
+
+/// Prints words of the agent, which may be words of anybody: on a terminal without the characters
+/// that command terminals.
+pub fn speech(text: &str) {
+    if std::io::stdout().is_terminal() {
+        out(&text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect::<String>());
+    } else {
+        out(text);
+    }
 }
 
 /// Prints a line of talk.

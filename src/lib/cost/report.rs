@@ -58,5 +58,5 @@ pub fn by_model(path: &Path, since: i64) -> Result<Vec<Line>, db::Error> {
             })?
             .collect()
     };
-    query().map_err(|source| db::Error::Failed { path: path.to_owned(), source })
+    query().map_err(|source| db::Error::of(path, source))
 }

@@ -58,7 +58,8 @@ pub enum Error {
 }
 
 impl Error {
-    fn of(path: &Path, source: rusqlite::Error) -> Self {
+    /// Returns the error for a failed operation on the database at `path`.
+    pub fn of(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match source.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => Error::Damaged { path: path.to_owned(), source },

@@ -89,6 +89,19 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns the command that goes by `word` (without its slash), in any letter case.
+    pub fn named(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "start" => Some(Self::Start),
+            "help" => Some(Self::Help),
+            "new" | "reset" => Some(Self::New),
+            "stop" => Some(Self::Stop { all: false }),
+            "status" => Some(Self::Status),
+            "cost" => Some(Self::Cost),
+            _ => None,
+        }
+    }
+
     /// Returns true for what is answered before lanes and model.
     pub fn at_once(&self) -> bool {
         !matches!(self, Command::New)

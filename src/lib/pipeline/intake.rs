@@ -139,7 +139,9 @@ impl Pipeline {
         let (sender, session_key, text, command, model, untrusted) = match &order.command {
             control::Command::User { text, sender, session, model, untrusted } => {
                 let unknown = model.as_ref().and_then(|name| live.agent.client().models().get(name, "--model").err());
-                let command = unknown.and_then(|error| refused(error.to_string()));
+                // A lone word with a slash means in a shell what it means in a chat.
+                let spoken = text.trim().strip_prefix('/').filter(|_| !untrusted).and_then(Command::named);
+                let command = unknown.and_then(|error| refused(error.to_string())).or(spoken);
                 (sender.as_str(), key(session, sender), text.clone(), command, model.clone(), *untrusted)
             }
             control::Command::Stop { session } => {

@@ -104,8 +104,10 @@ impl Pipeline {
         };
         Some(match self.persist("a reset", archive).await? {
             Some(_) => said(envelope, "We begin anew. What was said before is archived.".to_owned(), None),
-            // The shell named a session that is not there; in a chat that is no mistake.
-            None if envelope.wants_reply => refused(envelope, &format!("no session is called {}", envelope.session_key)),
+            // Somebody named a session that is not there; "/new" at the beginning is no mistake.
+            None if envelope.wants_reply && envelope.text.is_empty() => {
+                refused(envelope, &format!("no session is called {}", envelope.session_key))
+            }
             None => said(envelope, "This is a new conversation already.".to_owned(), None),
         })
     }

@@ -100,7 +100,7 @@ fn order(words: &str, request: &Request) -> Block {
     }
     if !request.tools.iter().any(|spec| spec.name == tool) {
         return say(&format!(
-            "I cannot use `{tool}` here. It is offered only in turns of my owner, and not at all when the configuration switches it off."
+            "I cannot use `{tool}` here. It is offered only where every word is my owner's (`/new` begins such a conversation), and not at all when the configuration switches it off."
         ));
     }
     Block::ToolCall(ToolCall { id: unused_id(request), name: tool.to_owned(), input })

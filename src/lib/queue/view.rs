@@ -153,5 +153,5 @@ pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
 
 fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
     let Some(connection) = db::open_read(path)? else { return Ok(None) };
-    query(&connection).map(Some).map_err(|source| db::Error::Failed { path: path.to_owned(), source })
+    query(&connection).map(Some).map_err(|source| db::Error::of(path, source))
 }

@@ -127,6 +127,11 @@ impl Lines {
                 self.dropping = false;
             }
         }
+        // Writes of a line are atomic, so what is whole JSON is a whole line, only without its end.
+        let ended = self.rest.last() == Some(&b'}') && serde_json::from_slice::<serde::de::IgnoredAny>(&self.rest).is_ok();
+        if ended {
+            whole.push(std::mem::take(&mut self.rest));
+        }
         whole
     }
 }
@@ -231,6 +236,7 @@ mod tests {
         assert!(lines.push(b"{\"a\"").is_empty());
         assert_eq!(lines.push(b":1}\n\n{}\n{"), [b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
         assert_eq!(lines.push(b"}\n"), [b"{}".to_vec()]);
+        assert_eq!(lines.push(b"{\"b\":2}"), [b"{\"b\":2}".to_vec()], "a line that its writer did not end");
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);

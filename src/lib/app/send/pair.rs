@@ -4,12 +4,15 @@
 use super::super::cli::{self, Exit, Failure};
 use crate::clock;
 use crate::config::Home;
+use crate::logging;
 use crate::people::Store;
 
 pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Failure> {
     if !home.state().is_dir() {
         home.create()?;
     }
+    // A damaged file is set aside; that must be seen.
+    let _guard = logging::init(&logging::Options::stderr_only(0, false));
     let store = Store::new(&home.people());
     let now = clock::now_ms();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -31,8 +31,6 @@ pub(super) fn say(home: &Home, message: &Message) -> Result<Exit, Failure> {
         return Err(no_daemon(home));
     }
     let heard = leave(home, &message.id, &command)?;
-    // A daemon that is just starting has the lock and not yet the FIFO: it will look.
-    let heard = if heard == Rung::NoReader && listens(home)? { Rung::Full } else { heard };
     match (heard, message.wait) {
         (Rung::NoReader, _) if message.queue => queued(&message.id, message.json),
         (Rung::NoReader, _) => {
@@ -83,7 +81,12 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
         withdraw(home, &id);
         return Err(no_daemon(home));
     }
-    wait_and_print(home, &id, STOP_WAIT, json)
+    let exit = wait_and_print(home, &id, STOP_WAIT, json)?;
+    if exit == Exit::TryAgain {
+        // A stop that was not heard now must not fall on what runs at the next start.
+        withdraw(home, &id);
+    }
+    Ok(exit)
 }
 
 /// Leaves a command in the spool and rings.
@@ -100,9 +103,11 @@ fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
     // The command is safe; a bell that cannot be rung only makes it wait for the next look.
     let bell = encode(id, &Command::Spool { id: id.clone() });
     match fifo::ring(&home.fifo(), &bell) {
-        Ok(rung) => Ok(rung),
-        Err(_) if listens(home)? => Ok(Rung::Full),
-        Err(_) => Ok(Rung::NoReader),
+        Ok(Rung::Heard) => Ok(Rung::Heard),
+        // A daemon that lives looks at the spool without a bell, too: one that is just starting,
+        // or whose FIFO somebody removed.
+        _ if listens(home)? => Ok(Rung::Full),
+        _ => Ok(Rung::NoReader),
     }
 }
 
@@ -169,6 +174,7 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
     // Without a watcher (no inotify left) looking once a second does too.
     let watcher = watch(&dir);
     let mut answer = find(home, id)?;
+    let mut told = false;
     loop {
         if let Some(reply) = answer.filter(Reply::is_final) {
             return Ok(Some(reply));
@@ -185,6 +191,10 @@ fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure>
                 false
             }
         };
+        if !news && !told && !listens(home)? {
+            told = true;
+            cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"));
+        }
         // News may be another's; the queue is asked only when there was none for a second.
         answer = if news { replies::read(&home.replies(), id)? } else { find(home, id)? };
     }
@@ -209,7 +219,7 @@ fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Failed, error.clone()).hint("agent-send --status shows the last trouble"));
     }
     if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
-        cli::out(text);
+        cli::speech(text);
     }
     Ok(Exit::Ok)
 }

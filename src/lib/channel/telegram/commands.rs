@@ -14,15 +14,7 @@ pub(super) fn parse(text: &str, username: Option<&str>) -> Option<Command> {
     {
         return None;
     }
-    match word.to_ascii_lowercase().as_str() {
-        "start" => Some(Command::Start),
-        "help" => Some(Command::Help),
-        "new" | "reset" => Some(Command::New),
-        "stop" => Some(Command::Stop { all: false }),
-        "status" => Some(Command::Status),
-        "cost" => Some(Command::Cost),
-        _ => None,
-    }
+    Command::named(word)
 }
 
 /// Returns the commands as Telegram's menu shows them.

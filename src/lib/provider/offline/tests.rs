@@ -73,7 +73,7 @@ async fn a_new_order_after_an_interrupted_call_is_followed_with_a_new_id() {
 async fn an_order_without_its_tool_is_explained() {
     assert_eq!(
         words("!exec ls").await,
-        "I cannot use `exec` here. It is offered only in turns of my owner, and not at all when the configuration switches it off."
+        "I cannot use `exec` here. It is offered only where every word is my owner's (`/new` begins such a conversation), and not at all when the configuration switches it off."
     );
 }
 
