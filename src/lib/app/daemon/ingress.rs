@@ -121,19 +121,36 @@ impl Lines {
             }
             if ends {
                 if !self.dropping && !self.rest.is_empty() {
-                    whole.push(std::mem::take(&mut self.rest));
+                    whole.extend(objects(std::mem::take(&mut self.rest)));
                 }
                 self.rest.clear();
                 self.dropping = false;
             }
         }
         // Writes of a line are atomic, so what is whole JSON is a whole line, only without its end.
-        let ended = self.rest.last() == Some(&b'}') && serde_json::from_slice::<serde::de::IgnoredAny>(&self.rest).is_ok();
+        let ended = self.rest.last() == Some(&b'}') && {
+            let mut values = serde_json::Deserializer::from_slice(&self.rest).into_iter::<serde::de::IgnoredAny>();
+            values.all(|value| value.is_ok())
+        };
         if ended {
-            whole.push(std::mem::take(&mut self.rest));
+            whole.extend(objects(std::mem::take(&mut self.rest)));
         }
         whole
     }
+}
+
+/// Cuts a line that is several JSON values into them: somebody forgot to end theirs. Any other line
+/// stays as it is.
+fn objects(line: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut values = serde_json::Deserializer::from_slice(&line).into_iter::<serde::de::IgnoredAny>();
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    while let Some(Ok(_)) = values.next() {
+        let end = values.byte_offset();
+        pieces.push(line.get(start..end).unwrap_or_default().to_vec());
+        start = end;
+    }
+    if start == line.len() && pieces.len() > 1 { pieces } else { vec![line] }
 }
 
 /// Handles a line of the FIFO; true when the spool is to be looked at.
@@ -237,6 +254,12 @@ mod tests {
         assert_eq!(lines.push(b":1}\n\n{}\n{"), [b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
         assert_eq!(lines.push(b"}\n"), [b"{}".to_vec()]);
         assert_eq!(lines.push(b"{\"b\":2}"), [b"{\"b\":2}".to_vec()], "a line that its writer did not end");
+        assert_eq!(
+            lines.push(b"{\"c\":3}{\"d\":4}\n"),
+            [b"{\"c\":3}".to_vec(), b"{\"d\":4}".to_vec()],
+            "nor this one, and the next came with it"
+        );
+        assert_eq!(lines.push(b"{\"c\":3} nonsense\n"), [b"{\"c\":3} nonsense".to_vec()]);
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);
