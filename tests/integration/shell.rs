@@ -591,3 +591,17 @@ fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
     assert_eq!(sandbox.send(&["--wait=20", "without a bell"]).code, 0);
     assert_eq!(sandbox.send(&["--stop"]).stdout, "Nothing is running.\n");
 }
+
+#[test]
+fn the_queue_shows_what_waits() {
+    let (model, sandbox) = house();
+    model.push(Reply::Hang);
+    assert_eq!(sandbox.send(&["--queue", "--json"]).json(), json!({"inbox": [], "outbox": [], "dead": []}));
+    let _daemon = ready(&sandbox);
+    assert_eq!(sandbox.send(&["--id", "slow", "hello"]).code, 0);
+    let row = wait_for("the message is in the queue", SOON, || {
+        sandbox.send(&["--queue", "--json"]).json()["inbox"].get(0).filter(|row| row["state"] == "running").cloned()
+    });
+    assert_eq!((&row["id"], &row["place"], &row["attempts"]), (&json!("slow"), &json!("cli:cli"), &json!(1)));
+    assert!(sandbox.send(&["--queue"]).stdout.starts_with("running "));
+}

@@ -13,6 +13,7 @@ use arguments::{Arguments, Verb};
 
 use super::cli::{self, Exit, Failure};
 use super::query;
+use crate::text;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -32,8 +33,30 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Result { id, wait, json } => talk::result(&home, &id, wait, json),
         Verb::Stop { session, json } => talk::stop(&home, session, json),
         Verb::Pair { words, json } => pair::pair(&home, &words, json),
+        Verb::Queue { json } => queue(&query::queue(&home)?, json),
         Verb::Status { json } => status(&query::status(&home, &env)?, json),
     }
+}
+
+fn queue(queue: &query::Queue, json: bool) -> Result<Exit, Failure> {
+    if json {
+        cli::json(queue);
+        return Ok(Exit::Ok);
+    }
+    for row in queue.inbox.iter().chain(&queue.outbox) {
+        cli::out(&format!(
+            "{:<8} {}  {}  {}  {} tries",
+            row.state,
+            row.created_at,
+            row.id,
+            text::visible(&row.place),
+            row.attempts
+        ));
+    }
+    for row in &queue.dead {
+        cli::out(&format!("dead     {}  {}  {} tries: {}", row.created_at, row.id, row.attempts, text::visible(&row.reason)));
+    }
+    Ok(Exit::Ok)
 }
 
 fn status(status: &query::Status, json: bool) -> Result<Exit, Failure> {

@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_queue: bool,
     /// Print the reply to an earlier message
-    #[arg(long, value_name = "ID", conflicts_with_all = ["text", "id", "no_queue", "stop", "status", "pair"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["text", "id", "no_queue", "stop", "status", "pair", "queue"])]
     result: Option<String>,
     /// Stop the run of a session; alone: all runs
     #[arg(long, value_name = "SESSION", num_args = 0..=1, conflicts_with_all = ["text", "id", "no_queue", "status", "pair", "wait"])]
@@ -50,6 +50,9 @@ pub(super) struct Arguments {
     /// Show what the daemon is and does
     #[arg(long, conflicts_with_all = ["text", "id", "no_queue", "pair", "wait"])]
     status: bool,
+    /// Show what waits, what is on its way out, and the dead letters
+    #[arg(long, conflicts_with_all = ["text", "id", "no_queue", "pair", "wait", "status"])]
+    queue: bool,
     /// Who may talk in Telegram: list, approve CODE, revoke ID, owner
     #[arg(long, value_name = "VERB", num_args = 1..=2, conflicts_with_all = ["text", "id", "no_queue", "wait"])]
     pair: Option<Vec<String>>,
@@ -62,6 +65,7 @@ pub(super) enum Verb {
     Stop { session: Option<String>, json: bool },
     Pair { words: Vec<String>, json: bool },
     Status { json: bool },
+    Queue { json: bool },
 }
 
 /// A message for the agent.
@@ -91,6 +95,9 @@ impl Arguments {
         }
         if self.status {
             return Ok(Verb::Status { json });
+        }
+        if self.queue {
+            return Ok(Verb::Queue { json });
         }
         let text = match self.text.as_deref() {
             Some("-") => read_stdin()?,
