@@ -138,7 +138,7 @@ impl Endpoint {
             url
         });
         let mut headers = HeaderMap::new();
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("agent-toolkit/", env!("CARGO_PKG_VERSION"))));
+        headers.insert(USER_AGENT, HeaderValue::from_static(crate::net::USER_AGENT));
         Self { client, target, headers, patience: Patience::default() }
     }
 
