@@ -32,6 +32,11 @@ pub fn local_text(ms: i64, zone: Tz) -> String {
     at(ms).with_timezone(&zone).format("%A, %Y-%m-%d %H:%M %Z").to_string()
 }
 
+/// Returns `ms` in `zone` for a column: `2025-11-21 22:56:01`.
+pub fn local_stamp(ms: i64, zone: Tz) -> String {
+    at(ms).with_timezone(&zone).format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
 /// Returns the first instant of `date` in `zone`, milliseconds since 1970 UTC. Where the clock
 /// skips midnight (DST), the day begins at the first time that exists.
 pub fn start_of_day(date: NaiveDate, zone: Tz) -> i64 {

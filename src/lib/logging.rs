@@ -9,8 +9,11 @@
 //! that is the callers' duty.
 
 mod daily;
+mod read;
 #[cfg(test)]
 mod tests;
+
+pub use read::newest;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -30,6 +30,10 @@ pub struct State {
     pub started_at: String,
     /// When this was written, RFC 3339 UTC.
     pub updated_at: String,
+    /// Whether it is ending: running turns may finish, nothing new begins.
+    pub stopping: bool,
+    /// When it ended by itself, RFC 3339 UTC; `None` while it runs and for ever when it was killed.
+    pub ended_at: Option<String>,
     /// Turns that run now.
     pub lanes: Vec<Lane>,
     /// Open and dead rows.
@@ -68,9 +72,15 @@ pub struct Lane {
     pub turn: u32,
     /// When it began, RFC 3339 UTC.
     pub started_at: String,
+    /// Since when it does what it does now, RFC 3339 UTC.
+    pub state_since: String,
+    /// Why the last model call is tried again; `None` when it is not.
+    pub retry_reason: Option<String>,
+    /// All tokens of its model calls so far.
+    pub tokens: u64,
     /// Tools that run now.
     pub tools_in_flight: Vec<String>,
-    /// Model calls made, the newest last.
+    /// Model calls made, the newest last, at most 20.
     pub turns: Vec<TurnLine>,
 }
 
@@ -117,15 +127,19 @@ impl State {
     pub fn apply(&mut self, event: &AgentEvent) {
         let at = self.lanes.iter().position(|lane| lane.run_id == event.run_id);
         match (&event.step, at) {
-            (Step::Started { contact, model }, _) => self.lanes.push(Lane {
-                session: event.session.0.clone(),
-                run_id: event.run_id.clone(),
-                contact: contact.clone(),
-                model: model.clone(),
-                state: "thinking".to_owned(),
-                started_at: clock::rfc3339(clock::now_ms()),
-                ..Lane::default()
-            }),
+            (Step::Started { contact, model }, _) => {
+                let now = clock::rfc3339(clock::now_ms());
+                self.lanes.push(Lane {
+                    session: event.session.0.clone(),
+                    run_id: event.run_id.clone(),
+                    contact: contact.clone(),
+                    model: model.clone(),
+                    state: "thinking".to_owned(),
+                    started_at: now.clone(),
+                    state_since: now,
+                    ..Lane::default()
+                });
+            }
             (Step::Ended, Some(at)) => {
                 self.lanes.remove(at);
             }
@@ -154,10 +168,14 @@ impl Lane {
         match step {
             Step::Thinking { turn } => {
                 self.turn = *turn;
-                self.state = "thinking".to_owned();
+                self.turn_to("thinking");
             }
-            Step::RetryWait { .. } => self.state = "retry_wait".to_owned(),
+            Step::RetryWait { reason } => {
+                self.turn_to("retry_wait");
+                self.retry_reason = Some(reason.clone());
+            }
             Step::Answered { duration_ms, usage, stop, tools } => {
+                self.tokens = self.tokens.saturating_add(usage.total());
                 let stop_reason =
                     serde_json::to_value(stop).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
                 self.turns.push(TurnLine { duration_ms: *duration_ms, tokens: usage.total(), stop_reason, tools: tools.clone() });
@@ -165,19 +183,27 @@ impl Lane {
                 self.turns.drain(..surplus);
             }
             Step::ToolStarted { name } => {
+                if self.tools_in_flight.is_empty() {
+                    self.turn_to("tools");
+                }
                 self.tools_in_flight.push(name.clone());
-                self.state = "tools".to_owned();
             }
             Step::ToolDone { name, .. } => {
                 if let Some(at) = self.tools_in_flight.iter().position(|tool| tool == name) {
                     self.tools_in_flight.remove(at);
                 }
                 if self.tools_in_flight.is_empty() {
-                    self.state = "thinking".to_owned();
+                    self.turn_to("thinking");
                 }
             }
             Step::Started { .. } | Step::Ended => {}
         }
+    }
+
+    fn turn_to(&mut self, state: &str) {
+        state.clone_into(&mut self.state);
+        self.state_since = clock::rfc3339(clock::now_ms());
+        self.retry_reason = None;
     }
 }
 
@@ -224,5 +250,63 @@ mod tests {
         assert_eq!(after(Step::ToolDone { name: "exec".into(), duration_ms: 1, is_error: false }), "thinking");
         assert_eq!(after(Step::RetryWait { reason: "busy".into() }), "retry_wait");
         assert_eq!(after(Step::Ended), "idle");
+    }
+
+    #[test]
+    fn a_reader_sees_the_old_or_the_new_document_and_never_a_part() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("monitor.json");
+        let short = State { pid: 1, ..State::default() };
+        let long = State { pid: 2, models: vec!["m".repeat(100_000)], ..State::default() };
+        write(&path, &short).expect("write");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut writes = 0;
+                while !over.load(std::sync::atomic::Ordering::Relaxed) || writes < 20 {
+                    write(&path, if writes % 2 == 0 { &long } else { &short }).expect("write");
+                    writes += 1;
+                }
+            });
+            for _ in 0..1_000 {
+                let seen = read(&path).expect("read").expect("whole");
+                assert!(seen == short || seen == long, "pid {}", seen.pid);
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            writer.join().expect("the writer");
+        });
+    }
+
+    #[test]
+    fn a_lane_counts_all_its_tokens_and_says_why_it_waits() {
+        let mut lane = Lane::default();
+        let usage = Usage { input_tokens: 30, output_tokens: 12, ..Usage::default() };
+        let turn = TurnLine { duration_ms: 5, tokens: 42, stop_reason: "end_turn".into(), tools: Vec::new() };
+        for _ in 0..=SHOWN_TURNS {
+            lane.apply(&Step::Answered { duration_ms: 5, usage, stop: StopReason::EndTurn, tools: Vec::new() });
+        }
+        assert_eq!((lane.turns.as_slice(), lane.tokens), (vec![turn; SHOWN_TURNS].as_slice(), 21 * 42));
+        lane.apply(&Step::RetryWait { reason: "overloaded".into() });
+        assert_eq!((lane.state.as_str(), lane.retry_reason.as_deref()), ("retry_wait", Some("overloaded")));
+        lane.apply(&Step::Thinking { turn: 2 });
+        assert_eq!((lane.state.as_str(), lane.retry_reason.as_deref()), ("thinking", None));
+    }
+
+    #[test]
+    fn tools_that_run_side_by_side_began_with_the_first() {
+        let mut lane = Lane::default();
+        let (start, end) = (
+            |name: &str| Step::ToolStarted { name: name.into() },
+            |name: &str| Step::ToolDone { name: name.into(), duration_ms: 1, is_error: false },
+        );
+        lane.apply(&start("read"));
+        lane.state_since = "when the first began".into();
+        for step in [start("exec"), end("read")] {
+            lane.apply(&step);
+            assert_eq!((lane.state.as_str(), lane.state_since.as_str()), ("tools", "when the first began"));
+        }
+        assert_eq!(lane.tools_in_flight, ["exec"]);
+        lane.apply(&end("exec"));
+        assert!(lane.state == "thinking" && lane.state_since != "when the first began", "{lane:?}");
     }
 }

@@ -4,6 +4,8 @@
 //! A stranger gets one code; the owner approves it in a terminal. Who sends the owner code, which
 //! is printed in a terminal, *to* the bot becomes an owner. A damaged file is set aside: then only
 //! those in `agent.toml` may talk, and strangers may ask again.
+//!
+//! It is also the address book: whoever was let in and wrote is known by name from then on.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,33 @@ pub struct People {
     pub pending: Vec<Pending>,
     /// The owner code in force.
     pub owner_code: Option<OwnerCode>,
+    /// Those who were let in and wrote: the address book.
+    pub contacts: Vec<Contact>,
+}
+
+/// Somebody who can be written to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// The numeric id of the chat; of a private one it is the person's.
+    pub id: i64,
+    /// What they call themselves.
+    pub name: String,
+    /// Their @username, without the @.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+}
+
+impl Contact {
+    /// Returns true when `who` means this contact: the numeric id, the @username or the name, in any
+    /// letter case.
+    pub fn is(&self, who: &str) -> bool {
+        let same = |name: &str, who: &str| name.to_lowercase() == who.to_lowercase();
+        let username = |who: &str| self.username.as_ref().is_some_and(|name| same(name, who));
+        match who.strip_prefix('@') {
+            Some(name) => username(name),
+            None => who == self.id.to_string() || same(&self.name, who) || username(who),
+        }
+    }
 }
 
 /// Somebody who may talk.
@@ -160,7 +189,7 @@ impl Store {
                 return Access::Refused;
             }
         };
-        if people.owners.iter().any(|person| person.id == id) {
+        if people.is_owner(config, id) {
             return Access::Owner;
         }
         let listed = config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
@@ -193,6 +222,19 @@ impl Store {
         self.change(|people| people.ask(id, name, code, now))
     }
 
+    /// Writes down how these people are called.
+    ///
+    /// # Errors
+    /// When the file cannot be locked, read or written.
+    pub fn know(&self, people: &[Contact]) -> Result<(), sys::Error> {
+        self.change(|all| {
+            for one in people {
+                all.contacts.retain(|other| other.id != one.id);
+                all.contacts.push(one.clone());
+            }
+        })
+    }
+
     fn redeem(&self, id: i64, name: &str, text: &str, now: i64) -> Access {
         self.change(|people| people.redeem(id, name, text.trim(), now)).unwrap_or_else(|error| {
             tracing::error!(%error, "an owner code could not be redeemed");
@@ -202,6 +244,15 @@ impl Store {
 }
 
 impl People {
+    /// Returns what is known, for those who only read; nobody when there is no file or it cannot be
+    /// understood.
+    ///
+    /// # Errors
+    /// When the file exists and cannot be read.
+    pub fn read(path: &Path) -> Result<Self, sys::Error> {
+        Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+    }
+
     /// Lets the person with this code in; `None` when no such request waits.
     pub fn approve(&mut self, code: &str, now: i64) -> Option<Person> {
         self.pending.retain(|pending| now - pending.at < CODE.1);
@@ -213,11 +264,35 @@ impl People {
         Some(person)
     }
 
+    /// Returns true when `id` is an owner's.
+    pub fn is_owner(&self, config: &Telegram, id: i64) -> bool {
+        config.owners().contains(&id) || self.owners.iter().any(|person| person.id == id)
+    }
+
+    /// Returns the owner who is asked when none was heard yet.
+    pub fn first_owner(&self, config: &Telegram) -> Option<i64> {
+        config.owners().first().copied().or_else(|| self.owners.first().map(|person| person.id))
+    }
+
+    /// Returns those whom `who` may mean: a numeric id, an @username or a name.
+    pub fn find(&self, who: &str) -> Vec<Contact> {
+        let mut all = self.contacts.clone();
+        for person in self.allowed.iter().chain(&self.owners) {
+            if !all.iter().any(|contact| contact.id == person.id) {
+                all.push(Contact { id: person.id, name: person.name.clone(), username: None });
+            }
+        }
+        all.retain(|contact| contact.is(who));
+        all
+    }
+
     /// Takes back what was granted here to `id`; false when nothing was.
     pub fn revoke(&mut self, id: i64) -> bool {
         let before = self.allowed.len() + self.owners.len();
         self.allowed.retain(|person| person.id != id);
         self.owners.retain(|person| person.id != id);
+        // A name that is nobody's any more must not be somebody's by mistake.
+        self.contacts.retain(|contact| contact.id != id);
         self.allowed.len() + self.owners.len() != before
     }
 

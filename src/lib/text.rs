@@ -1,6 +1,6 @@
 //! Cutting and measuring text without breaking it: every shortened string is made here.
 
-use unicode_segmentation::UnicodeSegmentation;
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 /// Returns the estimated tokens of `text`: `ceil(chars / 4 × 1.2)`, the specification's estimate
 /// for what no vendor has counted yet.
@@ -11,7 +11,12 @@ pub fn estimate_tokens(text: &str) -> u64 {
 /// Returns the longest prefix of at most `max` characters that ends between graphemes.
 pub fn head(text: &str, max: usize) -> &str {
     let Some((limit, _)) = text.char_indices().nth(max) else { return text };
-    let end = text.grapheme_indices(true).map(|(at, g)| at + g.len()).take_while(|end| *end <= limit).last().unwrap_or(0);
+    // Only what stands around the limit is looked at, however long the text is.
+    let mut cursor = GraphemeCursor::new(limit, text.len(), true);
+    let end = match cursor.is_boundary(text, 0) {
+        Ok(true) => limit,
+        _ => cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0),
+    };
     text.get(..end).unwrap_or("")
 }
 
@@ -43,6 +48,16 @@ pub fn head_and_tail(text: &str, max: usize, head_percent: usize) -> String {
     let last = tail(text, max / 5);
     let kept = first.chars().count() + last.chars().count();
     format!("{first}\n[… {} characters left out …]\n{last}", chars - kept)
+}
+
+/// Returns a number for a narrow column, three digits of it: `999`, `12.3k`, `4.6M`.
+pub fn count(number: u64) -> String {
+    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
+    match units.into_iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) if number >= 100 * unit => format!("{}{name}", number / unit),
+        Some((unit, name)) => format!("{}.{}{name}", number / unit, number % unit * 10 / unit),
+        None => number.to_string(),
+    }
 }
 
 /// Returns `text` on one line with control and zero-width characters escaped (`\u{…}`), for
@@ -81,7 +96,20 @@ mod tests {
         assert_eq!(cut, format!("{}\n[… 2001 characters left out …]\n{}y", "x".repeat(14_000), "x".repeat(3_999)));
     }
 
+    #[test]
+    fn large_numbers_have_three_digits() {
+        let short = [0, 999, 1000, 12_345, 999_999, 4_560_000, 123_000_000_000].map(count);
+        assert_eq!(short, ["0", "999", "1.0k", "12.3k", "999k", "4.5M", "123G"]);
+    }
+
     proptest! {
+        #[test]
+        fn a_head_is_made_of_whole_graphemes(text in "[a🇩🇪👩\u{200d}👧\u{301}\u{1100}\u{1161}\r\n]{0,24}", max in 0usize..26) {
+            let limit = text.char_indices().nth(max).map_or(text.len(), |(at, _)| at);
+            let whole = text.grapheme_indices(true).map(|(at, grapheme)| at + grapheme.len());
+            prop_assert_eq!(head(&text, max).len(), whole.take_while(|end| *end <= limit).last().unwrap_or(0));
+        }
+
         #[test]
         fn head_and_tail_are_prefix_and_suffix(text in "\\PC*", max in 0usize..40) {
             prop_assert!(text.starts_with(head(&text, max)) && head(&text, max).chars().count() <= max);

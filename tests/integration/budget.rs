@@ -80,8 +80,7 @@ impl Drop for Strace {
 fn a_plain_message_takes_eight_syncs_and_three_calls_at_most() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let daemon = sandbox.ready();
     let talk = |count: usize| {
         for number in 0..count {
             let (_, id) = telegram.say(1001, 1001, &format!("message {number}"));
@@ -113,8 +112,7 @@ fn the_first_request_is_small() {
     let told = sandbox.run("agent-daemon", &["init", "--yes"], "");
     assert_eq!(told.code, 0, "{told:?}");
     assert!(sandbox.path("workspace/SOUL.md").exists(), "the templates are there");
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hi"]).stdout, "echo: hi\n");
     let exchanges = model.exchanges();
     assert_eq!(exchanges.len(), 1);

@@ -68,8 +68,7 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
     });
     let killed = started.elapsed();
 
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let daemon = sandbox.ready();
     wait_for("everything to be handled", Duration::from_secs(60), || load.is_worked_off().then_some(()));
     assert_eq!(daemon.term(), 0);
     let verdict = Verdict::of(&load, &kills);
@@ -463,9 +462,7 @@ impl House {
     }
 
     fn daemon(&self) -> Daemon {
-        let mut daemon = self.sandbox.daemon();
-        daemon.wait_ready();
-        daemon
+        self.sandbox.ready()
     }
 
     fn say(&self, text: &str) -> i64 {

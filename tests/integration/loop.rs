@@ -42,8 +42,7 @@ impl House {
             Wire::OpenAi => Sandbox::new().with_openai(&model),
         };
         let sandbox = sandbox.config(config);
-        let mut daemon = sandbox.daemon();
-        daemon.wait_ready();
+        let daemon = sandbox.ready();
         Self { _daemon: daemon, model, sandbox }
     }
 
@@ -215,8 +214,7 @@ fn silence_is_the_tool_or_the_exact_word() {
     let telegram = FakeTelegram::start();
     let model = FakeModel::start();
     let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let _daemon = sandbox.ready();
     let say = |text: &str| telegram.say(1001, 1001, text).1;
     say("[[say NO_REPLY]]");
     say("[[tool silent {}]]");
@@ -317,8 +315,7 @@ fn an_unpriced_model_is_refused_under_a_cap_and_told_how_to_price_it() {
         model.url()
     );
     let sandbox = Sandbox::new().env("MOCK_KEY", "sk-mock").provider_config("free", &provider).config("[cost]\nday_usd = 1.0");
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let _daemon = sandbox.ready();
     let told = sandbox.send(&["--wait", "hello"]);
     assert_eq!(told.code, 1, "{told:?}");
     assert!(told.stderr.contains("cost_per_mtok = [0, 0, 0, 0]"), "{told:?}");
@@ -371,8 +368,7 @@ fn a_model_that_is_down_gives_way_to_its_fallback() {
         .with_anthropic(&down)
         .with_provider("other", "openai", &up, "spare")
         .provider_config("mock", "[models.primary]\nfallbacks = [\"spare\"]");
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let _daemon = sandbox.ready();
     for _ in 0..3 {
         down.push(Reply::Status(500, None));
     }

@@ -4,76 +4,23 @@
 use std::{
     fs,
     io::Write as _,
-    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, Output, Reply, Sandbox, bin, wait_for};
+use crate::support::{FakeModel, Output, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
-/// Where commands wait for the daemon.
-const SPOOL: &str = "state/spool/new";
-
-fn house() -> (FakeModel, Sandbox) {
-    let model = FakeModel::start();
-    let sandbox = Sandbox::new().with_anthropic(&model);
-    (model, sandbox)
-}
-
-fn ready(sandbox: &Sandbox) -> Daemon {
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
-    daemon
-}
-
-/// Runs a bash script in the home, with the programs in its `PATH`.
-fn bash(sandbox: &Sandbox, script: &str) -> Output {
-    let programs = bin("agent-send").parent().expect("a program is in a directory").to_owned();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("bash")
-        .args(["-c", script])
-        .env_clear()
-        .env("PATH", path)
-        .env("AGENT_HOME", sandbox.home())
-        .env("MOCK_KEY", "sk-mock-not-a-key")
-        .current_dir(sandbox.home())
-        .stdin(Stdio::null())
-        .output()
-        .expect("bash is installed");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
-fn spooled(sandbox: &Sandbox) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(sandbox.path(SPOOL)) else { return Vec::new() };
-    let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
-/// Checks a failure as a person sees it and as a program does: the code, the words, the next step.
-fn check_failure(sandbox: &Sandbox, arguments: &[&str], code: i32, name: &str, says: &str) {
-    let told = sandbox.send(arguments);
-    assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
-    assert!(told.stderr.contains(says), "{arguments:?}: {told:?}");
-    let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
-    let told = sandbox.send(&with_json);
-    let error = &told.json()["error"];
-    assert_eq!((told.code, error["code"].as_str()), (code, Some(name)), "{with_json:?}: {told:?}");
-    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:?}");
-    assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told:?}");
-}
 
 // ------------------------------------------------------------------ with a daemon
 
 #[test]
 fn a_reply_is_data_and_everything_else_is_talk() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
 
     let told = sandbox.send(&["--wait", "hello"]);
     assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "echo: hello\n", ""));
@@ -112,8 +59,8 @@ fn a_reply_is_data_and_everything_else_is_talk() {
 
 #[test]
 fn the_same_id_is_the_same_message_and_the_same_reply() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
     let first = sandbox.send(&["--wait", "--id", "night-42", "report"]);
     assert_eq!((first.code, first.stdout.as_str()), (0, "echo: report\n"));
     for again in [&["--wait", "--id", "night-42", "report"][..], &["--wait", "--id", "night-42", "something else"]] {
@@ -127,13 +74,13 @@ fn the_same_id_is_the_same_message_and_the_same_reply() {
     });
     assert!(answers.iter().all(|told| told.code == 0 && told.stdout == "echo: [[sleep 100]] both\n"), "{answers:?}");
     assert_eq!(model.requests().len(), 2);
-    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
 #[test]
 fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
-    let (model, sandbox) = house();
-    let daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
     let started = Instant::now();
     let told = sandbox.send(&["--wait=1", "--id", "slow", "[[sleep 2500]] done"]);
     assert_eq!((told.code, told.stdout.as_str()), (75, "slow\n"), "{told:?}");
@@ -152,13 +99,13 @@ fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
     assert_eq!(sandbox.send(&["--result", "slow"]).stdout, told.stdout);
     assert_eq!(model.requests().len(), 1);
 
-    check_failure(&sandbox, &["--result", "never-heard-of"], 1, "failed", "never-heard-of");
+    sandbox.check_failure(&["--result", "never-heard-of"], 1, "failed", "never-heard-of");
 }
 
 #[test]
 fn every_name_is_a_session_of_its_own_and_untrusted_words_move_no_hands() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
     let offered = |request: &Value| -> Vec<String> {
         let tools = request["tools"].as_array().into_iter().flatten();
         tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
@@ -185,8 +132,8 @@ fn every_name_is_a_session_of_its_own_and_untrusted_words_move_no_hands() {
 
 #[test]
 fn stop_ends_what_runs_and_its_caller_is_told() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
     let told = sandbox.send(&["--stop"]);
     assert_eq!((told.code, told.stdout.as_str()), (0, "Nothing is running.\n"), "{told:?}");
 
@@ -216,13 +163,13 @@ fn stop_ends_what_runs_and_its_caller_is_told() {
 
 #[test]
 fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
-    let (model, sandbox) = house();
+    let (model, sandbox) = Sandbox::with_model();
     let told = sandbox.send(&["first"]);
     assert_eq!(told.code, 75, "{told:?}");
     assert!(told.stderr.contains("queued"), "{told:?}");
     let first = told.stdout.trim().to_owned();
     assert_eq!(first.len(), 36, "the id is a UUID: {told:?}");
-    assert_eq!(spooled(&sandbox), [format!("{first}.json")]);
+    assert_eq!(sandbox.spooled(), [format!("{first}.json")]);
 
     // Also with --wait, at once; and the same id is one file.
     let started = Instant::now();
@@ -233,47 +180,44 @@ fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
     assert!(started.elapsed() < SOON);
     let told = sandbox.send(&["--json", "--id", "zz-third", "third"]);
     assert_eq!((told.code, &told.json()["id"], &told.json()["status"]), (75, &json!("zz-third"), &json!("queued")));
-    assert_eq!(spooled(&sandbox).len(), 3);
+    assert_eq!(sandbox.spooled().len(), 3);
     let told = sandbox.send(&["--result", "zz-second"]);
     assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
 
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     for (id, reply) in [(first.as_str(), "echo: first\n"), ("zz-second", "echo: second\n"), ("zz-third", "echo: third\n")] {
         let told = sandbox.send(&["--result", id, "--wait=20"]);
         assert_eq!((told.code, told.stdout.as_str()), (0, reply), "{told:?}");
     }
     assert_eq!(model.requests().len(), 3);
-    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
 #[test]
 fn who_wants_no_queue_gets_69_and_leaves_nothing() {
-    let (_model, sandbox) = house();
-    check_failure(&sandbox, &["--no-queue", "hello"], 69, "not_running", "control.fifo");
-    check_failure(&sandbox, &["--no-queue", "--wait", "hello"], 69, "not_running", "control.fifo");
-    check_failure(&sandbox, &["--stop"], 69, "not_running", "control.fifo");
-    check_failure(&sandbox, &["--stop", "cli:cli"], 69, "not_running", "control.fifo");
-    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    let (_model, sandbox) = Sandbox::with_model();
+    sandbox.check_failure(&["--no-queue", "hello"], 69, "not_running", "control.fifo");
+    sandbox.check_failure(&["--no-queue", "--wait", "hello"], 69, "not_running", "control.fifo");
+    sandbox.check_failure(&["--stop"], 69, "not_running", "control.fifo");
+    sandbox.check_failure(&["--stop", "cli:cli"], 69, "not_running", "control.fifo");
+    assert_eq!(sandbox.spooled(), [] as [String; 0]);
     // A daemon that was killed leaves its FIFO, and nobody reads it.
-    ready(&sandbox).kill9();
-    check_failure(&sandbox, &["--no-queue", "hello"], 69, "not_running", "control.fifo");
+    sandbox.ready().kill9();
+    sandbox.check_failure(&["--no-queue", "hello"], 69, "not_running", "control.fifo");
     assert_eq!(sandbox.send(&["hello"]).code, 75);
-    assert_eq!(spooled(&sandbox).len(), 1);
+    assert_eq!(sandbox.spooled().len(), 1);
 }
 
 #[test]
 fn the_status_is_a_document_with_a_daemon_and_without() {
-    let (_model, sandbox) = house();
+    let (_model, sandbox) = Sandbox::with_model();
     let told = sandbox.send(&["--status", "--json"]);
     assert_eq!((told.code, &told.json()["running"], &told.json()["pid"]), (69, &json!(false), &Value::Null));
     let told = sandbox.send(&["--status"]);
     assert_eq!(told.code, 69);
     assert!(told.stdout.starts_with("not running\n"), "{told:?}");
-    let told = sandbox.monitor(&["--json"]);
-    assert_eq!((told.code, told.json()), (69, json!({"state": "unknown"})));
-    assert_eq!(sandbox.monitor(&[]).code, 69);
 
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
     let status = wait_for("the status to know of the call", SOON, || {
         let status = sandbox.send(&["--status", "--json"]);
@@ -288,42 +232,8 @@ fn the_status_is_a_document_with_a_daemon_and_without() {
     assert_eq!(status["queue"], json!({"inbox": 0, "outbox": 0, "dead": 0}));
     assert_eq!(status["models"], json!(["primary"]));
 
-    let told = sandbox.monitor(&["--json"]);
-    assert_eq!((told.code, &told.json()["state"]), (0, &json!("idle")));
-    let told = sandbox.monitor(&[]);
-    assert_eq!(told.code, 0);
-    assert!(told.stdout.contains("idle") && told.stdout.contains(&daemon.pid().to_string()), "{told:?}");
-
     daemon.kill9();
-    assert_eq!(sandbox.monitor(&[]).code, 69);
-    assert!(sandbox.monitor(&[]).stdout.contains("NOT RUNNING"));
     assert_eq!(sandbox.send(&["--status", "--json"]).json()["running"], false);
-}
-
-#[test]
-fn the_monitor_shows_thinking_then_tools_then_idle() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
-    let state = |wanted: &str| {
-        wait_for(wanted, SOON, || {
-            let told = sandbox.monitor(&["--json"]);
-            assert_eq!(told.code, 0, "{told:?}");
-            Some(told.json()).filter(|document| document["state"] == wanted)
-        })
-    };
-    model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch started; while test ! -e go; do sleep 0.05; done"})));
-    assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
-    let document = state("tools");
-    assert_eq!(document["lanes"][0]["contact"], "ada", "{document}");
-    assert_eq!(document["lanes"][0]["session"], "cli:ada", "{document}");
-    assert_eq!(document["lanes"][0]["tools_in_flight"], json!(["exec"]), "{document}");
-    assert_eq!(document["lanes"][0]["turns"][0]["stop_reason"], "tool_use", "{document}");
-    model.push(Reply::Hang);
-    fs::OpenOptions::new().create(true).append(true).open(sandbox.path("workspace/go")).expect("the sandbox is writable");
-    let document = state("thinking");
-    assert_eq!(document["lanes"][0]["turn"], 2, "{document}");
-    assert_eq!(sandbox.send(&["--stop"]).code, 0);
-    assert_eq!(state("idle")["lanes"], json!([]));
 }
 
 // ------------------------------------------------------------------ command lines that make no sense
@@ -342,7 +252,7 @@ fn command_lines_that_make_no_sense_are_refused_with_2() {
         &["--pair", "revoke", "nobody"],
         &["--pair", "approve"],
     ] {
-        check_failure(&sandbox, arguments, 2, "usage", "agent-send");
+        sandbox.check_failure(arguments, 2, "usage", "agent-send");
     }
     for arguments in [
         &["--status", "hello"][..],
@@ -359,7 +269,7 @@ fn command_lines_that_make_no_sense_are_refused_with_2() {
         let told = sandbox.send(&with_json);
         assert_eq!((told.code, &told.json()["error"]["code"]), (2, &json!("usage")), "{with_json:?}");
     }
-    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
 #[test]
@@ -371,37 +281,37 @@ fn pairing_words_work_without_a_daemon() {
     assert_eq!((told.code, told.stdout.trim().len()), (0, 16), "{told:?}");
     assert!(told.stderr.contains("10 minutes"), "{told:?}");
     assert!(!sandbox.send(&["--pair", "list", "--json"]).stdout.contains(told.stdout.trim()), "the code is shown once");
-    check_failure(&sandbox, &["--pair", "approve", "AAAAAAAA"], 1, "failed", "AAAAAAAA");
-    check_failure(&sandbox, &["--pair", "revoke", "77"], 1, "failed", "77");
+    sandbox.check_failure(&["--pair", "approve", "AAAAAAAA"], 1, "failed", "AAAAAAAA");
+    sandbox.check_failure(&["--pair", "revoke", "77"], 1, "failed", "77");
 }
 
 // ------------------------------------------------------------------ standard input, pipes
 
 #[test]
 fn standard_input_is_a_message_when_it_is_text() {
-    let (model, sandbox) = house();
-    let _daemon = ready(&sandbox);
-    let told = bash(&sandbox, "printf 'one\\ntwo' | agent-send --wait -");
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    let told = sandbox.bash("printf 'one\\ntwo' | agent-send --wait -");
     assert_eq!((told.code, told.stdout.as_str()), (0, "echo: two\n"), "{told:?}");
     assert!(model.requests()[0].to_string().contains("one\\ntwo"));
 
-    let told = bash(&sandbox, "printf 'ab\\377cd' | agent-send --wait -");
+    let told = sandbox.bash("printf 'ab\\377cd' | agent-send --wait -");
     assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
     assert!(told.stderr.contains("UTF-8 at byte 2") && told.stderr.contains("\nhint: "), "{told:?}");
-    let told = bash(&sandbox, "printf 'ab\\377cd' | agent-send --json -");
+    let told = sandbox.bash("printf 'ab\\377cd' | agent-send --json -");
     assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")));
-    assert_eq!(bash(&sandbox, "agent-send - </dev/null").code, 2);
+    assert_eq!(sandbox.bash("agent-send - </dev/null").code, 2);
     assert_eq!(model.requests().len(), 1, "what was refused did not reach the model");
-    assert_eq!(spooled(&sandbox), [] as [String; 0]);
+    assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
 #[test]
 fn a_message_of_a_megabyte_arrives_whole() {
-    let (model, sandbox) = house();
+    let (model, sandbox) = Sandbox::with_model();
     let text = format!("{}\nthe end", "0123456789abcde\n".repeat(1 << 16));
     let queued = sandbox.run("agent-send", &["--id", "big", "-"], &text);
     assert_eq!(queued.code, 75, "{queued:?}");
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     let told = sandbox.send(&["--result", "big", "--wait=30"]);
     assert_eq!((told.code, told.stdout.as_str()), (0, "echo: the end\n"), "{told:?}");
     let request = &model.requests()[0];
@@ -411,19 +321,17 @@ fn a_message_of_a_megabyte_arrives_whole() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let (_model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (_model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
     for command in [
         "agent-send --wait '[[long 300000]]'",
         "agent-send --wait --json '[[long 300000]]'",
         "agent-send --status",
         "agent-send --help",
         "agent-send --version",
-        "agent-monitor",
-        "agent-monitor --json",
         "agent-daemon check --show-origin",
     ] {
-        let told = bash(&sandbox, &format!("{command} | head -c0; exit ${{PIPESTATUS[0]}}"));
+        let told = sandbox.bash(&format!("{command} | head -c0; exit ${{PIPESTATUS[0]}}"));
         assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{command}: {told:?}");
         assert!(!told.stderr.contains("roken pipe") && !told.stderr.contains("panic"), "{command}: {told:?}");
     }
@@ -433,23 +341,23 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn a_script_may_echo_a_whole_command() {
-    let (_model, sandbox) = house();
-    let _daemon = ready(&sandbox);
+    let (_model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
     let script =
         r#"echo '{"cmd":"user","id":"echoed","sender":"script","text":"from echo","colour":"ignored"}' > state/control.fifo"#;
-    assert_eq!(bash(&sandbox, script).code, 0);
+    assert_eq!(sandbox.bash(script).code, 0);
     assert_eq!(sandbox.send(&["--result", "echoed", "--wait=20"]).stdout, "echo: from echo\n");
     // Said again under the same id it is the same command.
-    assert_eq!(bash(&sandbox, script).code, 0);
-    assert_eq!(bash(&sandbox, r#"echo '{"cmd":"user","id":"last","text":"end"}' > state/control.fifo"#).code, 0);
+    assert_eq!(sandbox.bash(script).code, 0);
+    assert_eq!(sandbox.bash(r#"echo '{"cmd":"user","id":"last","text":"end"}' > state/control.fifo"#).code, 0);
     assert_eq!(sandbox.send(&["--result", "last", "--wait=20"]).stdout, "echo: end\n");
     assert_eq!(sandbox.query("queue", "SELECT id FROM inbox ORDER BY seq").len(), 2);
 }
 
 #[test]
 fn bad_lines_are_answered_and_the_daemon_goes_on() {
-    let (_model, sandbox) = house();
-    let daemon = ready(&sandbox);
+    let (_model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
     let mut fifo = fs::OpenOptions::new().write(true).open(sandbox.path("state/control.fifo")).expect("the daemon listens");
     let mut write = |line: &[u8]| fifo.write_all(line).expect("the daemon reads");
     let refused = [
@@ -495,7 +403,7 @@ fn fifty_writers_of_long_lines_do_not_mix() {
     const LINE: usize = 4000;
     let model = FakeModel::start();
     let sandbox = Sandbox::new().with_anthropic(&model).config("[agent]\nmax_concurrent_runs = 16");
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     let line = |number: usize| {
         let letter = char::from(b'a' + u8::try_from(number % 26).expect("a letter"));
         let with = |text: &str| {
@@ -557,7 +465,7 @@ fn the_programs_of_the_memory_have_nothing_to_do_yet_and_say_so() {
 #[test]
 fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
     let sandbox = Sandbox::new();
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     let say = |arguments: &[&str]| sandbox.send(&[&["--wait=20"], arguments].concat()).stdout;
     say(&["--untrusted", "somebody else's words"]);
     assert!(say(&["!exec echo ok"]).contains("I cannot use `exec` here"));
@@ -569,17 +477,17 @@ fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
 #[test]
 fn data_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
     let sandbox = Sandbox::new();
-    let full = bash(&sandbox, "agent-send --status > /dev/full");
+    let full = sandbox.bash("agent-send --status > /dev/full");
     assert_eq!(full.code, 74);
     assert!(full.stderr.contains("standard output could not be written"), "{}", full.stderr);
-    let left = bash(&sandbox, "agent-send --status --json | head -c0; echo ${PIPESTATUS[0]}");
+    let left = sandbox.bash("agent-send --status --json | head -c0; echo ${PIPESTATUS[0]}");
     assert_eq!((left.stdout.as_str(), left.stderr.as_str()), ("69\n", ""));
 }
 
 #[test]
 fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
     let sandbox = Sandbox::new();
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     let fifo = sandbox.path("state/control.fifo");
     let put = |text: &str| fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut fifo| fifo.write_all(text.as_bytes()));
     put(r#"{"cmd":"user","id":"g1","text":"no newline"}"#).expect("first");
@@ -594,10 +502,10 @@ fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
 
 #[test]
 fn the_queue_shows_what_waits() {
-    let (model, sandbox) = house();
+    let (model, sandbox) = Sandbox::with_model();
     model.push(Reply::Hang);
     assert_eq!(sandbox.send(&["--queue", "--json"]).json(), json!({"inbox": [], "outbox": [], "dead": []}));
-    let _daemon = ready(&sandbox);
+    let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--id", "slow", "hello"]).code, 0);
     let row = wait_for("the message is in the queue", SOON, || {
         sandbox.send(&["--queue", "--json"]).json()["inbox"].get(0).filter(|row| row["state"] == "running").cloned()

@@ -38,8 +38,7 @@ impl House {
     fn with(config: &str) -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
         let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(config);
-        let mut daemon = sandbox.daemon();
-        daemon.wait_ready();
+        let daemon = sandbox.ready();
         Self { daemon, telegram, model, sandbox }
     }
 
@@ -400,8 +399,7 @@ fn a_wrong_token_is_named_and_the_shell_is_still_served() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
     telegram.fault(Fault { method: "*", kind: FaultKind::Status(401), count: 1000 });
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
+    let daemon = sandbox.ready();
     let house = House { daemon, telegram, model, sandbox };
     assert_eq!(house.sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
     wait_for("the state to name it", SOON, || house.channel_state().contains("token").then_some(()));

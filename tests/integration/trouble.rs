@@ -13,29 +13,10 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Reply, Sandbox, bin, wait_for};
+use crate::support::{FakeModel, FakeTelegram, Reply, Sandbox, bin, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
-
-fn house() -> (FakeModel, Sandbox) {
-    let model = FakeModel::start();
-    let sandbox = Sandbox::new().with_anthropic(&model);
-    (model, sandbox)
-}
-
-fn ready(sandbox: &Sandbox) -> Daemon {
-    let mut daemon = sandbox.daemon();
-    daemon.wait_ready();
-    daemon
-}
-
-fn put(sandbox: &Sandbox, below: &str, bytes: &[u8]) {
-    let path = sandbox.path(below);
-    fs::create_dir_all(path.parent().expect("it is below the home")).expect("the sandbox is writable");
-    fs::write(&path, bytes).expect("the sandbox is writable");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("own file");
-}
 
 /// Checks that the daemon does not start, and that it says what is wrong and what to do.
 fn check_refused(sandbox: &Sandbox, code: i32, says: &[&str]) -> String {
@@ -79,7 +60,7 @@ fn a_setting_that_cannot_be_is_named_with_its_file() {
         ("agent = 5", &["agent.toml", "agent"]),
     ] {
         let sandbox = Sandbox::new();
-        put(&sandbox, "agent.toml", source.as_bytes());
+        sandbox.put("agent.toml", source.as_bytes());
         check_refused(&sandbox, 78, says);
         let told = sandbox.run("agent-daemon", &["check"], "");
         assert_eq!(told.code, 78, "{source}: {told:?}");
@@ -92,35 +73,35 @@ fn a_setting_that_cannot_be_is_named_with_its_file() {
 #[test]
 fn a_file_of_settings_that_is_no_text_is_named() {
     let sandbox = Sandbox::new();
-    put(&sandbox, "agent.toml", b"[agent]\nname = \"\xff\xfe\"\n");
+    sandbox.put("agent.toml", b"[agent]\nname = \"\xff\xfe\"\n");
     check_refused(&sandbox, 78, &["agent.toml"]);
-    let (_model, sandbox) = house();
-    put(&sandbox, "providers.d/mock.toml", b"type = \"telepathy\"");
+    let (_model, sandbox) = Sandbox::with_model();
+    sandbox.put("providers.d/mock.toml", b"type = \"telepathy\"");
     check_refused(&sandbox, 78, &["mock.toml", "telepathy", "anthropic"]);
 }
 
 #[test]
 fn a_key_nobody_knows_is_a_warning_with_the_nearest_name() {
     let sandbox = Sandbox::new();
-    put(&sandbox, "agent.toml", b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n");
+    sandbox.put("agent.toml", b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n");
     let told = sandbox.run("agent-daemon", &["check"], "");
     assert_eq!(told.code, 0, "{told:?}");
     for words in ["max_turn", "max_turns", "telegramm", "telegram"] {
         assert!(told.stderr.contains(words), "{words}: {}", told.stderr);
     }
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     assert!(daemon.log().contains("max_turns"), "{}", daemon.log());
 }
 
 #[test]
 fn secrets_that_others_can_read_are_refused() {
-    let (_model, sandbox) = house();
-    put(&sandbox, ".env", b"MOCK_KEY=sk-canary\n");
+    let (_model, sandbox) = Sandbox::with_model();
+    sandbox.put(".env", b"MOCK_KEY=sk-canary\n");
     fs::set_permissions(sandbox.path(".env"), fs::Permissions::from_mode(0o644)).expect("own file");
     let told = check_refused(&sandbox, 78, &[".env", "0644", "chmod 600"]);
     assert!(!told.contains("sk-canary"), "{told}");
     fs::set_permissions(sandbox.path(".env"), fs::Permissions::from_mode(0o600)).expect("own file");
-    ready(&sandbox);
+    sandbox.ready();
 }
 
 #[test]
@@ -132,8 +113,8 @@ fn a_missing_key_is_named_with_the_file_that_wants_it() {
 
 #[test]
 fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
-    let (model, mut sandbox) = house();
-    let daemon = ready(&sandbox);
+    let (model, mut sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
     let failing = |sandbox: &Sandbox| {
         model.push(Reply::Status(400, None));
         sandbox.send(&["--wait", "fail"])
@@ -142,11 +123,11 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
 
     // Broken: what runs goes on as it was, and says so.
     let good = sandbox.read("agent.toml").expect("it is there");
-    put(&sandbox, "agent.toml", b"[agent\n");
+    sandbox.put("agent.toml", b"[agent\n");
     daemon.signal(Signal::SIGHUP);
     wait_for("the status to say so", SOON, || last_error(&sandbox).contains("agent.toml").then_some(()));
     assert_eq!(sandbox.send(&["--wait", "still here?"]).stdout, "echo: still here?\n");
-    put(&sandbox, "agent.toml", good.as_bytes());
+    sandbox.put("agent.toml", good.as_bytes());
 
     // Valid, by signal: a cap that no call fits under.
     sandbox.reconfigure("[cost]\nday_usd = 0.0001");
@@ -167,7 +148,7 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
 fn a_new_error_message_is_said_from_the_next_failure_on() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let mut sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config("[agent]\nerror_message = \"Alas.\"");
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     model.push(Reply::Status(400, None));
     telegram.say(1002, 1002, "one");
     assert_eq!(telegram.wait_sent(|sent| sent.chat == 1002, SOON).text, "Alas.", "a guest is not told why");
@@ -191,7 +172,7 @@ fn what_stands_at_the_place_of_the_fifo_is_not_touched() {
         |path| fs::create_dir(path).expect("the sandbox is writable"),
     ];
     for make in make {
-        let (_model, sandbox) = house();
+        let (_model, sandbox) = Sandbox::with_model();
         fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
         let path = sandbox.path("state/control.fifo");
         make(&path);
@@ -205,23 +186,23 @@ fn what_stands_at_the_place_of_the_fifo_is_not_touched() {
 
 #[test]
 fn a_second_daemon_ends_with_75_and_the_first_does_not_notice() {
-    let (_model, sandbox) = house();
-    let first = ready(&sandbox);
+    let (_model, sandbox) = Sandbox::with_model();
+    let first = sandbox.ready();
     let pid = first.pid().to_string();
     let told = check_refused(&sandbox, 75, &["another daemon", &pid]);
     assert!(told.contains("state"), "{told}");
     assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
     assert_eq!(first.term(), 0);
     // A lock dies with its holder, however it died.
-    let second = ready(&sandbox);
+    let second = sandbox.ready();
     second.kill9();
-    assert_eq!(ready(&sandbox).term(), 0);
+    assert_eq!(sandbox.ready().term(), 0);
 }
 
 #[test]
 fn a_torn_transcript_keeps_every_whole_line() {
-    let (model, sandbox) = house();
-    let daemon = ready(&sandbox);
+    let (model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "one"]).code, 0);
     assert_eq!(daemon.term(), 0);
     let sessions = sandbox.path("state/sessions");
@@ -236,7 +217,7 @@ fn a_torn_transcript_keeps_every_whole_line() {
             fs::write(path, "{\"v\":1,\"last_").expect("own file");
         }
     }
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "two"]).stdout, "echo: two\n");
     let messages = &model.requests()[1]["messages"];
     assert_eq!(messages.as_array().map(Vec::len), Some(3), "{messages}");
@@ -250,13 +231,13 @@ fn a_torn_transcript_keeps_every_whole_line() {
 
 #[test]
 fn a_damaged_queue_is_set_aside_and_reported() {
-    let (_model, sandbox) = house();
-    assert_eq!(ready(&sandbox).term(), 0);
+    let (_model, sandbox) = Sandbox::with_model();
+    assert_eq!(sandbox.ready().term(), 0);
     for extra in ["-wal", "-shm"] {
         let _ = fs::remove_file(sandbox.path(&format!("state/queue.db{extra}")));
     }
-    put(&sandbox, "state/queue.db", &b"garbage ".repeat(900));
-    let daemon = ready(&sandbox);
+    sandbox.put("state/queue.db", &b"garbage ".repeat(900));
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
     wait_for("the report", SOON, || last_error(&sandbox).contains("queue.db").then_some(()));
     assert!(daemon.log().contains("queue.db"), "{}", daemon.log());
@@ -267,15 +248,15 @@ fn a_damaged_queue_is_set_aside_and_reported() {
 
 #[test]
 fn a_damaged_ledger_stops_the_daemon_only_when_there_is_a_limit_to_keep() {
-    let (_model, mut sandbox) = house();
-    put(&sandbox, "state/cost.db", &b"garbage ".repeat(900));
+    let (_model, mut sandbox) = Sandbox::with_model();
+    sandbox.put("state/cost.db", &b"garbage ".repeat(900));
     sandbox.reconfigure("[cost]\nday_usd = 5.0");
     check_refused(&sandbox, 65, &["cost.db"]);
     assert_eq!(set_aside(&sandbox, "state/cost.db"), [] as [PathBuf; 0]);
     assert_eq!(fs::read(sandbox.path("state/cost.db")).expect("own file").len(), 7200, "it is not touched");
 
     sandbox.reconfigure("[cost]\nday_usd = 0.0");
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
     assert_eq!(set_aside(&sandbox, "state/cost.db").len(), 1);
     assert!(daemon.log().contains("cost.db"), "{}", daemon.log());
@@ -289,8 +270,8 @@ fn a_damaged_list_of_people_lets_nobody_in_but_the_owner() {
         .with_telegram(&telegram)
         .with_anthropic(&model)
         .config("[telegram]\ndm_policy = \"pairing\"\nallow_from = []");
-    put(&sandbox, "state/people.json", b"{\"allowed\": [{\"id\": 5005, \"na");
-    let _daemon = ready(&sandbox);
+    sandbox.put("state/people.json", b"{\"allowed\": [{\"id\": 5005, \"na");
+    let _daemon = sandbox.ready();
     telegram.say(5005, 5005, "[[say I am in]]");
     telegram.say(1001, 1001, "me");
     telegram.wait_sent(|sent| sent.text == "echo: me", SOON);
@@ -300,15 +281,15 @@ fn a_damaged_list_of_people_lets_nobody_in_but_the_owner() {
 
 #[test]
 fn spool_files_that_make_no_sense_are_set_aside_and_the_rest_is_done() {
-    let (model, sandbox) = house();
+    let (model, sandbox) = Sandbox::with_model();
     assert_eq!(sandbox.send(&["--id", "zz-good", "good"]).code, 75);
-    put(&sandbox, "state/spool/new/a-garbage.json", b"{\"v\":1,\"id\":\"a-garbage\",\"cmd\":\"us");
-    put(&sandbox, "state/spool/new/b-latin1.json", b"{\"v\":1,\"id\":\"b-latin1\",\"cmd\":\"user\",\"text\":\"caf\xe9\"}");
-    put(&sandbox, "state/spool/new/c-other.json", b"{\"v\":1,\"id\":\"somebody\",\"cmd\":\"user\",\"text\":\"x\"}");
-    put(&sandbox, "state/spool/new/notes.txt", b"mine");
+    sandbox.put("state/spool/new/a-garbage.json", b"{\"v\":1,\"id\":\"a-garbage\",\"cmd\":\"us");
+    sandbox.put("state/spool/new/b-latin1.json", b"{\"v\":1,\"id\":\"b-latin1\",\"cmd\":\"user\",\"text\":\"caf\xe9\"}");
+    sandbox.put("state/spool/new/c-other.json", b"{\"v\":1,\"id\":\"somebody\",\"cmd\":\"user\",\"text\":\"x\"}");
+    sandbox.put("state/spool/new/notes.txt", b"mine");
     fs::create_dir(sandbox.path("state/spool/new/d-dir.json")).expect("the sandbox is writable");
     symlink("/etc/passwd", sandbox.path("state/spool/new/e-link.json")).expect("the sandbox is writable");
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--result", "zz-good", "--wait=20"]).stdout, "echo: good\n");
     for id in ["a-garbage", "b-latin1", "c-other"] {
         let told = sandbox.send(&["--result", id, "--wait=10"]);
@@ -421,7 +402,7 @@ fn a_full_disk_delays_what_comes_and_loses_nothing() {
 
 #[test]
 fn a_read_only_home_is_named_and_nothing_is_pretended() {
-    let (_model, sandbox) = house();
+    let (_model, sandbox) = Sandbox::with_model();
     // What is tried in the daemon's place sees the same disk.
     let mount = "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
     let Some(mut daemon) = OnSmallDisk::start(&sandbox, mount) else { return };
@@ -467,7 +448,7 @@ fn a_clock_that_jumps_disturbs_nothing() {
         // What time passes is not what time it is.
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         .env("DONT_FAKE_MONOTONIC", "1");
-    let daemon = ready(&sandbox);
+    let daemon = sandbox.ready();
     for (number, offset) in ["+0", "-3h", "+40d", "-400d", "+0"].into_iter().enumerate() {
         set(offset);
         let (_, id) = telegram.say(1001, 1001, &format!("jump {number}"));

@@ -5,5 +5,5 @@ mod run;
 mod schema;
 mod tool;
 
-pub use run::{Agent, Ended, Limits, Order, Reply, break_off};
+pub use run::{Agent, Ended, Limits, Order, Reply, Written, break_off};
 pub use tool::{Context, Offer, Registry, Rights, Tool, ToolOutput};

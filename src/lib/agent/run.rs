@@ -59,6 +59,17 @@ pub struct Order<'a> {
     pub system: Vec<SystemBlock>,
     /// Ends the run at once.
     pub cancel: &'a CancellationToken,
+    /// Reads along while the model writes.
+    pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
+}
+
+/// What the model writes, for those who read along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written<'a> {
+    /// An answer begins; of one that broke off before it nothing counts.
+    Begin,
+    /// More of it.
+    Text(&'a str),
 }
 
 /// How a turn ended.
@@ -196,8 +207,14 @@ impl Running<'_> {
             messages: repair(&self.session.state().messages()),
         };
         let purpose = Purpose { run_id: self.order.run_id, session_id: self.session.id(), source: self.order.source };
-        let on_retry = |reason: &str| self.emit(Step::RetryWait { reason: reason.to_owned() });
-        let call = self.agent.client.complete(purpose, self.order.model, &prompt, &|_| {}, &on_retry);
+        let reader = self.order.reader;
+        let on_retry = |reason: &str| {
+            self.emit(Step::RetryWait { reason: reason.to_owned() });
+            reader(Written::Begin);
+        };
+        let on_text = |text: &str| reader(Written::Text(text));
+        reader(Written::Begin);
+        let call = self.agent.client.complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
         tokio::select! {
             biased;
             () = self.order.cancel.cancelled() => Err(Break::Stopped),
@@ -236,15 +253,11 @@ impl Running<'_> {
             content = vec![Block::Text { text: words.clone() }];
         }
         let spoken = Kind::Message(Spoken {
-            role: Role::Assistant,
-            content,
-            run_id: self.order.run_id.to_owned(),
-            inbox_id: None,
-            trust: None,
             model: Some(paid.model),
             stop: Some(stop),
             usage: Some(paid.response.usage),
             cost_nano_usd: paid.cost_nano_usd,
+            ..Spoken::new(Role::Assistant, content, self.order.run_id)
         });
         if calls.is_empty() {
             self.session.append(vec![spoken], true).await?;
@@ -415,17 +428,7 @@ pub async fn break_off(session: &mut Session, run_id: &str, inbox_id: &str, reas
 }
 
 fn message(run_id: &str, role: Role, block: Block) -> Kind {
-    Kind::Message(Spoken {
-        role,
-        content: vec![block],
-        run_id: run_id.to_owned(),
-        inbox_id: None,
-        trust: None,
-        model: None,
-        stop: None,
-        usage: None,
-        cost_nano_usd: None,
-    })
+    Kind::Message(Spoken::new(role, vec![block], run_id))
 }
 
 fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {

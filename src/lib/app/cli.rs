@@ -1,6 +1,7 @@
 //! What the five programs share: flags, exit codes, and how success and failure are said.
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -15,13 +16,13 @@ use crate::{db, sys};
 #[derive(Debug, Clone, Args)]
 pub struct Shared {
     /// Keep everything under this directory [env: AGENT_HOME]
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]
     pub home: Option<PathBuf>,
     /// Use the agent of this name [env: AGENT_INSTANCE]
     #[arg(long, value_name = "NAME", global = true)]
     pub instance: Option<String>,
     /// Read this file instead of agent.toml
-    #[arg(short, long, value_name = "FILE", global = true)]
+    #[arg(short, long, value_name = "FILE", global = true, value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// Say more; twice: everything
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
@@ -143,7 +144,8 @@ impl From<sys::Error> for Failure {
 impl From<db::Error> for Failure {
     fn from(error: db::Error) -> Self {
         let message = error.to_string();
-        match &error {
+        match error {
+            db::Error::File(error) => Self::from(error),
             db::Error::Damaged { path, .. } => Self::new(Exit::Data, message).hint(format!(
                 "save what can be saved: sqlite3 {0} .recover > saved.sql; then move {0} away and start again",
                 path.display()
@@ -167,7 +169,7 @@ impl From<db::Error> for Failure {
 pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         let wrong = error.use_stderr();
-        if wrong && std::env::args().any(|argument| argument == "--json") {
+        if wrong && std::env::args_os().any(|argument| argument == "--json") {
             let text = error.to_string();
             let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
             let failure = Failure::new(Exit::Usage, message).hint(format!("{} --help", T::command().get_name()));
@@ -179,14 +181,42 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     })
 }
 
+/// Returns false when the user wants no escape codes: `NO_COLOR` is set and not empty (no-color.org).
+pub fn escapes() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Returns what `--version` prints after the program's name.
 pub fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| format!("{} (SQLite {})", env!("CARGO_PKG_VERSION"), db::version()));
     &VERSION
 }
 
-/// Ends a program: says a failure, chooses the exit code.
-pub fn end(program: &str, json: bool, result: Result<Exit, Failure>) -> ExitCode {
+/// Refuses to write into the home of another user's agent: their daemon could not read it.
+///
+/// # Errors
+/// When the daemon of this home ran as somebody else.
+pub fn may_write(home: &Home) -> Result<(), Failure> {
+    let own = nix::unistd::geteuid();
+    match std::fs::metadata(home.lock()) {
+        Ok(meta) if meta.uid() != own.as_raw() => {
+            let owner = nix::unistd::User::from_uid(meta.uid().into()).ok().flatten();
+            let owner = owner.map_or_else(|| format!("'#{}'", meta.uid()), |user| user.name);
+            Err(Failure::new(Exit::NotPermitted, format!("the agent in {} is another user's", home.state().display()))
+                .hint(format!("sudo -u {owner} agent-send …")))
+        }
+        // Without a lock no daemon ever ran here.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
+/// said like one.
+pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Failure::new(Exit::Bug, "this is a bug of agent-toolkit; the lines above say where")
+            .hint("report it with those lines; what was accepted is not lost"))
+    });
     match result {
         Ok(_) if LOST.load(Ordering::Relaxed) => {
             report(program, false, &Failure::new(Exit::Io, "standard output could not be written").hint("is its disk full?"))
@@ -197,17 +227,22 @@ pub fn end(program: &str, json: bool, result: Result<Exit, Failure>) -> ExitCode
 }
 
 fn report(program: &str, json: bool, failure: &Failure) -> ExitCode {
-    let message = crate::secret::redact(&failure.message);
     if json {
+        let message = crate::secret::redact(&failure.message);
         let document = serde_json::json!({"error": {"code": failure.code(), "message": message, "hint": failure.hint}});
         out(&document.to_string());
     } else {
-        err(&format!("{program}: {message}"));
-        if let Some(hint) = &failure.hint {
-            err(&format!("hint: {hint}"));
-        }
+        complain(program, failure);
     }
     ExitCode::from(failure.exit as u8)
+}
+
+/// Says a failure on stderr.
+pub fn complain(program: &str, failure: &Failure) {
+    err(&format!("{program}: {}", crate::secret::redact(&failure.message)));
+    if let Some(hint) = &failure.hint {
+        err(&format!("hint: {hint}"));
+    }
 }
 
 /// Set when data could not be written; [`end`] says so.
@@ -215,21 +250,60 @@ static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line of data. A reader that has gone away is no error; a full disk is.
 pub fn out(line: &str) {
+    note_loss(put(&format!("{line}\n")));
+}
+
+fn put(data: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => LOST.store(true, Ordering::Relaxed),
-        _ => {}
+    stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush())
+}
+
+fn note_loss(written: std::io::Result<()>) {
+    if written.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe) {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Prints data that is too long to be held in memory: `write` writes it piece by piece, and ends with
+/// the first failure. Returns what it returned; `None` when that was a failure.
+pub fn stream<T>(write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> Option<T> {
+    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = write(&mut stdout).and_then(|value| stdout.flush().map(|()| value));
+    // What is still in the buffer was either written or cannot be.
+    drop(stdout.into_parts());
+    match written {
+        Ok(value) => Some(value),
+        Err(error) => {
+            if error.kind() != std::io::ErrorKind::BrokenPipe {
+                LOST.store(true, Ordering::Relaxed);
+            }
+            None
+        }
     }
 }
 
 /// Prints words of the agent, which may be words of anybody: on a terminal without the characters
 /// that command terminals.
 pub fn speech(text: &str) {
-    if std::io::stdout().is_terminal() {
-        out(&text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect::<String>());
-    } else {
-        out(text);
-    }
+    words(&format!("{text}\n"));
+}
+
+/// Prints a piece of such words.
+pub fn words(text: &str) {
+    note_loss(try_words(text));
+}
+
+/// Prints a piece of such words, for callers who can do something about it when that fails.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn try_words(text: &str) -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() { put(&harmless(text)) } else { put(text) }
+}
+
+/// Returns `text` without the characters that command terminals.
+pub fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// Prints a line of talk.
@@ -239,5 +313,13 @@ pub fn err(line: &str) {
 
 /// Prints a JSON document.
 pub fn json<T: serde::Serialize>(document: &T) {
-    out(&serde_json::to_string_pretty(document).unwrap_or_default());
+    stream(|mut out| {
+        serde_json::to_writer_pretty(&mut out, document).inspect_err(|error| {
+            // What it is made from could not be read to the end.
+            if !error.is_io() {
+                err(&error.to_string());
+            }
+        })?;
+        writeln!(out)
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use super::cli::{self, Shared};
 
@@ -12,6 +12,11 @@ use super::cli::{self, Shared};
 struct Arguments {
     #[command(flatten)]
     shared: Shared,
+}
+
+/// Returns the command line.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the program.

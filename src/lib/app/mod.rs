@@ -5,5 +5,11 @@ pub mod consolidate;
 pub mod daemon;
 pub mod index;
 pub mod monitor;
+pub mod paint;
 pub mod query;
 pub mod send;
+
+/// Returns the command lines of the five programs.
+pub fn commands() -> Vec<clap::Command> {
+    vec![daemon::command(), send::command(), monitor::command(), index::command(), consolidate::command()]
+}

@@ -105,6 +105,9 @@ pub trait Channel: Send + Sync {
     /// Turns the agent's Markdown into messages; empty text into none.
     fn render(&self, markdown: &str) -> Vec<Rendered>;
 
+    /// Turns words into messages that show them as they are.
+    fn plain(&self, text: &str) -> Vec<Rendered>;
+
     /// Sends one message and returns the channel's id of it.
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>>;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! --home / $AGENT_HOME   DIR/{agent.toml, providers.d/, .env, workspace/, state/}
 //! systemd                $CONFIGURATION_DIRECTORY, $STATE_DIRECTORY, $CREDENTIALS_DIRECTORY
+//! the system's agent     /etc/agent, /var/lib/agent: whom /var/lib/agent belongs to
 //! otherwise (XDG)        ~/.config/agent, ~/.local/share/agent/workspace, ~/.local/state/agent
 //! ```
 //! `--instance NAME` adds `-NAME` to each directory.
@@ -12,9 +13,13 @@ mod create;
 mod tests;
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+
+/// What systemd makes of `StateDirectory=` in a system unit.
+const VAR_LIB: &str = "/var/lib";
 
 /// The flags that choose the home, as written.
 #[derive(Debug, Clone, Default)]
@@ -72,15 +77,22 @@ impl Home {
         }
     }
 
-    /// systemd's directories where they are set, XDG's for the rest.
+    /// systemd's directories where they are set or this is the system unit's user, XDG's for the
+    /// rest.
     ///
     /// systemd gives a user unit the same state directory as XDG does; then the workspace is XDG's
     /// too, so that unit and shell agree. A system unit keeps its workspace in its state directory.
     fn from_system(suffix: &str, credentials: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let by_systemd = |name| env(name).and_then(|list| first_of_list(&list));
         let agent_dir = format!("agent{suffix}");
-        let state_by_systemd = by_systemd("STATE_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
-        let config_by_systemd = by_systemd("CONFIGURATION_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
+        let mut state_by_systemd = by_systemd("STATE_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
+        let mut config_by_systemd = by_systemd("CONFIGURATION_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
+        // In the shell and in cron the user of the system unit has no such variables.
+        let of_system = Path::new(VAR_LIB).join(&agent_dir);
+        if state_by_systemd.is_none() && config_by_systemd.is_none() && belongs_to(&of_system, nix::unistd::geteuid().as_raw()) {
+            state_by_systemd = Some(of_system);
+            config_by_systemd = Some(Path::new("/etc").join(&agent_dir));
+        }
         let xdg = |name, default| Ok::<_, Error>(xdg_dir(env, name, default).ok_or(Error::NoHome)?.join(&agent_dir));
 
         let config_dir = match config_by_systemd {
@@ -201,6 +213,11 @@ impl Home {
         self.state.join("people.json")
     }
 
+    /// Returns the directory of files that came with messages.
+    pub fn downloads(&self) -> PathBuf {
+        self.state.join("downloads")
+    }
+
     /// Returns the directory of the logs.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
@@ -248,6 +265,12 @@ fn suffixed(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
 fn suffixed_once(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
     let done = dir.file_name().is_some_and(|name| name.to_string_lossy().ends_with(suffix));
     if done { Ok(dir.to_owned()) } else { suffixed(dir, suffix) }
+}
+
+/// Returns whether the directory is there and the user's own. Never for root: there it could be
+/// any program's.
+fn belongs_to(dir: &Path, user: u32) -> bool {
+    user != 0 && std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {

@@ -5,21 +5,35 @@
 //! A script may also write a whole command (at most 4096 bytes with the newline) to the FIFO.
 //!
 //! ```text
-//! shell   → control.fifo   {"v":1,"cmd":"user","id":"disk-1","text":"the disk is full","sender":"cron"}
+//! shell   → control.fifo   {"v":1,"cmd":"user","id":"disk-1","text":"how full is the disk?","sender":"cron"}
 //! daemon  → replies/disk-1.json   {"v":1,"id":"disk-1","status":"accepted"}
 //!                                 {"v":1,"id":"disk-1","status":"running","session_id":"…","run_id":"…"}
 //!                                 {"v":1,"id":"disk-1","status":"done","reply":"…","tokens":812,"cost_usd":0.0031, …}
 //! ```
+//!
+//! | `cmd` | fields beside `id` | what comes of it |
+//! |---|---|---|
+//! | `user` | `text`, `sender?`, `session?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
+//! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else hears of it |
+//! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?` | a turn on an event; its reply goes to the owner |
+//! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
+//! | `reset` | `target` | the session is archived |
+//! | `stop` | `session?` | runs end |
+//! | `reload`, `spool` | | the configuration, the spool are read |
 
+pub mod attached;
+mod command;
 pub mod replies;
 pub mod spool;
 
+pub use command::{Attachment, Command, Words};
+
 use serde_json::{Map, Value};
+
+use command::Fields;
 
 /// The largest command: a spool file above it is refused (the model's window is smaller anyway).
 pub const MAX_COMMAND: u64 = 8 << 20;
-const VERBS_OF_LATER_BUILDS: &[&str] =
-    &["system", "notify", "raw", "compact", "undo", "forget", "heartbeat", "job", "pair", "approval"];
 
 /// An id of a command: `[A-Za-z0-9_-]{1,64}`, so that it is a safe file name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,43 +69,8 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// What the daemon is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    /// A message for the agent.
-    User {
-        /// The words.
-        text: String,
-        /// Who says them; `cli` when absent.
-        sender: String,
-        /// The session key to speak in; the sender's own when absent.
-        session: Option<String>,
-        /// The configured model to use.
-        model: Option<String>,
-        /// True when the words are not the owner's own.
-        untrusted: bool,
-    },
-    /// Stop the run of a session, or all runs.
-    Stop {
-        /// A session key; all runs when absent.
-        session: Option<String>,
-    },
-    /// Archive a session.
-    Reset {
-        /// A session key or a session id.
-        target: String,
-    },
-    /// Read the configuration again.
-    Reload,
-    /// Look at this spooled command.
-    Spool {
-        /// Its id.
-        id: Id,
-    },
-}
-
 /// A decoded line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Order {
     /// The id it is remembered and answered by; a new one when the line had none.
     pub id: Id,
@@ -132,74 +111,20 @@ pub fn decode(line: &[u8]) -> Result<Order, Bad> {
         Some(v) if v.as_i64() == Some(1) => {}
         Some(v) => return Err(wrong(format!("version {v} is not known, 1 is"))),
     }
-    let verb = text(&fields, "cmd").map_err(&wrong)?.ok_or_else(|| wrong("the field \"cmd\" is missing".to_owned()))?;
-    let command = command(&verb, &fields, named.as_ref()).map_err(&wrong)?;
+    let fields = Fields(&fields);
+    let verb = fields.text("cmd").map_err(&wrong)?.ok_or_else(|| wrong("the field \"cmd\" is missing".to_owned()))?;
+    let command = fields.command(&verb, named.as_ref()).map_err(&wrong)?;
     let answer = named.is_some();
     Ok(Order { id: named.unwrap_or_default(), answer, command })
 }
 
-fn command(verb: &str, fields: &Map<String, Value>, id: Option<&Id>) -> Result<Command, String> {
-    let required = |name: &str| text(fields, name)?.ok_or_else(|| format!("the field {name:?} is missing"));
-    match verb {
-        "user" => Ok(Command::User {
-            text: required("text")?,
-            sender: text(fields, "sender")?.unwrap_or_else(|| "cli".to_owned()),
-            session: text(fields, "session")?,
-            model: text(fields, "model")?,
-            untrusted: matches!(fields.get("untrusted"), Some(Value::Bool(true))),
-        }),
-        "stop" => Ok(Command::Stop { session: text(fields, "session")? }),
-        "reset" => Ok(Command::Reset { target: required("target")? }),
-        "reload" => Ok(Command::Reload),
-        "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
-        other if VERBS_OF_LATER_BUILDS.contains(&other) => Err(format!("the command {other:?} is not in this build")),
-        other => Err(format!("the command {:?} is not known", crate::text::shorten(other, 40))),
-    }
-}
-
-/// A string field: absent and null are `None`.
-fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("the field {name:?} must be a string")),
-    }
-}
-
 /// Encodes an order as the one line that [`decode`] reads.
 pub fn encode(id: &Id, command: &Command) -> String {
-    let mut fields = Map::new();
-    fields.insert("v".to_owned(), 1.into());
-    fields.insert("id".to_owned(), id.as_str().into());
-    let mut put = |name: &str, value: Value| {
-        if !value.is_null() && value != Value::Bool(false) {
-            fields.insert(name.to_owned(), value);
-        }
-    };
-    match command {
-        Command::User { text, sender, session, model, untrusted } => {
-            put("cmd", "user".into());
-            put("text", text.as_str().into());
-            put("sender", sender.as_str().into());
-            put("session", session.clone().into());
-            put("model", model.clone().into());
-            put("untrusted", (*untrusted).into());
-        }
-        Command::Stop { session } => {
-            put("cmd", "stop".into());
-            put("session", session.clone().into());
-        }
-        Command::Reset { target } => {
-            put("cmd", "reset".into());
-            put("target", target.as_str().into());
-        }
-        Command::Reload => put("cmd", "reload".into()),
-        Command::Spool { id } => {
-            put("cmd", "spool".into());
-            put("id", id.as_str().into());
-        }
-    }
-    Value::Object(fields).to_string()
+    let (verb, fields) = command.fields();
+    let head = [("v", Value::from(1)), ("cmd", verb.into()), ("id", id.as_str().into())];
+    let mut line = Map::from_iter(head.map(|(name, value)| (name.to_owned(), value)));
+    line.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(line).to_string()
 }
 
 #[cfg(test)]
@@ -233,17 +158,42 @@ mod tests {
     fn a_shell_script_needs_only_cmd_and_text_and_unknown_fields_are_ignored() {
         let order = decode(br#"{"cmd":"user","text":"hi","later":true}"#).expect("order");
         assert!(!order.answer);
-        assert_eq!(
-            order.command,
-            Command::User { text: "hi".into(), sender: "cli".into(), session: None, model: None, untrusted: false }
-        );
+        let words = Words { text: "hi".into(), ..Words::default() };
+        let plain = Command::User { words, sender: "cli".into(), session: None, stream: false, attachments: Vec::new() };
+        assert_eq!(order.command, plain);
+    }
+
+    fn words() -> impl Strategy<Value = Words> {
+        let name = || proptest::option::of("\\PC*");
+        ("\\PC*", name(), name(), any::<bool>()).prop_map(|(text, tier, model, untrusted)| Words { text, tier, model, untrusted })
+    }
+
+    fn commands() -> impl Strategy<Value = Command> {
+        let name = || proptest::option::of("\\PC*");
+        let files =
+            ("\\PC*", name(), name()).prop_map(|(path, content_type, filename)| Attachment { path, content_type, filename });
+        let files = proptest::collection::vec(files, 0..3);
+        let user = (words(), "\\PC*", name(), any::<bool>(), files).prop_map(|(words, sender, session, stream, attachments)| {
+            Command::User { words, sender, session, stream, attachments }
+        });
+        let data = prop_oneof![Just(None), "\\PC*".prop_map(|text| Some(serde_json::json!({"a": [text, false, null]})))];
+        let notify = (words(), "\\PC*", name(), data).prop_map(|(words, source, reference, data)| Command::Notify {
+            words,
+            source,
+            reference,
+            data,
+        });
+        let system = (words(), name()).prop_map(|(words, source)| Command::System { words, source });
+        let raw = ("\\PC*", "\\PC*").prop_map(|(to, text)| Command::Raw { to, text });
+        let stop = name().prop_map(|session| Command::Stop { session });
+        let reset = "\\PC*".prop_map(|target| Command::Reset { target });
+        prop_oneof![user, notify, system, raw, stop, reset]
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(text in "\\PC*", sender in "\\PC*", session in proptest::option::of("\\PC*"), untrusted: bool) {
+        fn what_is_encoded_is_decoded(command in commands()) {
             let id = Id::new();
-            let command = Command::User { text, sender, session, model: None, untrusted };
             let order = decode(encode(&id, &command).as_bytes()).expect("order");
             prop_assert_eq!(order, Order { id, answer: true, command });
         }

@@ -1,5 +1,10 @@
-//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances.
+//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances. Beside it,
+//! for a caller who wants to read along, `replies/<id>.part`: plain text that grows while the reply
+//! is written and goes when the reply is there.
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,6 +85,51 @@ impl Reply {
     pub fn is_final(&self) -> bool {
         matches!(self.status, Status::Done | Status::Error)
     }
+}
+
+/// A reply while it is written. The file goes when this is dropped.
+#[derive(Debug)]
+pub struct Part {
+    file: File,
+    path: PathBuf,
+}
+
+impl Part {
+    /// Begins the file of command `id`, empty. One that a crash left is another file: whoever reads
+    /// along has come somewhere in that, and can tell by its inode.
+    ///
+    /// # Errors
+    /// When the directory is missing, not writable or full.
+    pub fn begin(dir: &Path, id: &str) -> Result<Self, Error> {
+        let path = part_path(dir, id);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::at("replace", &path)(error)),
+            Ok(()) | Err(_) => {}
+        }
+        let mut options = OpenOptions::new();
+        let file = options.create_new(true).write(true).mode(0o600).open(&path).map_err(Error::at("open", &path))?;
+        Ok(Self { file, path })
+    }
+
+    /// Appends words.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn append(&mut self, words: &str) -> Result<(), Error> {
+        self.file.write_all(words.as_bytes()).map_err(Error::at("write", &self.path))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It is pruned with the old answers, if it stays.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Returns the file of a reply that is being written.
+pub fn part_path(dir: &Path, id: &str) -> PathBuf {
+    dir.join(format!("{id}.part"))
 }
 
 /// Returns the file of an answer.

@@ -1,8 +1,9 @@
 //! `cost.db`: a row for every paid call, written before the call and settled after it.
 
 use std::path::Path;
+use std::time::Duration;
 
-use chrono::Datelike;
+use chrono::{Datelike, Days};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
@@ -190,9 +191,23 @@ fn signed(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
+/// Returns how the file itself is, looking for at most `patience`.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error> {
+    db::examine(path, MIGRATIONS, patience)
+}
+
 /// Returns when the local day of `now` began.
 pub fn start_of_day(now: i64, zone: Tz) -> i64 {
     clock::start_of_day(clock::local_date(now, zone), zone)
+}
+
+/// Returns when the sixth local day before that of `now` began.
+pub fn start_of_week(now: i64, zone: Tz) -> i64 {
+    let today = clock::local_date(now, zone);
+    clock::start_of_day(today.checked_sub_days(Days::new(6)).unwrap_or(today), zone)
 }
 
 /// Returns when the local calendar month of `now` began.

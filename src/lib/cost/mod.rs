@@ -10,9 +10,9 @@ mod ledger;
 mod rates;
 mod report;
 
-pub use ledger::{Ledger, NewCall, Outcome, Refusal, start_of_day, start_of_month};
-pub use rates::{Rates, usd};
-pub use report::{Line, by_model, total_usd};
+pub use ledger::{Ledger, NewCall, Outcome, Refusal, examine, start_of_day, start_of_month, start_of_week};
+pub use rates::{Rates, left_usd, usd};
+pub use report::{Group, Line, Report, by_model, report, total_usd};
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -56,6 +56,11 @@ pub fn usd(nano: i64) -> f64 {
     nano as f64 / 1e9
 }
 
+/// Returns the US dollars that are left of `limit_usd` after `spent` nano dollars; never below zero.
+pub fn left_usd(limit_usd: f64, spent: i64) -> f64 {
+    usd(nano(limit_usd).saturating_sub(spent).max(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,23 @@
 //! What was spent, for anybody who may read `cost.db`; needs no daemon.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::db;
+use chrono_tz::Tz;
+use rusqlite::types::ValueRef;
 
-/// One model's share of a period.
+use crate::{clock, db};
+
+/// Days are put together from these: local midnights fall on a quarter of an hour of UTC in every time
+/// zone of today.
+const QUARTER_MS: i64 = 900_000;
+
+/// A share of what was spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The model's configured name.
-    pub model: String,
+    /// Whose: the model's configured name, the session's id (empty: none), the source, or the local
+    /// date.
+    pub name: String,
     /// Calls made.
     pub calls: i64,
     /// Calls without a price.
@@ -23,11 +32,112 @@ pub struct Line {
     pub cache_write_tokens: i64,
     /// Nano US dollars.
     pub cost_nano_usd: i64,
+    /// Those of them that are the most it can have been: the call runs, broke off, or its vendor
+    /// counted nothing.
+    pub estimated_nano_usd: i64,
 }
 
-/// Returns the sum of `lines` in US dollars.
-pub fn total_usd(lines: &[Line]) -> f64 {
-    super::usd(lines.iter().map(|line| line.cost_nano_usd).sum())
+impl Line {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.unpriced_calls += other.unpriced_calls;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.cost_nano_usd = self.cost_nano_usd.saturating_add(other.cost_nano_usd);
+        self.estimated_nano_usd = self.estimated_nano_usd.saturating_add(other.estimated_nano_usd);
+    }
+
+    /// Returns the sum of `lines`, without a name.
+    pub fn sum(lines: &[Self]) -> Self {
+        let mut sum = Self::default();
+        lines.iter().for_each(|line| sum.add(line));
+        sum
+    }
+}
+
+/// What the groups of a report stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Configured models.
+    Model,
+    /// Sessions.
+    Session,
+    /// Where the messages came from.
+    Source,
+    /// Days in this zone.
+    Day(Tz),
+}
+
+impl Group {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Session => "coalesce(session_id, '')",
+            Self::Source => "source",
+            Self::Day(_) => "ts / 900000",
+        }
+    }
+
+    fn name(self, value: ValueRef<'_>) -> rusqlite::Result<String> {
+        match self {
+            Self::Model | Self::Session | Self::Source => Ok(value.as_str()?.to_owned()),
+            Self::Day(zone) => Ok(clock::local_date(value.as_i64()?.saturating_mul(QUARTER_MS), zone).to_string()),
+        }
+    }
+}
+
+/// What was spent in a period.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// A line a model, dearest first.
+    pub models: Vec<Line>,
+    /// A line a group: days in order, others dearest first.
+    pub groups: Vec<Line>,
+}
+
+/// Returns what was spent since `since` (milliseconds since 1970 UTC); empty when there is no ledger
+/// yet. Models and groups are of one moment and have the same sum.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error> {
+    let Some(connection) = db::open_read(path)? else { return Ok(Report::default()) };
+    let sql = format!(
+        "SELECT model, {}, count(*), sum(cost_nano_usd IS NULL), sum(input_tokens), sum(output_tokens),
+                sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0),
+                coalesce(sum(cost_nano_usd) FILTER (WHERE estimated), 0)
+         FROM costs WHERE ts >= ?1 GROUP BY 1, 2",
+        group.column()
+    );
+    let query = || -> rusqlite::Result<Report> {
+        let (mut models, mut groups) = (BTreeMap::new(), BTreeMap::new());
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([since])?;
+        while let Some(row) = rows.next()? {
+            let line = Line {
+                name: String::new(),
+                calls: row.get(2)?,
+                unpriced_calls: row.get(3)?,
+                input_tokens: row.get(4)?,
+                output_tokens: row.get(5)?,
+                cache_read_tokens: row.get(6)?,
+                cache_write_tokens: row.get(7)?,
+                cost_nano_usd: row.get(8)?,
+                estimated_nano_usd: row.get(9)?,
+            };
+            models.entry(row.get(0)?).or_insert_with(Line::default).add(&line);
+            groups.entry(group.name(row.get_ref(1)?)?).or_insert_with(Line::default).add(&line);
+        }
+        let (models, mut groups) = (named(models), named(groups));
+        let models = dearest_first(models);
+        if !matches!(group, Group::Day(_)) {
+            groups = dearest_first(groups);
+        }
+        Ok(Report { models, groups })
+    };
+    query().map_err(|source| db::Error::of(path, source))
 }
 
 /// Returns what was spent since `since` (milliseconds since 1970 UTC), a line a model, dearest
@@ -36,27 +146,19 @@ pub fn total_usd(lines: &[Line]) -> f64 {
 /// # Errors
 /// See [`db::Error`].
 pub fn by_model(path: &Path, since: i64) -> Result<Vec<Line>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(Vec::new()) };
-    let query = || -> rusqlite::Result<Vec<Line>> {
-        connection
-            .prepare(
-                "SELECT model, count(*), sum(cost_nano_usd IS NULL), sum(input_tokens), sum(output_tokens),
-                        sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0)
-                 FROM costs WHERE ts >= ?1 GROUP BY model ORDER BY 8 DESC, 1",
-            )?
-            .query_map([since], |row| {
-                Ok(Line {
-                    model: row.get(0)?,
-                    calls: row.get(1)?,
-                    unpriced_calls: row.get(2)?,
-                    input_tokens: row.get(3)?,
-                    output_tokens: row.get(4)?,
-                    cache_read_tokens: row.get(5)?,
-                    cache_write_tokens: row.get(6)?,
-                    cost_nano_usd: row.get(7)?,
-                })
-            })?
-            .collect()
-    };
-    query().map_err(|source| db::Error::of(path, source))
+    report(path, since, Group::Model).map(|report| report.models)
+}
+
+/// Returns the sum of `lines` in US dollars.
+pub fn total_usd(lines: &[Line]) -> f64 {
+    super::usd(Line::sum(lines).cost_nano_usd)
+}
+
+fn named(lines: BTreeMap<String, Line>) -> Vec<Line> {
+    lines.into_iter().map(|(name, line)| Line { name, ..line }).collect()
+}
+
+fn dearest_first(mut lines: Vec<Line>) -> Vec<Line> {
+    lines.sort_by_key(|line| std::cmp::Reverse(line.cost_nano_usd));
+    lines
 }

@@ -5,12 +5,20 @@
 //! waiting ones share one `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each inside a savepoint
 //! of its own, so that one that fails takes nothing of the others with it.
 
+mod examine;
+
+pub use examine::{Health, examine};
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::oneshot;
+
+use crate::sys;
 
 /// SQLite before this version can corrupt a WAL database that has several connections
 /// (the "WAL-reset" fix of 3.51.3).
@@ -52,6 +60,9 @@ pub enum Error {
         /// SQLite's words.
         source: rusqlite::Error,
     },
+    /// The file system does not let us at it.
+    #[error(transparent)]
+    File(#[from] sys::Error),
     /// The writing thread is gone; only at the end of the process.
     #[error("{} is closed", .0.display())]
     Closed(PathBuf),
@@ -60,9 +71,14 @@ pub enum Error {
 impl Error {
     /// Returns the error for a failed operation on the database at `path`.
     pub fn of(path: &Path, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase};
         match source.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => Error::Damaged { path: path.to_owned(), source },
+            // SQLite does not say why. Opening the file ourselves to find out would take its locks away.
+            Some(CannotOpen) => match access(path, AccessFlags::R_OK) {
+                Err(errno @ nix::errno::Errno::EACCES) => Error::File(sys::Error::at("open", path)(errno)),
+                _ => Error::Failed { path: path.to_owned(), source },
+            },
             _ => Error::Failed { path: path.to_owned(), source },
         }
     }
@@ -92,12 +108,14 @@ pub fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Opens a database for reading only; `None` when it does not exist yet.
+/// Opens a database for reading only; `None` when it does not exist yet, or its owner is just making
+/// its tables.
 ///
 /// # Errors
 /// See [`Error`].
 pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
-    if !path.exists() {
+    // Not `exists`: a directory that may not be searched is not one without a database.
+    if !path.try_exists().map_err(sys::Error::at("open", path))? {
         return Ok(None);
     }
     let fail = |source| Error::of(path, source);
@@ -109,7 +127,19 @@ pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
         .map_err(fail)?;
     connection.busy_timeout(BUSY).map_err(fail)?;
     connection.execute_batch("PRAGMA query_only=ON;").map_err(fail)?;
-    Ok(Some(connection))
+    let schema: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
+    // What a crash left in the log is put in its place by the daemon. The last reader to close would
+    // do it too, and a reader changes nothing.
+    if std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0) {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
+    }
+    Ok((schema > 0).then_some(connection))
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
 }
 
 fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
@@ -296,6 +326,18 @@ mod tests {
         assert_eq!(sum, 6);
     }
 
+    #[test]
+    fn a_database_without_its_tables_is_not_there_yet() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("test.db");
+        assert!(open_read(&path).expect("open").is_none());
+        let new = Connection::open(&path).expect("make");
+        new.execute_batch("PRAGMA journal_mode=WAL;").expect("a file");
+        assert!(path.exists() && open_read(&path).expect("open").is_none());
+        drop(Writer::start(&path, SCHEMA).expect("start"));
+        assert!(open_read(&path).expect("open").is_some());
+    }
+
     #[tokio::test]
     async fn a_full_disk_splits_no_group() {
         let dir = tempfile::tempdir().expect("dir");
@@ -335,6 +377,26 @@ mod tests {
         crate::sys::atomic::write(&path, &[7; 5000], crate::sys::atomic::Durability::Rename).expect("write");
         assert!(matches!(open(&path, SCHEMA), Err(Error::Damaged { .. })));
         assert_eq!(std::fs::read(&path).expect("read"), vec![7; 5000]);
+    }
+
+    #[test]
+    fn what_was_never_written_to_is_not_there_yet() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        assert!(open_read(&path).expect("no file").is_none());
+        crate::sys::atomic::write(&path, b"", crate::sys::atomic::Durability::Rename).expect("write");
+        assert!(open_read(&path).expect("no schema").is_none());
+        open(&path, SCHEMA).expect("open");
+        assert!(open_read(&path).expect("a schema").is_some());
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_no_missing_database() {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = dir.path().join("state");
+        crate::sys::atomic::write(&file, b"", crate::sys::atomic::Durability::Rename).expect("write");
+        assert!(matches!(open_read(&file.join("queue.db")), Err(Error::File(_))));
+        assert!(matches!(open_read(dir.path()), Err(Error::Failed { .. })));
     }
 
     #[test]

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 pub enum Source {
     /// A message in Telegram.
     Telegram,
-    /// `agent-send` or a line in the FIFO.
+    /// A message from `agent-send`, a line in the FIFO, or standard input.
     Cli,
+    /// An event that nobody is told of.
+    System,
+    /// An event that the owner is told of.
+    Notify,
 }
 
 impl Source {
@@ -18,7 +22,23 @@ impl Source {
         match self {
             Source::Telegram => "telegram",
             Source::Cli => "cli",
+            Source::System => "system",
+            Source::Notify => "notify",
         }
+    }
+
+    /// Returns the left side of `[routing]` that chooses the model.
+    pub fn role(self) -> &'static str {
+        match self {
+            Source::Telegram => "telegram",
+            Source::Cli => "cli",
+            Source::System | Source::Notify => "system",
+        }
+    }
+
+    /// Returns true when a person waits for the answer: then it goes first.
+    pub fn is_person(self) -> bool {
+        matches!(self, Source::Telegram | Source::Cli)
     }
 }
 
@@ -39,6 +59,9 @@ pub struct Sender {
     pub id: String,
     /// What to call them.
     pub name: String,
+    /// Their @username, without the @.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
 }
 
 /// Where a reply goes on its channel.
@@ -49,6 +72,42 @@ pub struct ChatRef {
     /// The forum topic, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+}
+
+/// The way to somebody: a channel and a chat on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Route {
+    /// The channel's name.
+    pub channel: String,
+    /// The chat.
+    #[serde(flatten)]
+    pub chat: ChatRef,
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// What it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// A ticket, a URL, whatever the caller calls it by.
+    #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Kept with the event; not shown to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
+}
+
+/// A file that came with a message and is ours now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Where it lies, below `state/downloads`.
+    pub path: String,
+    /// What it is called.
+    pub filename: String,
+    /// Its MIME type, when the sender knew it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
 }
 
 /// The name of a conversation: `agent:<name>:<channel>:<kind>:<id>` or `cli:<name>`.
@@ -72,6 +131,13 @@ pub enum Command {
     Help,
     /// Archive the session and begin a new one (in the lane's order).
     New,
+    /// Send the text as it is, at once.
+    Deliver,
+    /// The order was carried out when it was taken in; say this, at once.
+    Done {
+        /// What is said.
+        text: String,
+    },
     /// Stop the run of this session (`all`: of every session), at once.
     Stop {
         /// Every session, not only this one.
@@ -125,7 +191,7 @@ pub struct Envelope {
     pub session_key: SessionKey,
     /// Where the reply goes; `None` when only the caller reads it (`replies/<id>.json`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chat: Option<ChatRef>,
+    pub route: Option<Route>,
     /// The channel's id of this message, to reply to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
@@ -134,15 +200,63 @@ pub struct Envelope {
     /// What came beside the words and is not handled: `photo`, `location` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// What an event is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+    /// Files that came with the words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// Set when the input is a command and not for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
     /// The configured model the caller asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How much the model is told beside the conversation; everything when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
     /// True when a caller reads `replies/<id>.json`.
     #[serde(default)]
     pub wants_reply: bool,
+    /// True when that caller reads `replies/<id>.part` while the reply is written.
+    #[serde(default)]
+    pub stream: bool,
     /// When we took it, milliseconds since 1970 UTC.
     pub received_at: i64,
+}
+
+impl Envelope {
+    /// Returns what a conversation that begins with this is called. One of the shell has a name; an
+    /// event that goes to somebody begins a conversation with them, not with its source.
+    pub fn contact(&self) -> &str {
+        match (&self.route, self.source) {
+            (Some(route), Source::Notify) => &route.chat.chat,
+            (_, Source::Telegram) => &self.sender.name,
+            _ => self.session_key.0.strip_prefix("cli:").unwrap_or(&self.session_key.0),
+        }
+    }
+
+    /// Returns an input that says `text`; everything else is to be set by whoever took it in.
+    pub fn new(id: String, source: Source, sender: Sender, session_key: SessionKey, text: String, received_at: i64) -> Self {
+        Self {
+            id,
+            source,
+            sender,
+            from_owner: false,
+            trust: Trust::Other,
+            session_key,
+            route: None,
+            reply_to: None,
+            text,
+            kind: None,
+            about: None,
+            attachments: Vec::new(),
+            command: None,
+            model: None,
+            tier: None,
+            wants_reply: false,
+            stream: false,
+            received_at,
+        }
+    }
 }

@@ -6,7 +6,7 @@
 mod envelope;
 mod event;
 
-pub use envelope::{ChatRef, Command, Envelope, Sender, SessionKey, Source, Trust};
+pub use envelope::{About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
 pub use event::{AgentEvent, Step};
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::turn::{refused, said};
+use super::turn::{as_it_is, refused, said};
 use super::{Pipeline, Run};
 use crate::control::replies::Reply;
 use crate::message::{Command, Envelope, SessionKey};
@@ -30,10 +30,14 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Status) => pipeline.status_text(&envelope),
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
+        Some(Command::Done { text }) => text.clone(),
+        Some(Command::Deliver) => {
+            return pipeline.finish(&envelope, &new_id(), as_it_is(&envelope, envelope.text.clone(), String::new())).await;
+        }
         Some(Command::Refused { reason }) => return pipeline.finish(&envelope, &new_id(), refused(&envelope, reason)).await,
         Some(Command::Help | Command::New) | None => HELP.to_owned(),
     };
-    pipeline.finish(&envelope, &new_id(), said(&envelope, text, None)).await;
+    pipeline.finish(&envelope, &new_id(), said(&envelope, &text, None)).await;
 }
 
 fn new_id() -> String {

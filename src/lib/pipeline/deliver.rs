@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Pipeline;
 use crate::channel::{self, Channel, SendError};
-use crate::message::ChatRef;
+use crate::message::Route;
 use crate::queue::{Aftermath, Part};
 use crate::{clock, net};
 
@@ -28,16 +28,13 @@ const MAX_UNKNOWNS: i64 = 3;
 
 /// Parts that wait, a queue a chat; a chat is in the map while a task works on it.
 #[derive(Debug, Clone, Default)]
-pub struct Outgoing(Arc<Mutex<HashMap<Place, VecDeque<Part>>>>);
-
-/// A channel and a chat on it.
-type Place = (String, ChatRef);
+pub struct Outgoing(Arc<Mutex<HashMap<Route, VecDeque<Part>>>>);
 
 impl Outgoing {
     /// Adds a part; true when its chat needs a task.
     fn push(&self, part: Part) -> bool {
         let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (part.content.channel.clone(), part.content.chat.clone());
+        let key = part.content.route.clone();
         match chats.get_mut(&key) {
             Some(queue) => {
                 queue.push_back(part);
@@ -51,7 +48,7 @@ impl Outgoing {
     }
 
     /// Takes the next part of a chat; a chat without parts leaves the map.
-    fn pop(&self, key: &Place) -> Option<Part> {
+    fn pop(&self, key: &Route) -> Option<Part> {
         let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let part = chats.get_mut(key).and_then(VecDeque::pop_front);
         if part.is_none() {
@@ -70,7 +67,7 @@ impl Pipeline {
     /// Sends stored parts, after what waits for the same chats already.
     pub fn deliver(self: &Arc<Self>, parts: Vec<Part>) {
         for part in parts {
-            let key = (part.content.channel.clone(), part.content.chat.clone());
+            let key = part.content.route.clone();
             if self.outgoing.push(part) {
                 tokio::spawn(self.clone().work_off(key));
             }
@@ -89,12 +86,12 @@ impl Pipeline {
     }
 
     /// Works off one chat.
-    async fn work_off(self: Arc<Self>, key: Place) {
+    async fn work_off(self: Arc<Self>, key: Route) {
         while let Some(part) = self.outgoing.pop(&key) {
-            match self.channels.get(key.0.as_str()) {
+            match self.channels.get(key.channel.as_str()) {
                 Some(channel) => self.send(channel.clone(), part).await,
                 // The channel is switched off: its parts stay pending until it is on again.
-                None => tracing::warn!(channel = key.0, "an answer waits for a channel that is off"),
+                None => tracing::warn!(channel = key.channel, "an answer waits for a channel that is off"),
             }
         }
     }
@@ -116,7 +113,7 @@ impl Pipeline {
                 part.sending_at = Some(now);
             }
             let outgoing = channel::Outgoing {
-                chat: &part.content.chat,
+                chat: &part.content.route.chat,
                 reply_to: part.content.reply_to.as_deref(),
                 markup: part.content.markup.as_deref(),
                 plain: &part.content.plain,
@@ -177,7 +174,8 @@ impl Pipeline {
             "An answer of mine from {} may not have reached you. Ask again if something is missing.",
             clock::local_text(part.created_at, self.live().config.agent.timezone.0)
         );
-        let notice = channel::Outgoing { chat: &part.content.chat, reply_to: None, markup: None, plain: &text, resent: false };
+        let notice =
+            channel::Outgoing { chat: &part.content.route.chat, reply_to: None, markup: None, plain: &text, resent: false };
         if let Err(error) = channel.send(notice).await {
             tracing::warn!(%error, "the chat could not be told of a dead letter");
         }

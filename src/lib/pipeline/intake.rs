@@ -4,16 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Live, Pipeline, Signal};
+use super::{Pipeline, Signal};
 use crate::channel::{Batch, Incoming};
 use crate::clock;
 use crate::config::{Config, DmScope};
-use crate::control::replies::{Reply, Status};
-use crate::control::{self, Order};
-use crate::db;
-use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
-use crate::people::{self, Access};
-use crate::queue::{Arrival, NewPart, Verdict};
+use crate::message::{Envelope, Route, SessionKey, Source, Trust};
+use crate::people::{self, Access, Contact};
+use crate::queue::{Accepted, Arrival, NewPart, Verdict};
 
 impl Pipeline {
     /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
@@ -33,6 +30,7 @@ impl Pipeline {
                 // The poller may be gone; what is accepted stays accepted.
                 let _ = batch.done.send(());
                 self.write_down_requests(asking, now).await;
+                self.know(&accepted).await;
                 self.deliver(notices);
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
@@ -43,25 +41,23 @@ impl Pipeline {
         }
     }
 
-    /// Takes commands in, in one transaction: when it returns they are on the disk (or were
-    /// before), and their spool files may go.
-    ///
-    /// # Errors
-    /// See [`db::Error`]; the spool files must stay.
-    pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
-        let now = clock::now_ms();
-        let live = self.live();
-        let arrival = |order: &Order| Arrival {
-            key: format!("cmd:{}", order.id),
-            verdict: Verdict::Accept(Box::new(self.envelope(order, &live, now))),
+    /// Puts those who wrote into the address book.
+    async fn know(self: &Arc<Self>, accepted: &[Accepted]) {
+        let contact = |row: &Accepted| {
+            let sender = &row.envelope.sender;
+            Some(Contact { id: sender.id.parse().ok()?, name: sender.name.clone(), username: sender.username.clone() })
         };
-        let arrivals = orders.iter().map(arrival).collect();
-        let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
-        for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
-            self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
+        let people: Vec<Contact> = accepted.iter().filter_map(contact).collect();
+        let news = self.people.read().is_ok_and(|known| people.iter().any(|one| !known.contacts.contains(one)));
+        if !news {
+            return;
         }
-        let _ = self.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        let pipeline = self.clone();
+        match tokio::task::spawn_blocking(move || pipeline.people.know(&people)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a name could not be written down"),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
     }
 
     async fn write_down_requests(self: &Arc<Self>, asking: BTreeMap<i64, (String, String)>, now: i64) {
@@ -91,9 +87,8 @@ impl Pipeline {
         let Some(sender) = item.sender.clone().filter(|_| item.private) else { return Verdict::Refuse(None) };
         let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
         let notice = |text: String| {
-            let part =
-                NewPart { channel: channel.to_owned(), chat: item.chat.clone(), reply_to: None, markup: None, plain: text };
-            Verdict::Refuse(Some(part))
+            let route = Route { channel: channel.to_owned(), chat: item.chat.clone() };
+            Verdict::Refuse(Some(NewPart { route, reply_to: None, markup: None, plain: text }))
         };
         let access = self.people.decide(&config.telegram, id, &sender.name, &item.text, now);
         let owner = match access {
@@ -112,74 +107,25 @@ impl Pipeline {
             }
             Access::Refused => return Verdict::Refuse(None),
         };
-        Verdict::Accept(Box::new(Envelope {
-            id: item.key,
-            source: Source::Telegram,
+        let key = dm_key(config, &sender.id, &item.chat.chat);
+        let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
+        Verdict::Accept(vec![Envelope {
             from_owner: owner,
             trust: if owner && !item.forwarded { Trust::Owner } else { Trust::Other },
-            session_key: dm_key(config, &sender, &item.chat.chat),
-            chat: Some(item.chat),
+            route: Some(Route { channel: channel.to_owned(), chat: item.chat }),
             reply_to: Some(item.message_id),
-            text: item.text,
             kind: item.kind,
             command: item.command,
-            model: None,
-            wants_reply: false,
-            received_at: now,
-            sender,
-        }))
-    }
-
-    /// Returns an order as an input. What makes no sense is one too: it is answered once, like the
-    /// rest.
-    fn envelope(&self, order: &Order, live: &Live, now: i64) -> Envelope {
-        let own_key = |name: &str| SessionKey(format!("cli:{name}"));
-        let key = |session: &Option<String>, sender: &str| session.clone().map_or_else(|| own_key(sender), SessionKey);
-        let refused = |reason: String| Some(Command::Refused { reason });
-        let (sender, session_key, text, command, model, untrusted) = match &order.command {
-            control::Command::User { text, sender, session, model, untrusted } => {
-                let unknown = model.as_ref().and_then(|name| live.agent.client().models().get(name, "--model").err());
-                // A lone word with a slash means in a shell what it means in a chat.
-                let spoken = text.trim().strip_prefix('/').filter(|_| !untrusted).and_then(Command::named);
-                let command = unknown.and_then(|error| refused(error.to_string())).or(spoken);
-                (sender.as_str(), key(session, sender), text.clone(), command, model.clone(), *untrusted)
-            }
-            control::Command::Stop { session } => {
-                ("cli", key(session, "cli"), String::new(), Some(Command::Stop { all: session.is_none() }), None, false)
-            }
-            control::Command::Reset { target } => {
-                let key = self.sessions.find(target).unwrap_or_else(|| SessionKey(target.clone()));
-                ("cli", key, String::new(), Some(Command::New), None, false)
-            }
-            control::Command::Reload | control::Command::Spool { .. } => {
-                let reason = "this command goes into the FIFO, not into the spool".to_owned();
-                ("cli", own_key("cli"), String::new(), refused(reason), None, false)
-            }
-        };
-        Envelope {
-            id: order.id.to_string(),
-            source: Source::Cli,
-            sender: Sender { id: sender.to_owned(), name: sender.to_owned() },
-            // Whoever can write the spool is the owner, whatever name they give.
-            from_owner: true,
-            trust: if untrusted { Trust::Other } else { Trust::Owner },
-            session_key,
-            chat: None,
-            reply_to: None,
-            text,
-            kind: None,
-            command,
-            model,
-            wants_reply: order.answer,
-            received_at: now,
-        }
+            ..envelope
+        }])
     }
 }
 
-fn dm_key(config: &Config, sender: &Sender, chat: &str) -> SessionKey {
+/// Returns the conversation of a direct message of the user `sender` in `chat`.
+pub(super) fn dm_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
     let name = &config.agent.name;
     SessionKey(match config.session.dm_scope {
-        DmScope::Sender => format!("agent:{name}:telegram:dm:{}", sender.id),
+        DmScope::Sender => format!("agent:{name}:telegram:dm:{sender}"),
         DmScope::Chat => format!("agent:{name}:telegram:dm:{chat}"),
         DmScope::Main => format!("agent:{name}:main"),
     })

@@ -33,12 +33,19 @@ impl Lanes {
     }
 
     /// Returns the next input to work on while fewer than `limit` lanes run; each session in its
-    /// turn.
+    /// turn, people before events. An event never takes the last free place, unless there is only
+    /// one.
     fn next(&mut self, limit: usize) -> Option<Accepted> {
-        if self.running.len() >= limit {
+        let free = limit.saturating_sub(self.running.len());
+        if free == 0 {
             return None;
         }
-        let key = self.round.pop_front()?;
+        // Also when an event stands before the person in their own lane.
+        let of_person =
+            |key: &SessionKey| self.waiting.get(key).is_some_and(|lane| lane.iter().any(|row| row.envelope.source.is_person()));
+        let person = self.round.iter().position(of_person);
+        let at = person.or_else(|| (free > 1 || limit == 1).then_some(0))?;
+        let key = self.round.remove(at)?;
         let row = self.waiting.get_mut(&key)?.pop_front()?;
         self.running.insert(key);
         Some(row)
@@ -75,6 +82,13 @@ async fn work_on(pipeline: Arc<Pipeline>, row: Accepted) {
 pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver<Signal>, patience: std::time::Duration) {
     let mut lanes = Lanes::default();
     let mut turns = JoinSet::new();
+    let (deliver, mut ready) = mpsc::unbounded_channel::<Accepted>();
+    let own = pipeline.clone();
+    turns.spawn(async move {
+        while let Some(row) = ready.recv().await {
+            super::commands::at_once(own.clone(), row).await;
+        }
+    });
     loop {
         while let Some(row) = lanes.next(pipeline.live().config.agent.max_concurrent_runs) {
             turns.spawn(work_on(pipeline.clone(), row));
@@ -86,10 +100,13 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
                 Signal::Ended(key) => lanes.ended(&key),
                 Signal::Accepted(rows) => {
                     for row in rows {
-                        if row.envelope.command.as_ref().is_some_and(Command::at_once) {
-                            tokio::spawn(super::commands::at_once(pipeline.clone(), row));
-                        } else {
-                            lanes.push(row);
+                        match &row.envelope.command {
+                            // Words for people go out in the order in which they came.
+                            Some(Command::Deliver) => drop(deliver.send(row)),
+                            Some(command) if command.at_once() => {
+                                tokio::spawn(super::commands::at_once(pipeline.clone(), row));
+                            }
+                            _ => lanes.push(row),
                         }
                     }
                 }
@@ -97,6 +114,7 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
             Some(_) = turns.join_next() => {}
         }
     }
+    drop(deliver);
     let all_ended = async { while turns.join_next().await.is_some() {} };
     if tokio::time::timeout(patience, all_ended).await.is_err() {
         turns.abort_all();
@@ -113,28 +131,24 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Envelope, Sender, Source, Trust};
+    use crate::message::{Envelope, Sender, Source};
 
     fn row(session: &str, seq: i64) -> Accepted {
+        row_from(Source::Cli, session, seq)
+    }
+
+    fn row_from(source: Source, session: &str, seq: i64) -> Accepted {
         Accepted {
             seq,
             attempts: 0,
-            envelope: Envelope {
-                id: seq.to_string(),
-                source: Source::Cli,
-                sender: Sender { id: session.into(), name: session.into() },
-                from_owner: true,
-                trust: Trust::Owner,
-                session_key: SessionKey(session.into()),
-                chat: None,
-                reply_to: None,
-                text: String::new(),
-                kind: None,
-                command: None,
-                model: None,
-                wants_reply: false,
-                received_at: 0,
-            },
+            envelope: Envelope::new(
+                seq.to_string(),
+                source,
+                Sender { id: session.into(), name: session.into(), username: None },
+                SessionKey(session.into()),
+                String::new(),
+                0,
+            ),
         }
     }
 
@@ -169,6 +183,25 @@ mod tests {
         assert_eq!(started(&mut lanes, 1), [1]);
         lanes.ended(&SessionKey("loud".into()));
         assert_eq!(started(&mut lanes, 1), [11]);
+    }
+
+    #[test]
+    fn people_go_before_events_which_leave_a_place_free() {
+        let mut lanes = Lanes::default();
+        for seq in 1..=3 {
+            lanes.push(row_from(Source::System, &seq.to_string(), seq));
+        }
+        lanes.push(row("ada", 4));
+        assert_eq!(started(&mut lanes, 3), [4, 1]);
+        lanes.push(row("bob", 5));
+        assert_eq!(started(&mut lanes, 3), [5]);
+        lanes.ended(&SessionKey("ada".into()));
+        assert_eq!(started(&mut lanes, 3), [] as [i64; 0]);
+        lanes.ended(&SessionKey("bob".into()));
+        assert_eq!(started(&mut lanes, 3), [2]);
+        let mut one = Lanes::default();
+        one.push(row_from(Source::System, "x", 1));
+        assert_eq!(started(&mut one, 1), [1], "the only place is not kept free for ever");
     }
 
     #[test]

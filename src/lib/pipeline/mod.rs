@@ -5,13 +5,17 @@
 //! 3. [`turn`]: session → context → agent loop, each step on the disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! [`commands`] answers what never goes to the model.
+//! [`commands`] answers what never goes to the model; [`orders`] is the intake of the shell.
 
+mod attach;
 mod commands;
 mod deliver;
 mod intake;
 mod lanes;
+mod orders;
 mod persist;
+mod silence;
+mod stream;
 mod turn;
 
 pub use deliver::Outgoing;
@@ -46,6 +50,8 @@ pub struct Pipeline {
     pub channels: HashMap<&'static str, Arc<dyn Channel>>,
     /// Where answers to commands go.
     pub replies: PathBuf,
+    /// Where files that came with messages lie.
+    pub downloads: PathBuf,
     /// `cost.db`, for `/cost`.
     pub cost_db: PathBuf,
     /// What can change while we run.

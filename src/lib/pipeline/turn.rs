@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Live, Pipeline, Run};
-use crate::agent::{Ended as TurnEnd, Order, Reply as Said};
+use super::stream::Stream;
+use super::{Live, Pipeline, Run, attach, silence};
+use crate::agent::{Ended as TurnEnd, Order, Reply as Said, Written};
 use crate::channel::Channel;
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::message::{ChatRef, Command, Envelope, Role};
+use crate::message::{Block, ChatRef, Command, Envelope, Role, Route, Source};
 use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started};
 use crate::session::{Kind, Resume, Spoken};
 use crate::{agent, clock, context};
@@ -21,15 +22,24 @@ use crate::{agent, clock, context};
 const TYPING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 /// Failures after which nobody tries to show it any more.
 const TYPING_FAILURES: u32 = 3;
-/// Answers that mean "say nothing", for models that were taught them.
-const SILENCE: &[&str] = &["NO_REPLY", "HEARTBEAT_OK"];
+
+/// What is said after a reset.
+const ANEW: &str = "We begin anew. What was said before is archived.";
 
 /// What is to be recorded of a turn.
 pub(super) struct Outcome {
     ended: Ended,
     reply: Reply,
     /// What is to be said; `None` when the agent chose silence.
-    text: Option<String>,
+    text: Option<Saying>,
+}
+
+/// Words to be sent.
+enum Saying {
+    /// The agent's.
+    Markdown(String),
+    /// Somebody else's, to be shown as they are.
+    Plain(String),
 }
 
 pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
@@ -45,7 +55,7 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
     let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &envelope.id)).await;
     let Some(Started::Run { run_id }) = started else { return };
     let outcome = match envelope.command {
-        Some(Command::New) => pipeline.begin_anew(&envelope).await,
+        Some(Command::New) => pipeline.begin_anew(&envelope, row.attempts > 0).await,
         _ => pipeline.converse(&envelope, &run_id, &cancel).await,
     };
     if let Some(outcome) = outcome {
@@ -57,7 +67,7 @@ impl Pipeline {
     /// Ends a turn in its transcript that will not be gone on with.
     async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
         let key = &envelope.session_key;
-        let Some(mut session) = self.persist("a session", || self.sessions.take(key, &envelope.sender.name)).await else {
+        let Some(mut session) = self.persist("a session", || self.sessions.take(key, envelope.contact())).await else {
             return;
         };
         if let Err(error) = agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned()).await {
@@ -74,6 +84,10 @@ impl Pipeline {
             "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
         );
         let reply = Reply::error(&envelope.id, text.clone());
+        let text = match envelope.source {
+            Source::Notify => Saying::Plain(event_text(envelope)),
+            _ => Saying::Markdown(text),
+        };
         self.finish(envelope, run_id, Outcome { ended: Ended::Dead(reason), reply, text: Some(text) }).await;
     }
 
@@ -89,12 +103,18 @@ impl Pipeline {
     /// Notes a failure and returns what is said about it.
     fn failed(&self, envelope: &Envelope, reason: &str) -> Outcome {
         self.note_trouble(reason);
-        let text = failure(&self.live(), envelope, reason);
-        Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+        match envelope.source {
+            // The owner is to hear of it, model or not; the caller's job is done.
+            Source::Notify if envelope.route.is_some() => as_it_is(envelope, event_text(envelope), event_text(envelope)),
+            _ => {
+                let text = Saying::Markdown(failure(&self.live(), envelope, reason));
+                Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+            }
+        }
     }
 
     /// Archives the session; its next message begins a new one.
-    async fn begin_anew(self: &Arc<Self>, envelope: &Envelope) -> Option<Outcome> {
+    async fn begin_anew(self: &Arc<Self>, envelope: &Envelope, again: bool) -> Option<Outcome> {
         let archive = || {
             let (pipeline, key) = (self.clone(), envelope.session_key.clone());
             async move {
@@ -103,12 +123,14 @@ impl Pipeline {
             }
         };
         Some(match self.persist("a reset", archive).await? {
-            Some(_) => said(envelope, "We begin anew. What was said before is archived.".to_owned(), None),
+            Some(_) => said(envelope, ANEW, None),
+            // A crash came between the deed and its record.
+            None if again => said(envelope, ANEW, None),
             // Somebody named a session that is not there; "/new" at the beginning is no mistake.
             None if envelope.wants_reply && envelope.text.is_empty() => {
                 refused(envelope, &format!("no session is called {}", envelope.session_key))
             }
-            None => said(envelope, "This is a new conversation already.".to_owned(), None),
+            None => said(envelope, "This is a new conversation already.", None),
         })
     }
 
@@ -116,9 +138,10 @@ impl Pipeline {
     async fn converse(&self, envelope: &Envelope, run_id: &str, cancel: &CancellationToken) -> Option<Outcome> {
         let live = self.live();
         let key = &envelope.session_key;
-        let mut session = self.persist("a session", || self.sessions.take(key, &envelope.sender.name)).await?;
+        let mut session = self.persist("a session", || self.sessions.take(key, envelope.contact())).await?;
         if session.state().resume(&envelope.id) == Resume::Fresh {
-            let spoken = user_message(envelope, run_id, &live);
+            let files = attach::read(&self.downloads, &envelope.attachments).await;
+            let spoken = user_message(envelope, run_id, &live, files);
             if let Err(error) = session.append(vec![spoken], true).await {
                 tracing::error!(%error, "a message could not be written into its transcript");
                 self.sessions.put(session);
@@ -133,7 +156,10 @@ impl Pipeline {
             };
             self.answer(&running);
         }
-        let typing = self.channel(envelope).map(|(channel, chat)| typing(channel, chat));
+        let typing =
+            self.channel(envelope).filter(|_| envelope.source.is_person()).map(|(channel, route)| typing(channel, route.chat));
+        let stream = envelope.stream.then(|| Stream::begin(&self.replies, &envelope.id));
+        let reader = |written: Written<'_>| stream.iter().for_each(|stream| stream.write(written));
         let model = model_for(&live, envelope);
         let order = Order {
             run_id,
@@ -141,15 +167,16 @@ impl Pipeline {
             from_owner: envelope.from_owner,
             source: envelope.source.as_str(),
             model: &model,
-            system: context::system(&live.config.agent.name, &self.files, envelope.from_owner),
+            system: context::system(&live.config.agent.name, &self.files, envelope),
             cancel,
+            reader: &reader,
         };
         let ended = live.agent.run(&mut session, order).await;
         drop(typing);
         let session_id = session.id().to_owned();
         self.sessions.put(session);
         let outcome = match ended {
-            TurnEnd::Reply(reply) => said(envelope, reply.text.clone(), Some(&reply)),
+            TurnEnd::Reply(reply) => said(envelope, &reply.text, Some(&reply)),
             TurnEnd::Stopped => {
                 // Whoever stopped it has recorded the end already; its answer file may have been
                 // written over by the "running" of this turn.
@@ -169,12 +196,17 @@ impl Pipeline {
 
     /// The last transaction of a turn, then its consequences.
     pub(super) async fn finish(self: &Arc<Self>, envelope: &Envelope, run_id: &str, outcome: Outcome) {
+        let unheard = envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
+        let ended = match outcome.ended {
+            Ended::Done if unheard => Ended::Dead("nobody was told: there is no way to the owner".to_owned()),
+            ended => ended,
+        };
         let finish = Finish {
             run_id: run_id.to_owned(),
             inbox_id: envelope.id.clone(),
-            ended: outcome.ended,
+            ended,
             result: envelope.wants_reply.then_some(outcome.reply),
-            parts: outcome.text.map(|text| self.parts(envelope, &text)).unwrap_or_default(),
+            parts: outcome.text.map(|text| self.parts(envelope, text)).unwrap_or_default(),
         };
         let now = clock::now_ms();
         let recorded = self.persist("the end of a turn", || self.queue.finish(finish.clone(), now)).await;
@@ -188,14 +220,18 @@ impl Pipeline {
     }
 
     /// Renders an answer into what is stored and sent.
-    fn parts(&self, envelope: &Envelope, text: &str) -> Vec<NewPart> {
-        let Some((channel, chat)) = self.channel(envelope) else { return Vec::new() };
+    fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
+        let Some((channel, route)) = self.channel(envelope) else { return Vec::new() };
         let mode = self.live().config.telegram.reply_to_mode;
-        let rendered = channel.render(text).into_iter().enumerate();
+        let rendered = match saying {
+            Saying::Markdown(text) => channel.render(&text),
+            Saying::Plain(text) => channel.plain(&text),
+        };
         rendered
+            .into_iter()
+            .enumerate()
             .map(|(number, part)| NewPart {
-                channel: channel.name().to_owned(),
-                chat: chat.clone(),
+                route: route.clone(),
                 reply_to: envelope.reply_to.clone().filter(|_| mode == ReplyTo::All || (mode == ReplyTo::First && number == 0)),
                 markup: part.markup,
                 plain: part.plain,
@@ -203,42 +239,52 @@ impl Pipeline {
             .collect()
     }
 
-    fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, ChatRef)> {
-        let channel = self.channels.get(envelope.source.as_str())?;
-        Some((channel.clone(), envelope.chat.clone()?))
+    fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
+        let route = envelope.route.clone()?;
+        Some((self.channels.get(route.channel.as_str())?.clone(), route))
     }
 }
 
-fn user_message(envelope: &Envelope, run_id: &str, live: &Live) -> Kind {
+fn user_message(envelope: &Envelope, run_id: &str, live: &Live, files: Vec<Block>) -> Kind {
+    let mut content = context::user_message(envelope, live.config.agent.timezone.0);
+    content.extend(files);
     Kind::Message(Spoken {
-        role: Role::User,
-        content: context::user_message(envelope, live.config.agent.timezone.0),
-        run_id: run_id.to_owned(),
         inbox_id: Some(envelope.id.clone()),
         trust: Some(envelope.trust),
-        model: None,
-        stop: None,
-        usage: None,
-        cost_nano_usd: None,
+        about: envelope.about.clone(),
+        ..Spoken::new(Role::User, content, run_id)
     })
 }
 
 /// The model the caller named, else the one of the source, else `primary`.
 fn model_for(live: &Live, envelope: &Envelope) -> String {
-    let routed = || live.agent.client().models().for_role(envelope.source.as_str()).map(|model| model.name.clone());
+    let routed = || live.agent.client().models().for_role(envelope.source.role()).map(|model| model.name.clone());
     envelope.model.clone().or_else(routed).unwrap_or_else(|| "primary".to_owned())
 }
 
-pub(super) fn said(envelope: &Envelope, text: String, of: Option<&Said>) -> Outcome {
-    let silent = SILENCE.contains(&text.trim());
+pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcome {
+    let text = silence::spoken(text, envelope.source);
     let reply = Reply {
-        reply: Some(if silent { String::new() } else { text.clone() }),
-        silent: silent.then_some(true),
+        reply: Some(text.clone().unwrap_or_default()),
+        silent: text.is_none().then_some(true),
         tokens: of.map(|said| said.usage.total()),
         cost_usd: of.and_then(|said| said.cost_nano_usd).map(usd),
         ..Reply::new(&envelope.id, Status::Done)
     };
-    Outcome { ended: Ended::Done, reply, text: (!silent).then_some(text) }
+    Outcome { ended: Ended::Done, reply, text: text.map(Saying::Markdown) }
+}
+
+/// Words of somebody else that go out as they are; the caller reads `reply`.
+pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outcome {
+    let reply = Reply { reply: Some(reply), ..Reply::new(&envelope.id, Status::Done) };
+    Outcome { ended: Ended::Done, reply, text: Some(Saying::Plain(text)) }
+}
+
+/// An event without the agent's words on it.
+fn event_text(envelope: &Envelope) -> String {
+    let about = envelope.about.clone().unwrap_or_default();
+    let reference = about.reference.map_or_else(String::new, |reference| format!(" ({reference})"));
+    format!("{}{reference}: {}", about.source.unwrap_or_default(), envelope.text)
 }
 
 /// What the person reads when no answer came. Only the owner is told why.
@@ -247,9 +293,11 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
     if envelope.from_owner { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
 }
 
-/// An order that makes no sense.
+/// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so
+/// they are a dead letter.
 pub(super) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
-    Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: None }
+    let ended = if envelope.text.is_empty() { Ended::Done } else { Ended::Dead(reason.to_owned()) };
+    Outcome { ended, reply: Reply::error(&envelope.id, reason), text: None }
 }
 
 /// Shows "typing" until the guard is dropped.

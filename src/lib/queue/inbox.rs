@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::outbox::{self, NewPart, Part};
-use super::{Store, from_json, remember, to_json};
+use super::{Store, from_json, remember, routes, to_json};
 use crate::control::replies::Reply;
 use crate::db;
 use crate::message::Envelope;
@@ -20,8 +20,8 @@ pub struct Arrival {
 /// What access decided.
 #[derive(Debug, Clone)]
 pub enum Verdict {
-    /// It becomes an inbox row.
-    Accept(Box<Envelope>),
+    /// It becomes inbox rows; one, unless an order means several sessions.
+    Accept(Vec<Envelope>),
     /// Only its key is kept; the notice (a pairing code), if any, goes out.
     Refuse(Option<NewPart>),
 }
@@ -103,7 +103,11 @@ impl Store {
                         continue;
                     }
                     match &arrival.verdict {
-                        Verdict::Accept(envelope) => accepted.extend(insert(connection, envelope)?),
+                        Verdict::Accept(envelopes) => {
+                            for envelope in envelopes {
+                                accepted.extend(insert(connection, envelope)?);
+                            }
+                        }
                         Verdict::Refuse(Some(notice)) => {
                             notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?)
                         }
@@ -119,6 +123,19 @@ impl Store {
                         .execute((bot, next, now))?;
                 }
                 Ok((accepted, notices))
+            })
+            .await
+    }
+
+    /// Returns true when an input with this key was taken in, or refused, already.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn knows(&self, key: &str) -> Result<bool, db::Error> {
+        let key = key.to_owned();
+        self.writer
+            .write_lazily(move |connection| {
+                connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?.query_row([key], |row| row.get(0))
             })
             .await
     }
@@ -226,6 +243,7 @@ fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Opti
         .prepare_cached("INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
     let seq = connection.last_insert_rowid();
+    routes::note(connection, envelope)?;
     Ok((rows == 1).then(|| Accepted { seq, attempts: 0, envelope: envelope.clone() }))
 }
 

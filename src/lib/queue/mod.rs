@@ -5,6 +5,7 @@
 //! | `seen` | keys of inputs looked at, 14 days: the same input twice is one |
 //! | `offsets` | where the next poll of a bot begins |
 //! | `inbox` | accepted inputs: `pending → running → done \| dead` |
+//! | `routes` | where the people of a session were last heard |
 //! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
 //!
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
@@ -12,11 +13,13 @@
 
 mod inbox;
 mod outbox;
+mod routes;
 mod view;
 
 pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
-pub use view::{Counts, Dead, Listing, Open, counts, listing, result, results};
+pub use routes::LastRoute;
+pub use view::{Counts, Dead, Listing, Open, counts, examine, knows, listing, result, results};
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,10 +28,12 @@ use rusqlite::Connection;
 
 use crate::db;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_path.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_path.sql"), include_str!("migrations/0002_routes.sql")];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
+/// Dead letters are kept this long: a quarter of a year, so that whoever looks seldom sees them.
+const KEEP_DEAD_MS: i64 = 90 * 24 * 3_600_000;
 /// A turn that died with the daemon this often is dead-lettered (specification §5.7).
 pub const MAX_DEATHS: i64 = 3;
 
@@ -85,6 +90,32 @@ impl Store {
             .await
     }
 
+    /// Returns how many inputs are not answered, and how many parts not sent, of what needs no channel
+    /// but these.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn unfinished(&self, channels: Vec<&'static str>) -> Result<(i64, i64), db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                let mut inputs = connection.prepare_cached(
+                    "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
+                     AND coalesce(envelope ->> '$.route.channel', '') = ?1",
+                )?;
+                let mut inbox = inputs.query_row([""], |row| row.get::<_, i64>(0))?;
+                let mut parts = connection.prepare_cached(
+                    "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1",
+                )?;
+                let mut outbox = 0;
+                for channel in channels {
+                    inbox += inputs.query_row([channel], |row| row.get::<_, i64>(0))?;
+                    outbox += parts.query_row([channel], |row| row.get::<_, i64>(0))?;
+                }
+                Ok((inbox, outbox))
+            })
+            .await
+    }
+
     /// Forgets keys and finished rows older than [`KEEP`].
     ///
     /// # Errors
@@ -96,6 +127,9 @@ impl Store {
                 connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
                 connection.execute("DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1", [before])?;
                 connection.execute("DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1", [before])?;
+                let buried = now - KEEP_DEAD_MS;
+                connection.execute("DELETE FROM inbox WHERE state = 'dead' AND received_at < ?1", [buried])?;
+                connection.execute("DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1", [buried])?;
                 Ok(())
             })
             .await

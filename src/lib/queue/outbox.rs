@@ -4,15 +4,13 @@ use rusqlite::{Connection, Row};
 
 use super::Store;
 use crate::db;
-use crate::message::ChatRef;
+use crate::message::{ChatRef, Route};
 
 /// A part to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPart {
-    /// The channel's name.
-    pub channel: String,
     /// Where it goes.
-    pub chat: ChatRef,
+    pub route: Route,
     /// The message it answers.
     pub reply_to: Option<String>,
     /// The channel's own markup; `None` sends `plain`.
@@ -123,9 +121,9 @@ pub(super) fn insert(
         .execute(rusqlite::params![
             inbox_id,
             run_id,
-            content.channel,
-            content.chat.chat,
-            content.chat.topic,
+            content.route.channel,
+            content.route.chat.chat,
+            content.route.chat.topic,
             content.reply_to,
             part,
             parts,
@@ -150,8 +148,7 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
     Ok(Part {
         id: row.get(0)?,
         content: NewPart {
-            channel: row.get(1)?,
-            chat: ChatRef { chat: row.get(2)?, topic: row.get(3)? },
+            route: Route { channel: row.get(1)?, chat: ChatRef { chat: row.get(2)?, topic: row.get(3)? } },
             reply_to: row.get(4)?,
             markup: row.get(5)?,
             plain: row.get(6)?,

@@ -1,35 +1,23 @@
 use super::*;
-use crate::message::{ChatRef, Sender, SessionKey, Source, Trust};
+use crate::message::{ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
 
-fn envelope(id: &str) -> crate::message::Envelope {
-    crate::message::Envelope {
-        id: id.to_owned(),
-        source: Source::Telegram,
-        sender: Sender { id: "1001".into(), name: "Ada".into() },
-        from_owner: true,
-        trust: Trust::Owner,
-        session_key: SessionKey("agent:agent:telegram:dm:1001".into()),
-        chat: Some(chat()),
-        reply_to: None,
-        text: "hi".into(),
-        kind: None,
-        command: None,
-        model: None,
-        wants_reply: false,
-        received_at: 5,
-    }
+fn envelope(id: &str) -> Envelope {
+    let sender = Sender { id: "1001".into(), name: "Ada".into(), username: None };
+    let key = SessionKey("agent:agent:telegram:dm:1001".into());
+    let envelope = Envelope::new(id.to_owned(), Source::Telegram, sender, key, "hi".into(), 5);
+    Envelope { from_owner: true, trust: Trust::Owner, route: Some(route()), ..envelope }
 }
 
-fn chat() -> ChatRef {
-    ChatRef { chat: "1001".into(), topic: None }
+fn route() -> Route {
+    Route { channel: "telegram".into(), chat: ChatRef { chat: "1001".into(), topic: None } }
 }
 
 fn arrival(id: &str) -> Arrival {
-    Arrival { key: id.to_owned(), verdict: Verdict::Accept(Box::new(envelope(id))) }
+    Arrival { key: id.to_owned(), verdict: Verdict::Accept(vec![envelope(id)]) }
 }
 
 fn part(text: &str) -> NewPart {
-    NewPart { channel: "telegram".into(), chat: chat(), reply_to: None, markup: Some(text.to_owned()), plain: text.to_owned() }
+    NewPart { route: route(), reply_to: None, markup: Some(text.to_owned()), plain: text.to_owned() }
 }
 
 fn finish(id: &str, texts: &[&str]) -> Finish {
@@ -91,9 +79,7 @@ async fn what_was_running_or_being_sent_comes_back() {
 async fn a_stop_ends_what_came_before_it_and_nothing_else() {
     let (dir, store) = store().await;
     let mut waited_for = arrival("waited-for");
-    if let Verdict::Accept(envelope) = &mut waited_for.verdict {
-        envelope.wants_reply = true;
-    }
+    waited_for.verdict = Verdict::Accept(vec![Envelope { wants_reply: true, ..envelope("waited-for") }]);
     let (rows, _) =
         store.accept(vec![arrival("running"), waited_for, arrival("stop"), arrival("after")], None, 10).await.expect("accept");
     store.start_run("r1", "running").await.expect("start");

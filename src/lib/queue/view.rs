@@ -1,6 +1,7 @@
 //! What anybody may read in `queue.db` without the daemon.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -137,6 +138,17 @@ pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
     .map(Option::flatten)
 }
 
+/// Returns true when a command of this id is or was in the queue.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn knows(path: &Path, id: &str) -> Result<bool, db::Error> {
+    let known = |connection: &Connection| {
+        connection.query_row("SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1)", [id], |row| row.get(0))
+    };
+    read(path, known).map(Option::unwrap_or_default)
+}
+
 /// Returns the kept answers of commands that ended since `since`.
 ///
 /// # Errors
@@ -149,6 +161,14 @@ pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
             .collect()
     })
     .map(Option::unwrap_or_default)
+}
+
+/// Returns how the file itself is, looking for at most `patience`.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error> {
+    db::examine(path, super::MIGRATIONS, patience)
 }
 
 fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {

@@ -1,8 +1,11 @@
 //! Opens files that must stay inside one directory, whatever symlinks and races say.
 //!
 //! Every path is resolved by the kernel with `openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)`
-//! from a descriptor of the directory: there is no moment between check and use. Symlinks that
-//! stay inside are followed, but nothing is written through one that is the last component.
+//! from a descriptor of the directory: there is no moment between check and use. Where that call is
+//! refused, `walk` does the same step by step. Symlinks that stay inside are followed, but nothing
+//! is written through one that is the last component.
+
+mod walk;
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
@@ -87,6 +90,8 @@ pub struct Root {
     dir: OwnedFd,
     given: PathBuf,
     real: PathBuf,
+    /// Whether openat2(2) is to be had.
+    by_kernel: bool,
 }
 
 impl Root {
@@ -98,7 +103,10 @@ impl Root {
         let failed = |e: Errno| error(path, e);
         let dir = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty()).map_err(failed)?;
         let real = path.canonicalize().map_err(|source| BeneathError::Io { path: path.to_owned(), source })?;
-        Ok(Self { dir, given: path.to_owned(), real })
+        let answer = resolved_by_kernel(&dir, Path::new("."), OFlag::O_PATH);
+        // Old seccomp profiles of containers say EPERM to what they do not know.
+        let by_kernel = !matches!(answer, Err(Errno::ENOSYS | Errno::EPERM));
+        Ok(Self { dir, given: path.to_owned(), real, by_kernel })
     }
 
     /// Returns the contents of a regular file.
@@ -213,13 +221,11 @@ impl Root {
 
     fn open_relative(&self, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        let how = OpenHow::new()
-            .flags(flags | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let mut result = openat2(&self.dir, relative, how);
+        let open = if self.by_kernel { resolved_by_kernel } else { walk::open };
+        let mut result = open(&self.dir, relative, flags);
         for _ in 1..RACE_ATTEMPTS {
             match result {
-                Err(Errno::EAGAIN) => result = openat2(&self.dir, relative, how),
+                Err(Errno::EAGAIN) => result = open(&self.dir, relative, flags),
                 _ => break,
             }
         }
@@ -268,6 +274,12 @@ impl Root {
         }
         Ok(())
     }
+}
+
+fn resolved_by_kernel(dir: &OwnedFd, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let how =
+        OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    openat2(dir, relative, how)
 }
 
 /// Returns the permissions of the regular file that is there, without set-id bits.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
+use crate::message::{About, Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 
 /// One line: `{"v":1,"ts":"…","seq":7,"type":"message", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +91,9 @@ pub struct Spoken {
     /// Whose words they are (user messages of people).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// What an event is about (user messages that no person wrote).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
     /// The model that said it (assistant messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -106,6 +109,22 @@ pub struct Spoken {
 }
 
 impl Spoken {
+    /// Returns a message of `run_id`; everything else is unset.
+    pub fn new(role: Role, content: Vec<Block>, run_id: &str) -> Self {
+        Self {
+            role,
+            content,
+            run_id: run_id.to_owned(),
+            inbox_id: None,
+            trust: None,
+            about: None,
+            model: None,
+            stop: None,
+            usage: None,
+            cost_nano_usd: None,
+        }
+    }
+
     /// Returns the message as the model sees it.
     pub fn message(&self) -> Message {
         Message { role: self.role, content: self.content.clone() }

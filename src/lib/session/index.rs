@@ -5,9 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Kind};
+use super::event::{Event, Head, Kind};
+use super::state::{Position, State};
 use super::transcript::{Session, session_of};
-use crate::sys::{self, jsonl};
+use crate::people::People;
+use crate::sys::{self, atomic, jsonl};
 
 /// The index: key → entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,17 +42,84 @@ pub struct Entry {
     pub model: Option<String>,
     /// Nano US dollars spent in it.
     pub cost_nano_usd: i64,
+    /// Where the newest event ends that is counted here.
+    pub position: Position,
+}
+
+impl Entry {
+    /// Returns the entry of a session.
+    pub(super) fn of(head: &Head, state: &State) -> Self {
+        Self {
+            session_id: head.session_id.clone(),
+            contact: head.contact.clone(),
+            created_at: head.created_at.clone(),
+            updated_at: state.updated_at.clone(),
+            message_count: state.message_count,
+            token_count: state.usage.total(),
+            compaction_count: 0,
+            context_tokens: state.context_tokens,
+            model: state.model.clone(),
+            cost_nano_usd: state.cost_nano_usd,
+            position: state.position.clone(),
+        }
+    }
+}
+
+/// Whom or what somebody's word may mean: the name of a conversation for the shell, a contact.
+pub(super) struct Wanted<'a> {
+    target: &'a str,
+    /// Ids of the contacts that go by the word.
+    ids: Vec<String>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(people: &People, target: &'a str) -> Self {
+        Self { target, ids: people.find(target).iter().map(|contact| contact.id.to_string()).collect() }
+    }
+
+    /// Returns true when the session of `key`, with `contact`, may be meant.
+    pub(super) fn means(&self, key: &str, contact: &str) -> bool {
+        key.strip_prefix("cli:") == Some(self.target)
+            || contact.to_lowercase() == self.target.to_lowercase()
+            || self.ids.iter().any(|id| key.split(':').any(|part| part == id))
+    }
 }
 
 impl Index {
+    /// Returns the index as it is on the disk, for those who only read: `sessions.json`, made to
+    /// agree with the transcripts in `dir`. Empty when there is none.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn read(file: &Path, dir: &Path) -> Result<Self, sys::Error> {
+        let mut index: Self = atomic::read(file)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        if dir.is_dir() {
+            index.reconcile(dir)?;
+        }
+        Ok(index)
+    }
+
     /// Returns the id of the session of `key`.
     pub fn id_of(&self, key: &str) -> Option<&str> {
         self.sessions.get(key).map(|entry| entry.session_id.as_str())
     }
 
-    /// Returns the key of the session whose key or id is `target`.
-    pub fn key_of(&self, target: &str) -> Option<&str> {
-        self.sessions.iter().find(|(key, entry)| *key == target || entry.session_id == target).map(|(key, _)| key.as_str())
+    /// Returns the key of the session that is called `target` by ourselves: by its id, its key or its
+    /// name in the shell (`cli:NAME`).
+    pub fn named(&self, target: &str) -> Option<&str> {
+        let is =
+            |key: &str, entry: &Entry| key == target || entry.session_id == target || key.strip_prefix("cli:") == Some(target);
+        self.sessions.iter().find(|(key, entry)| is(key, entry)).map(|(key, _)| key.as_str())
+    }
+
+    /// Returns the keys of the sessions that `target` may mean. What is so [`Self::named`] is meant;
+    /// else it is what a contact is called, or whom `people` knows so.
+    pub fn find(&self, people: &People, target: &str) -> Vec<&str> {
+        if let Some(key) = self.named(target) {
+            return vec![key];
+        }
+        let wanted = Wanted::new(people, target);
+        self.sessions.iter().filter(|(key, entry)| wanted.means(key, &entry.contact)).map(|(key, _)| key.as_str()).collect()
     }
 
     /// Returns all sessions by key.
@@ -69,23 +138,8 @@ impl Index {
     }
 
     pub(super) fn update(&mut self, session: &Session) {
-        let (head, state) = (session.head(), session.state());
         self.v = 1;
-        self.sessions.insert(
-            head.key.clone(),
-            Entry {
-                session_id: head.session_id.clone(),
-                contact: head.contact.clone(),
-                created_at: head.created_at.clone(),
-                updated_at: state.updated_at.clone(),
-                message_count: state.message_count,
-                token_count: state.usage.total(),
-                compaction_count: 0,
-                context_tokens: state.context_tokens,
-                model: state.model.clone(),
-                cost_nano_usd: state.cost_nano_usd,
-            },
-        );
+        self.sessions.insert(session.head().key.clone(), Entry::of(session.head(), session.state()));
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<String> {

@@ -14,11 +14,13 @@ mod event;
 mod index;
 mod state;
 mod transcript;
+mod view;
 
 pub use event::{Event, Head, Kind, Spoken};
 pub use index::{Entry as IndexEntry, Index};
 pub use state::{Entry, Position, Resume, State, Turn};
-pub use transcript::Session;
+pub use transcript::{Session, view};
+pub use view::{Listed, archived, heads, listing, transcript_files};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,6 +30,7 @@ use chrono_tz::Tz;
 
 use crate::clock;
 use crate::message::SessionKey;
+use crate::people::People;
 use crate::sys::{self, atomic};
 
 /// Sessions kept in memory between turns.
@@ -197,10 +200,19 @@ impl Store {
         Ok(Some(id))
     }
 
-    /// Returns the key of the session that `target` names by key or id.
-    pub fn find(&self, target: &str) -> Option<SessionKey> {
-        let inner = self.lock();
-        inner.index.key_of(target).map(|key| SessionKey(key.to_owned()))
+    /// Returns the keys of the sessions that `target` may mean, see [`Index::find`].
+    pub fn find(&self, people: &People, target: &str) -> Vec<SessionKey> {
+        self.lock().index.find(people, target).into_iter().map(|key| SessionKey(key.to_owned())).collect()
+    }
+
+    /// Returns the key of the session that is called so by ourselves, see [`Index::named`].
+    pub fn named(&self, target: &str) -> Option<SessionKey> {
+        self.lock().index.named(target).map(|key| SessionKey(key.to_owned()))
+    }
+
+    /// Returns the keys of all sessions.
+    pub fn keys(&self) -> Vec<SessionKey> {
+        self.lock().index.iter().map(|(key, _)| SessionKey(key.to_owned())).collect()
     }
 
     /// Returns how many sessions there are.

@@ -18,17 +18,8 @@ fn key() -> SessionKey {
 }
 
 fn user(inbox_id: &str) -> Kind {
-    Kind::Message(Spoken {
-        role: Role::User,
-        content: vec![Block::Context { text: "time".into() }, Block::Text { text: inbox_id.into() }],
-        run_id: "r".into(),
-        inbox_id: Some(inbox_id.into()),
-        trust: Some(Trust::Owner),
-        model: None,
-        stop: None,
-        usage: None,
-        cost_nano_usd: None,
-    })
+    let content = vec![Block::Context { text: "time".into() }, Block::Text { text: inbox_id.into() }];
+    Kind::Message(Spoken { inbox_id: Some(inbox_id.into()), trust: Some(Trust::Owner), ..Spoken::new(Role::User, content, "r") })
 }
 
 fn assistant(calls: &[&str]) -> Kind {
@@ -36,15 +27,11 @@ fn assistant(calls: &[&str]) -> Kind {
     let mut content = vec![Block::Text { text: "so".into() }];
     content.extend(calls.iter().map(call));
     Kind::Message(Spoken {
-        role: Role::Assistant,
-        content,
-        run_id: "r".into(),
-        inbox_id: None,
-        trust: None,
         model: Some("primary".into()),
         stop: Some(if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse }),
         usage: Some(Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() }),
         cost_nano_usd: Some(7),
+        ..Spoken::new(Role::Assistant, content, "r")
     })
 }
 
@@ -187,6 +174,55 @@ async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
     log.append(format!("{newer}\n").as_bytes(), false).expect("append");
     let loaded = Session::load(&dir.path().join("sessions"), chrono_tz::UTC, session.id()).expect("load").expect("there");
     assert_eq!((loaded.state().last_seq, loaded.state().entries.len()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_listing_knows_what_the_index_does_not_know_yet() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("a"), assistant(&[])], true).await.expect("append");
+    let state = session.state().clone();
+    store.put(session);
+    let sessions = dir.path().join("sessions");
+    let listed = || {
+        let index = Index::read(&sessions.join("sessions.json"), &sessions).expect("index");
+        listing(&index, &sessions).expect("listing")
+    };
+    let log = std::fs::metadata(sessions.join(&state.position.file)).expect("log").len();
+    let entry = IndexEntry::of(state.head.as_ref().expect("head"), &state);
+    assert_eq!((entry.message_count, entry.token_count, entry.cost_nano_usd), (2, 12, 7));
+    let expected = |entry: &IndexEntry, log_bytes| Listed { key: key().0, entry: entry.clone(), log_files: 1, log_bytes };
+    assert_eq!(listed(), [expected(&entry, log)], "without an index");
+    store.flush().expect("flush");
+    assert_eq!(listed(), [expected(&entry, log)], "from the index");
+
+    // A turn that runs: in the transcript, in no index, with a torn line at its end.
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    session.append(vec![user("b"), assistant(&[])], true).await.expect("append");
+    let file = sessions.join(&session.state().position.file);
+    let mut torn = OpenOptions::new().append(true).open(&file).expect("open");
+    std::io::Write::write_all(&mut torn, b"{\"half").expect("tear");
+    let now = IndexEntry::of(session.head(), session.state());
+    assert_eq!((now.message_count, now.cost_nano_usd), (4, 14));
+    let log = std::fs::metadata(&file).expect("log").len();
+    assert_eq!(listed(), [expected(&now, log)], "from the snapshot and what follows it");
+
+    let snapshot = transcript::snapshot_path(&sessions, session.id());
+    atomic::write(&snapshot, b"{ torn", atomic::Durability::Rename).expect("write");
+    assert_eq!(listed(), [expected(&now, log)], "without the snapshot");
+    assert_eq!(std::fs::read(&snapshot).expect("it is not set aside"), b"{ torn");
+    assert_eq!(std::fs::metadata(&file).expect("nothing is cut").len(), log);
+}
+
+#[test]
+fn nothing_is_listed_where_nothing_is() {
+    let dir = tempfile::tempdir().expect("dir");
+    let nowhere = dir.path().join("sessions");
+    let index = Index::read(&nowhere.join("sessions.json"), &nowhere).expect("index");
+    assert_eq!(listing(&index, &nowhere).expect("listing"), []);
+    assert_eq!(view(&nowhere, "x").expect("view"), None);
+    assert_eq!(transcript_files(&nowhere, &nowhere.join("archive"), "x").expect("files"), [] as [PathBuf; 0]);
 }
 
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {

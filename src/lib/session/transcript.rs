@@ -38,17 +38,7 @@ impl Session {
     /// # Errors
     /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
-        let files = files(dir, id)?;
-        let snapshot: Option<Snapshot> = atomic::read_json(&snapshot_path(dir, id))?;
-        let state = match snapshot.filter(|snapshot| snapshot.describes(dir, &files)) {
-            Some(snapshot) => replay(dir, &files, snapshot.state)?,
-            None => None,
-        };
-        // Without a snapshot, or when its tail does not join it: the files alone.
-        let (state, saved_seq) = match state {
-            Some((state, from)) => (state, from),
-            None => replay(dir, &files, State::default())?.unwrap_or_default(),
-        };
+        let (state, saved_seq) = fold(dir, id, atomic::read_json(&snapshot_path(dir, id))?)?;
         Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, saved_seq }))
     }
 
@@ -213,6 +203,34 @@ impl Snapshot {
     }
 }
 
+/// Returns what the transcript of session `id` adds up to, for those who only read: nothing is
+/// written, cut or set aside. `None` when it has none.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
+    if !dir.is_dir() {
+        return Ok(None);
+    }
+    let snapshot = atomic::read(&snapshot_path(dir, id))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let (state, _) = fold(dir, id, snapshot)?;
+    Ok(state.head.is_some().then_some(state))
+}
+
+/// Returns the state of session `id` and the newest event that came from the snapshot. Without one,
+/// or when its tail does not join it, the state is that of the files alone.
+fn fold(dir: &Path, id: &str, snapshot: Option<Snapshot>) -> Result<(State, u64), sys::Error> {
+    let files = files(dir, id)?;
+    let state = match snapshot.filter(|snapshot| snapshot.describes(dir, &files)) {
+        Some(snapshot) => replay(dir, &files, snapshot.state)?,
+        None => None,
+    };
+    match state {
+        Some(state) => Ok(state),
+        None => Ok(replay(dir, &files, State::default())?.unwrap_or_default()),
+    }
+}
+
 /// Applies every event of `files` that comes after the state's position. Returns the state and the
 /// event it started from; `None` when the files do not go on where the state ends.
 fn replay(dir: &Path, files: &[String], mut state: State) -> Result<Option<(State, u64)>, sys::Error> {
@@ -244,7 +262,7 @@ fn replay(dir: &Path, files: &[String], mut state: State) -> Result<Option<(Stat
 }
 
 /// Returns the transcript files of a session in the order of their events.
-fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
+pub(super) fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
     let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
     let mut names: Vec<String> = entries
         .flatten()
@@ -261,7 +279,7 @@ pub(super) fn session_of(name: &str) -> Option<&str> {
 }
 
 /// Returns what the files of a session are ordered by: date, then number.
-fn order(name: &str) -> (&str, u32) {
+pub(super) fn order(name: &str) -> (&str, u32) {
     let day = name.strip_suffix(".jsonl").and_then(|name| name.split_once('.')).map_or("", |(_, rest)| rest);
     day.split_once('.').map_or((day, 0), |(day, number)| (day, number.parse().unwrap_or(0)))
 }

@@ -87,6 +87,18 @@ pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
     }
 }
 
+/// Returns whether somebody reads the FIFO at `path`. Nothing is written.
+///
+/// # Errors
+/// When it is not there, or we may not write to it.
+pub fn is_heard(path: &Path) -> Result<bool, Error> {
+    match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
+        Err(error) => Err(Error::at("open", path)(error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,11 +109,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("control.fifo");
         assert_eq!(ring(&path, "{}").expect("ring"), Rung::NoReader);
+        assert!(is_heard(&path).is_err());
         let mut reader = open(&path).expect("open");
+        assert!(is_heard(&path).expect("it is there"));
         assert_eq!(ring(&path, "{}").expect("ring"), Rung::Heard);
         let mut bytes = [0; 8];
         assert_eq!(reader.read(&mut bytes).expect("read"), 3);
         drop(reader);
+        assert!(!is_heard(&path).expect("it is there"));
         assert_eq!(ring(&path, "{}").expect("ring"), Rung::NoReader);
     }
 

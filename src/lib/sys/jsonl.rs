@@ -3,10 +3,16 @@
 //! A crash can leave a torn last line; it is cut before the next append, and readers stop at it.
 //! A failed append (full disk) is taken back, so that the next line never joins a half one.
 
+mod back;
+
+use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+pub use back::newest_lines;
 
 use super::Error;
 
@@ -92,11 +98,7 @@ impl Appender {
 /// # Errors
 /// When the file cannot be read.
 pub fn first_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::at("open", path)(error)),
-    };
+    let Some(file) = open(path)? else { return Ok(None) };
     let mut line = Vec::new();
     BufReader::new(file).read_until(b'\n', &mut line).map_err(Error::at("read", path))?;
     Ok((line.pop() == Some(b'\n')).then_some(line))
@@ -108,11 +110,23 @@ pub fn first_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 /// # Errors
 /// When the file cannot be read.
 pub fn for_each_line(path: &Path, start: u64, mut each: impl FnMut(&[u8], u64)) -> Result<(), Error> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::at("open", path)(error)),
-    };
+    let all = try_for_each_line(path, start, |line, end| {
+        each(line, end);
+        ControlFlow::<Infallible>::Continue(())
+    });
+    all.map(|_| ())
+}
+
+/// Does what [`for_each_line`] does until `each` breaks off, and returns with what.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn try_for_each_line<B>(
+    path: &Path,
+    start: u64,
+    mut each: impl FnMut(&[u8], u64) -> ControlFlow<B>,
+) -> Result<ControlFlow<B>, Error> {
+    let Some(file) = open(path)? else { return Ok(ControlFlow::Continue(())) };
     let mut reader = BufReader::with_capacity(1 << 16, file);
     reader.seek(SeekFrom::Start(start)).map_err(Error::at("read", path))?;
     let mut offset = start;
@@ -121,11 +135,22 @@ pub fn for_each_line(path: &Path, start: u64, mut each: impl FnMut(&[u8], u64)) 
         line.clear();
         let count = reader.read_until(b'\n', &mut line).map_err(Error::at("read", path))?;
         if count == 0 || line.last() != Some(&b'\n') {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
         offset += count as u64;
         line.pop();
-        each(&line, offset);
+        if let ControlFlow::Break(with) = each(&line, offset) {
+            return Ok(ControlFlow::Break(with));
+        }
+    }
+}
+
+/// Opens a file for reading; `None` when it is missing.
+fn open(path: &Path) -> Result<Option<File>, Error> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::at("open", path)(error)),
     }
 }
 

@@ -20,6 +20,7 @@ pub const MAX_CHARS: usize = 20_000;
 
 const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
 const SEMI_STABLE: [&str; 1] = ["MEMORY.md"];
+const OPERATIONAL: [&str; 3] = ["SOUL.md", "AGENTS.md", "HEARTBEAT.md"];
 
 /// Nothing longer is read: a log copied to MEMORY.md must not fill the memory of the daemon. 50
 /// times what is used of it.
@@ -65,6 +66,11 @@ impl ConventionFiles {
     /// turns.
     pub fn semi_stable(&self) -> Vec<ConventionFile> {
         self.read(&SEMI_STABLE)
+    }
+
+    /// Returns SOUL, AGENTS, HEARTBEAT, those that exist and are not blank.
+    pub fn operational(&self) -> Vec<ConventionFile> {
+        self.read(&OPERATIONAL)
     }
 
     /// A file that cannot be read is logged and left out; the others are not affected.

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -19,7 +19,7 @@ use toml::Table;
 use super::{
     daemon::Daemon,
     model::FakeModel,
-    program::{self, Output, bin},
+    program::{self, Output, Running, bin},
     telegram::{FakeTelegram, Polls},
 };
 
@@ -62,6 +62,13 @@ impl Sandbox {
         };
         sandbox.write();
         sandbox
+    }
+
+    /// Makes a model and a home that knows it as its primary one.
+    pub(crate) fn with_model() -> (FakeModel, Self) {
+        let model = FakeModel::start();
+        let sandbox = Self::new().with_anthropic(&model);
+        (model, sandbox)
     }
 
     /// Turns Telegram on: owner 1001, and 1002 may write too.
@@ -159,6 +166,25 @@ impl Sandbox {
         }
     }
 
+    /// Writes a file of mode 0600, and the directories it stands in.
+    pub(crate) fn put(&self, below: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().expect("it is below the home")).expect("the sandbox is writable");
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&path).expect("the sandbox is writable");
+        file.write_all(bytes).expect("the sandbox is writable");
+        // By the handle: a daemon may have taken it already.
+        file.set_permissions(fs::Permissions::from_mode(0o600)).expect("own file");
+        path
+    }
+
+    /// Starts the daemon and waits until it serves.
+    pub(crate) fn ready(&self) -> Daemon {
+        let mut daemon = self.daemon();
+        daemon.wait_ready();
+        daemon
+    }
+
     /// Starts the daemon; it may not be ready yet, see [`Daemon::wait_ready`].
     pub(crate) fn daemon(&self) -> Daemon {
         self.daemon_with(&[])
@@ -175,6 +201,16 @@ impl Sandbox {
         self.run("agent-send", arguments, "")
     }
 
+    /// Starts `agent-send` and lets it run.
+    pub(crate) fn sending(&self, arguments: &[&str]) -> Running {
+        self.starting("agent-send", arguments)
+    }
+
+    /// Starts any of the five and lets it run.
+    pub(crate) fn starting(&self, name: &str, arguments: &[&str]) -> Running {
+        Running::start(self.command(name).args(arguments))
+    }
+
     /// Runs `agent-monitor` to its end.
     pub(crate) fn monitor(&self, arguments: &[&str]) -> Output {
         self.run("agent-monitor", arguments, "")
@@ -185,9 +221,59 @@ impl Sandbox {
         program::run(self.command(name).args(arguments), stdin)
     }
 
+    /// Runs a bash script in the home, with the programs in its `PATH`.
+    pub(crate) fn bash(&self, script: &str) -> Output {
+        program::run(self.shell().args(["-c", script]).current_dir(self.home()), "")
+    }
+
+    /// Checks that `agent-send` fails, as a person sees it and as a program does: the code, the words, the
+    /// next step. `name` is the code's word in JSON.
+    pub(crate) fn check_failure(&self, arguments: &[&str], code: i32, name: &str, says: &str) {
+        let told = self.send(arguments);
+        assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
+        assert!(told.stderr.contains(says), "{arguments:?}: {told:?}");
+        let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        let told = self.send(&with_json);
+        let error = &told.json()["error"];
+        assert_eq!((told.code, error["code"].as_str()), (code, Some(name)), "{with_json:?}: {told:?}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:?}");
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told:?}");
+    }
+
+    /// Checks that the daemon answers a command with a failure whose reason contains one of `words`.
+    pub(crate) fn check_failure_of_reply(&self, arguments: &[&str], words: &[&str]) {
+        let told = self.send(arguments);
+        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{arguments:?}: {told:?}");
+        assert!(words.iter().any(|word| told.stderr.contains(word)), "{arguments:?}: {told:?}");
+        assert!(told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "), "{told:?}");
+        let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        let told = self.send(&with_json);
+        assert_eq!((told.code, &told.json()["status"]), (1, &Value::from("error")), "{with_json:?}: {told:?}");
+    }
+
+    /// Returns the names of what waits in the spool for the daemon, in order.
+    pub(crate) fn spooled(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path("state/spool/new")) else { return Vec::new() };
+        let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the command for bash, as [`Sandbox::command`] does, with the programs in its `PATH`.
+    pub(crate) fn shell(&self) -> Command {
+        let mut command = self.environed("bash".into());
+        let programs = bin("agent-send").parent().expect("a program is in a directory").display().to_string();
+        command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()));
+        command
+    }
+
     /// Returns the command for a program with the sandbox's environment and nothing else.
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(bin(name));
+        self.environed(bin(name))
+    }
+
+    fn environed(&self, program: PathBuf) -> Command {
+        let mut command = Command::new(program);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

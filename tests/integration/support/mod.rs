@@ -14,7 +14,7 @@ pub(crate) use self::{
     daemon::Daemon,
     home::Sandbox,
     model::{Exchange, FakeModel, Reply, Usage},
-    program::{Output, bin},
+    program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent},
     wait::wait_for,
 };

@@ -14,6 +14,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::{
     server::{Server, lock},
@@ -31,6 +32,8 @@ pub(crate) struct FakeModel {
 pub(crate) enum Reply {
     /// A final answer.
     Text(String),
+    /// A final answer whose first letters come at once and whose rest waits for [`FakeModel::go_on`].
+    Held(String),
     /// One call of this tool with this input, offered or not.
     Tool(String, Value),
     /// An error status, with `retry-after` in seconds when given.
@@ -76,9 +79,10 @@ enum Output {
     Tools(Vec<(String, Value)>),
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// A permit lets one held answer go on.
+    held: Semaphore,
 }
 
 #[derive(Default)]
@@ -93,7 +97,7 @@ struct State {
 impl FakeModel {
     /// Starts one on a free port.
     pub(crate) fn start() -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { state: Mutex::default(), held: Semaphore::new(0) });
         Self { server: Server::start("fake-model", serve::routes(Arc::clone(&shared))), shared }
     }
 
@@ -105,6 +109,11 @@ impl FakeModel {
     /// Queues a reply; the queue goes before the script.
     pub(crate) fn push(&self, reply: Reply) {
         lock(&self.shared.state).replies.push_back(reply);
+    }
+
+    /// Lets one held answer end, now or when it comes.
+    pub(crate) fn go_on(&self) {
+        self.shared.held.add_permits(1);
     }
 
     /// Returns the body of every request, in order of arrival, refused ones included.

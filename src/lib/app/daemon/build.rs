@@ -19,6 +19,7 @@ use crate::provider::anthropic::Anthropic;
 use crate::provider::offline::Offline;
 use crate::provider::openai::OpenAi;
 use crate::sandbox::Root;
+use crate::secret::Secret;
 use crate::tools::{self, ExecSettings};
 
 /// Returns the settings with the loop built from them.
@@ -32,18 +33,26 @@ pub(super) fn live(
     let secrets = Secrets::open(home, env)?;
     let providers = providers(&loaded.models, &secrets)?;
     let config = loaded.config;
+    let secret_names = names_of_secrets(&config, &loaded.models);
     let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
     let client = Client::new(ledger, providers, loaded.models, config.cost.clone(), call_timeout);
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
-    let exec = exec_settings(home, env, &config);
+    let exec = exec_settings(home, env, &config, &secret_names);
     let registry = Registry::new(tools::all(Arc::new(root), exec), config.tools.enabled.as_deref());
     let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
     Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events), config })
 }
 
-fn exec_settings(home: &Home, env: &Environment, config: &Config) -> Option<ExecSettings> {
+/// Returns the variables that hold secrets: no command sees them, whatever the settings say.
+pub(super) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> {
+    let keys = models.all().filter_map(|model| model.provider.api_key_env.clone());
+    keys.chain([config.telegram.token_env.clone(), config.http.token_env.clone()]).collect()
+}
+
+/// Returns how commands run; `None` when they do not.
+pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, secrets: &[String]) -> Option<ExecSettings> {
     let exec = &config.tools.exec;
     // Nobody can be asked in this build, so what wants a yes is not offered.
     if matches!(exec.policy, ExecPolicy::Off | ExecPolicy::Ask) {
@@ -57,7 +66,7 @@ fn exec_settings(home: &Home, env: &Environment, config: &Config) -> Option<Exec
         hidden,
         network: exec.network,
         off: exec.sandbox == config::Sandbox::Off,
-        env: exec.env.iter().filter_map(variable).collect(),
+        env: exec.env.iter().filter(|name| !secrets.contains(name)).filter_map(variable).collect(),
         timeout_secs: exec.timeout_secs,
         max_timeout_secs: exec.max_timeout_secs,
     })
@@ -108,12 +117,16 @@ pub(super) fn telegram(config: &Config, secrets: &Secrets, changed: Arc<Notify>)
         Failure::new(Exit::Config, format!("[telegram] is enabled and the bot token {} is not set", telegram.token_env))
             .hint(format!("get a token from @BotFather and put {}=… into .env (mode 0600)", telegram.token_env))
     })?;
-    let fits = token.expose().split_once(':').is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20);
-    if !fits {
+    if !is_bot_token(&token) {
         return Err(Failure::new(Exit::Config, format!("the bot token {} is no bot token", telegram.token_env))
             .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
     }
     let channel = Telegram::new(telegram, token, changed)
         .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
     Ok(Some(Arc::new(channel)))
+}
+
+/// Returns whether it has the form of a token: `123456789:AAF…`.
+pub(super) fn is_bot_token(token: &Secret) -> bool {
+    token.expose().split_once(':').is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20)
 }

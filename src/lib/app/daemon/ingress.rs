@@ -11,17 +11,21 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::config::Home;
+use crate::control::attached;
 use crate::control::replies::{self, Reply};
 use crate::control::spool::{self, Entry};
-use crate::control::{self, Command, Order};
+use crate::control::{self, Command, Id, Order};
 use crate::pipeline::Pipeline;
-use crate::sys::{atomic, fifo};
+use crate::sys::notify::Systemd;
+use crate::sys::{self, atomic, fifo};
 use crate::{secret, text};
 
 /// The spool is looked at this often even when nobody rang and no watcher saw anything.
 const RESCAN: Duration = Duration::from_secs(5);
 /// Spooled commands that are taken in with one commit.
 const TOGETHER: usize = 64;
+/// Rings that are answered before the rest of the loop has its turn again, however many come.
+const AT_ONCE: usize = 256;
 
 /// What came through a small door.
 enum Ring {
@@ -29,9 +33,16 @@ enum Ring {
     Look,
 }
 
-/// Takes commands in until the daemon closes. `reload` is told to read the configuration again.
-pub(super) async fn serve(pipeline: Arc<Pipeline>, home: Home, doorbell: File, reload: mpsc::Sender<()>) {
-    let (rings, mut heard) = mpsc::channel(256);
+/// Takes commands in until the daemon closes. `reload` is told to read the configuration again; each
+/// pulse of the event loop is passed on to the watchdog of systemd, as a proof that this loop turns.
+pub(super) async fn serve(
+    pipeline: Arc<Pipeline>,
+    home: Home,
+    doorbell: File,
+    reload: mpsc::Sender<()>,
+    (mut pulses, systemd): (mpsc::Receiver<()>, Systemd),
+) {
+    let (rings, mut heard) = mpsc::channel(AT_ONCE);
     let watcher = watch(&home.spool_new(), rings.clone());
     if let Err(error) = &watcher {
         tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
@@ -39,19 +50,19 @@ pub(super) async fn serve(pipeline: Arc<Pipeline>, home: Home, doorbell: File, r
     let listener = tokio::spawn(listen(doorbell, rings));
     let mut rescan = tokio::time::interval(RESCAN);
     rescan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut now = Vec::new();
     loop {
         tokio::select! {
             () = pipeline.closing.cancelled() => break,
+            Some(()) = pulses.recv() => systemd.say("WATCHDOG=1"),
             _ = rescan.tick() => empty_spool(&pipeline, &home).await,
-            Some(ring) = heard.recv() => {
+            1.. = heard.recv_many(&mut now, AT_ONCE) => {
                 let mut look = false;
-                let mut next = Some(ring);
-                while let Some(ring) = next {
+                for ring in now.drain(..) {
                     match ring {
                         Ring::Look => look = true,
                         Ring::Line(line) => look |= line_in(&pipeline, &home, &line, &reload).await,
                     }
-                    next = heard.try_recv().ok();
                 }
                 if look {
                     empty_spool(&pipeline, &home).await;
@@ -161,7 +172,7 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
             let shown = text::shorten(&secret::redact(&String::from_utf8_lossy(line)), 200);
             tracing::warn!(reason = %bad, line = text::visible(&shown), "a line in the control FIFO is no command");
             if let Some(id) = &bad.id {
-                refuse(home, id.as_str(), &bad.reason);
+                refuse(pipeline, home, id, &bad.reason).await;
             }
             return false;
         }
@@ -175,10 +186,16 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
         }
         _ => {
             // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
-            let id = order.id.to_string();
+            let id = order.id.clone();
+            let mut order = order;
+            if let Err(error) = take_files_in(pipeline, home, &mut order).await {
+                tracing::warn!(%id, "a command's files cannot be taken in: {error}");
+                refuse(pipeline, home, &id, &error.to_string()).await;
+                return false;
+            }
             if let Err(error) = pipeline.take_orders(&[order]).await {
                 tracing::error!(%error, "a command could not be taken in");
-                refuse(home, &id, &error.to_string());
+                refuse(pipeline, home, &id, &error.to_string()).await;
             }
             false
         }
@@ -186,7 +203,10 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
 }
 
 /// Takes in everything that waits in the spool, in id order.
-async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
+pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
+    // One look at a time: who comes second finds nothing, and knows that it is done.
+    static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _one = LOOK.lock().await;
     let entries = match spool::scan(&home.spool_new()) {
         Ok(entries) => entries,
         Err(error) => {
@@ -195,14 +215,21 @@ async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
         }
     };
     for entries in entries.chunks(TOGETHER) {
-        let (entries, orders): (Vec<&Entry>, Vec<Order>) =
-            entries.iter().filter_map(|entry| Some((entry, open_entry(home, entry)?))).unzip();
+        let (mut taken, mut orders) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if let Some(order) = open_entry(pipeline, home, entry).await {
+                taken.push(entry);
+                orders.push(order);
+            }
+        }
         if let Err(error) = pipeline.take_orders(&orders).await {
             tracing::error!(%error, count = orders.len(), "spooled commands wait");
             return pipeline.note_trouble(&format!("spooled commands wait: {error}"));
         }
-        for entry in entries {
-            if let Err(error) = std::fs::remove_file(&entry.path) {
+        for entry in taken {
+            if let Err(error) = std::fs::remove_file(&entry.path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
                 tracing::warn!(%error, id = %entry.id, "a spool file stays; its id is known, it will not be done twice");
             }
         }
@@ -210,11 +237,18 @@ async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
 }
 
 /// Reads one spooled command; what makes no sense is put aside.
-fn open_entry(home: &Home, entry: &Entry) -> Option<Order> {
+async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<Order> {
     let reason = match spool::read(entry) {
         Ok(None) => return None,
         Ok(Some(bytes)) => match control::decode(&bytes) {
-            Ok(order) if order.id == entry.id => return Some(order),
+            Ok(mut order) if order.id == entry.id => match take_files_in(pipeline, home, &mut order).await {
+                Ok(()) => return Some(order),
+                Err(attached::Error::Io(error)) => {
+                    tracing::warn!(%error, "a spooled command is looked at again later");
+                    return None;
+                }
+                Err(error @ attached::Error::Unfit { .. }) => error.to_string(),
+            },
             Ok(_) => "the id in the file is not its name".to_owned(),
             Err(bad) => bad.reason,
         },
@@ -224,21 +258,47 @@ fn open_entry(home: &Home, entry: &Entry) -> Option<Order> {
             return None;
         }
     };
-    put_aside(home, entry, &reason);
+    put_aside(pipeline, home, entry, &reason).await;
     None
 }
 
+/// Makes the files of a command ours before the command is.
+async fn take_files_in(pipeline: &Pipeline, home: &Home, order: &mut Order) -> Result<(), attached::Error> {
+    match &mut order.command {
+        Command::User { attachments, .. } if !attachments.is_empty() => {
+            let known = pipeline.knows(&order.id).await;
+            if known.map_err(|error| sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error)))? {
+                // It is that command, which has its files.
+                attachments.clear();
+                attached::withdraw(&home.spool_new(), &order.id);
+                return Ok(());
+            }
+            let (new, downloads, id) = (home.spool_new(), home.downloads(), order.id.clone());
+            let mut files = std::mem::take(attachments);
+            let work = move || attached::take_in(&new, &downloads, &id, &mut files).map(|()| files);
+            let taken = tokio::task::spawn_blocking(work).await;
+            *attachments = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A spool file that makes no sense is kept under another name, and its sender is told.
-fn put_aside(home: &Home, entry: &Entry, reason: &str) {
+async fn put_aside(pipeline: &Pipeline, home: &Home, entry: &Entry, reason: &str) {
     tracing::error!(id = %entry.id, reason, "a spool file is no command");
-    refuse(home, entry.id.as_str(), reason);
+    refuse(pipeline, home, &entry.id, reason).await;
     if let Err(error) = atomic::set_aside(&entry.path) {
         tracing::error!(%error, "it could not be set aside");
     }
 }
 
-fn refuse(home: &Home, id: &str, reason: &str) {
-    if let Err(error) = replies::write(&home.replies(), &Reply::error(id, reason)) {
+/// Tells a sender that its command cannot be done, unless the id is that of one which could.
+async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &str) {
+    if pipeline.knows(id).await.is_ok_and(|known| known) {
+        return tracing::warn!(%id, "the answer to the earlier command of this id stays");
+    }
+    if let Err(error) = replies::write(&home.replies(), &Reply::error(id.as_str(), reason)) {
         tracing::error!(%error, "an answer file could not be written");
     }
 }

@@ -2,16 +2,22 @@
 
 mod build;
 mod check;
+mod completions;
+mod doctor;
+mod doors;
 mod ingress;
 mod init;
 mod run;
+mod stdio;
 mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use super::cli::{self, Shared};
+use doors::Doors;
+
+use super::cli::{self, Exit, Failure, Shared};
 use crate::sandbox;
 
 /// The agent's daemon: channels, queue, agent loop
@@ -23,9 +29,11 @@ use crate::sandbox;
 struct Arguments {
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON document (check)
+    /// Print one JSON document (check, doctor)
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    doors: Doors,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -33,7 +41,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run until SIGTERM (the default); SIGHUP reads the configuration again
-    Run,
+    Run(#[command(flatten)] Doors),
     /// Make the home: directories, templates, configuration; overwrites nothing
     Init {
         /// Ask nothing (nothing is asked in this build)
@@ -46,6 +54,23 @@ enum Verb {
         #[arg(long)]
         show_origin: bool,
     },
+    /// Say what is wrong here and which command helps; exit code 1 when something is
+    Doctor {
+        /// Repair modes and make missing directories first
+        #[arg(long)]
+        fix: bool,
+    },
+    /// Print what a shell needs to complete the command lines of the five programs
+    #[command(after_help = completions::HELP)]
+    Completions {
+        /// The shell
+        shell: completions::Shell,
+    },
+}
+
+/// Returns the command line; the launcher's hidden argument is none of it.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the program.
@@ -58,11 +83,20 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    let shared = &arguments.shared;
-    let result = match arguments.verb.unwrap_or(Verb::Run) {
-        Verb::Run => run::run(shared),
-        Verb::Init { yes: _ } => init::init(shared),
-        Verb::Check { show_origin } => check::check(shared, show_origin, arguments.json),
-    };
-    cli::end("agent-daemon", arguments.json, result)
+    let json = arguments.json;
+    cli::end("agent-daemon", json, || run_verb(arguments))
+}
+
+fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
+    let Arguments { shared, json, doors: before, verb } = arguments;
+    match verb.unwrap_or(Verb::Run(Doors::default())) {
+        Verb::Run(after) => run::run(&shared, before.or(after)),
+        _ if before != Doors::default() => {
+            Err(Failure::new(Exit::Usage, "--channel and --once go with run").hint("agent-daemon run --help"))
+        }
+        Verb::Init { yes: _ } => init::init(&shared),
+        Verb::Check { show_origin } => check::check(&shared, show_origin, json),
+        Verb::Doctor { fix } => doctor::doctor(&shared, fix, json),
+        Verb::Completions { shell } => completions::completions(shell),
+    }
 }

@@ -12,18 +12,21 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::super::cli::{Exit, Failure, Shared};
 use super::super::query;
+use super::doors::{self, Doors};
+use super::stdio::Stdio;
 use super::{build, ingress, watch};
-use crate::channel::telegram::Telegram;
-use crate::channel::{Batch, Channel};
+use crate::channel::Channel;
 use crate::config::{self, Environment, Home, Loaded, Secrets};
-use crate::control::replies;
+use crate::control::{attached, replies};
 use crate::cost::Ledger;
 use crate::pipeline::{self, Pipeline, Signal};
-use crate::sys::{self, atomic, fifo, lock, notify};
+use crate::sys::notify::Systemd;
+use crate::sys::{self, atomic, fifo, lock};
 use crate::{clock, control, db, logging, people, queue, sandbox, session, workspace};
 
 /// A daemon that is ending may still hold the lock this long (specification §3).
@@ -38,10 +41,10 @@ const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
 /// Snapshots are written this long after a turn; the transcript has everything before.
 const FLUSH: Duration = Duration::from_secs(1);
 
-pub(super) fn run(shared: &Shared) -> Result<Exit, Failure> {
+pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
     private_process();
     let (env, home) = shared.home()?;
-    let loaded = config::load(&home, &env, &[])?;
+    let loaded = config::load(&home, &env, &doors.settings())?;
     home.create()?;
     let _lock = take_lock(&home)?;
     workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
@@ -65,8 +68,11 @@ pub(super) fn run(shared: &Shared) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
-    let socket = env.get("NOTIFY_SOCKET").and_then(|socket| socket.into_string().ok());
-    runtime.block_on(Daemon { home, env, socket }.serve(loaded, doorbell))
+    let systemd = Systemd::of(&|name| env.get(name), std::process::id());
+    let exit = runtime.block_on(Daemon { home, env, doors, systemd }.serve(loaded, doorbell));
+    // A thread may be waiting for a reader of standard output for ever.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    exit
 }
 
 /// Nothing we write is for others, and a crash leaves no memory image with keys in it.
@@ -123,7 +129,8 @@ fn or_set_aside<T>(path: &Path, open: impl Fn() -> Result<T, db::Error>) -> Resu
 struct Daemon {
     home: Home,
     env: Environment,
-    socket: Option<String>,
+    doors: Doors,
+    systemd: Systemd,
 }
 
 impl Daemon {
@@ -143,6 +150,9 @@ impl Daemon {
         if let Some(telegram) = &telegram {
             channels.insert(telegram.name(), telegram.clone());
         }
+        if self.doors.cli() {
+            channels.insert(Stdio.name(), Arc::new(Stdio));
+        }
         let pipeline = Arc::new(Pipeline {
             queue,
             sessions,
@@ -150,6 +160,7 @@ impl Daemon {
             files: workspace::ConventionFiles::new(home.workspace()),
             channels,
             replies: home.replies(),
+            downloads: home.downloads(),
             cost_db: home.cost_db(),
             live: RwLock::new(Arc::new(live)),
             signals,
@@ -168,7 +179,15 @@ impl Daemon {
             "started"
         );
         pipeline.deliver(recovered.outbox);
-        let _ = pipeline.signals.send(Signal::Accepted(recovered.inbox));
+        // A door that is closed today is no reason to answer into nowhere: what came through it waits.
+        let open = |row: &queue::Accepted| {
+            row.envelope.route.as_ref().is_none_or(|route| pipeline.channels.contains_key(route.channel.as_str()))
+        };
+        let (inbox, waiting): (Vec<_>, Vec<_>) = recovered.inbox.into_iter().partition(open);
+        if !waiting.is_empty() {
+            tracing::warn!(count = waiting.len(), "messages wait for a channel that is off");
+        }
+        let _ = pipeline.signals.send(Signal::Accepted(inbox));
 
         let mut terminate = listen(SignalKind::terminate())?;
         let mut interrupt = listen(SignalKind::interrupt())?;
@@ -178,19 +197,26 @@ impl Daemon {
         // systemd starts it anew.
         let mut rooms = JoinSet::new();
         rooms.spawn(pipeline::drive(pipeline.clone(), heard, DRAIN));
-        if let Some(telegram) = telegram {
-            self.open_telegram(&pipeline, telegram, &mut rooms).await?;
-        }
+        let collected = match telegram {
+            Some(telegram) => Some(doors::open_telegram(&pipeline, telegram, self.doors.once, &mut rooms).await?),
+            None => None,
+        };
+        let mut last_work = tokio::spawn(doors::last_work(pipeline.clone(), home.clone(), self.doors.clone(), collected));
         let (reload, mut reloads) = mpsc::channel(1);
-        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload));
-        rooms.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, health));
+        let (pulse, pulses) = mpsc::channel(1);
+        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload, (pulses, self.systemd.clone())));
+        // It shows the end of all others, so it ends after them.
+        let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
+        watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, health, over.clone()));
         rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
-        tokio::task::spawn_blocking(|| {
-            let level = sandbox::level();
-            tracing::info!(%level, risk = level.remaining_risk(), "sandbox of exec");
-        });
-        notify::notify(self.socket.as_deref(), "READY=1");
+        self.systemd.say("READY=1\nSTATUS=open");
+        self.name_the_sandbox(&pipeline);
 
+        let mut beat = self.systemd.beat().map(tokio::time::interval);
+        // After a stop (SIGSTOP, a suspended machine) one beat, not all that were missed.
+        if let Some(beat) = &mut beat {
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         let exit = loop {
             tokio::select! {
                 _ = terminate.recv() => break Exit::Ok,
@@ -198,14 +224,22 @@ impl Daemon {
                 _ = hangup.recv() => self.reload(&pipeline, &ledger, &events),
                 Some(()) = reloads.recv() => self.reload(&pipeline, &ledger, &events),
                 _ = dump.recv() => self.dump_status(),
+                exit = &mut last_work => break exit.unwrap_or(Exit::Bug),
+                // The ingress, which looks at the spool every 5 s, passes the pulse on: systemd hears
+                // only what both loops have let through. Telegram is not asked; it may be silent.
+                () = next(&mut beat) => { let _ = pulse.try_send(()); }
                 Some(ended) = rooms.join_next() => {
                     tracing::error!(?ended, "a part of the daemon ended by itself");
+                    break Exit::Bug;
+                }
+                Some(ended) = watch.join_next() => {
+                    tracing::error!(?ended, "what writes monitor.json ended by itself");
                     break Exit::Bug;
                 }
             }
         };
         tracing::info!("ending: running turns may finish");
-        notify::notify(self.socket.as_deref(), "STOPPING=1");
+        self.systemd.say("STOPPING=1\nSTATUS=ending: running turns may finish");
         pipeline.closing.cancel();
         while rooms.join_next().await.is_some() {}
         // What the last turns said goes out now, if it can; else after the next start. A send that
@@ -216,6 +250,9 @@ impl Daemon {
         if let Err(error) = pipeline.sessions.flush() {
             tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
         }
+        last_work.abort();
+        over.cancel();
+        while watch.join_next().await.is_some() {}
         Ok(exit)
     }
 
@@ -226,32 +263,9 @@ impl Daemon {
         if loaded.config.cost.capped() { Ok((open()?, None)) } else { or_set_aside(&path, open) }
     }
 
-    async fn open_telegram(
-        &self,
-        pipeline: &Arc<Pipeline>,
-        telegram: Arc<Telegram>,
-        rooms: &mut JoinSet<()>,
-    ) -> Result<(), Failure> {
-        let offset = pipeline.queue.offset(telegram.bot_id()).await?;
-        let (batches, mut arriving) = mpsc::channel::<Batch>(1);
-        let (poller, taker) = (telegram.clone(), pipeline.clone());
-        let closing = pipeline.closing.clone();
-        rooms.spawn(async move {
-            // Dropped in the middle of a poll: what it would have brought comes again.
-            closing.run_until_cancelled(poller.poll(offset, batches)).await;
-        });
-        rooms.spawn(async move {
-            while let Some(Some(batch)) = taker.closing.run_until_cancelled(arriving.recv()).await {
-                taker.take_batch(batch, "telegram").await;
-            }
-        });
-        tokio::spawn(async move { telegram.introduce().await });
-        Ok(())
-    }
-
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     fn reload(&self, pipeline: &Arc<Pipeline>, ledger: &Ledger, events: &broadcast::Sender<crate::message::AgentEvent>) {
-        let built = config::load(&self.home, &self.env, &[])
+        let built = config::load(&self.home, &self.env, &self.doors.settings())
             .map_err(Failure::from)
             .and_then(|loaded| build::live(&self.home, &self.env, loaded, ledger.clone(), events.clone()));
         match built {
@@ -261,12 +275,25 @@ impl Daemon {
                 }
                 pipeline.reload(live);
                 tracing::info!("the configuration was read again");
+                self.name_the_sandbox(pipeline);
             }
             Err(failure) => {
+                self.systemd.status(&format!("open; the configuration stays as it was: {}", failure.message));
                 tracing::error!(hint = failure.hint, "the configuration stays as it was: {}", failure.message);
                 pipeline.note_trouble(&format!("the configuration was not read again: {}", failure.message));
             }
         }
+    }
+
+    /// Says what stands between a command and the machine, in the log and in `systemctl status`.
+    fn name_the_sandbox(&self, pipeline: &Pipeline) {
+        let (systemd, off) = (self.systemd.clone(), pipeline.live().config.tools.exec.sandbox == config::Sandbox::Off);
+        // The first time it is found out by trying.
+        tokio::task::spawn_blocking(move || {
+            let level = if off { &sandbox::Level::Off } else { sandbox::level() };
+            tracing::info!(wall = %level, risk = level.remaining_risk(), "sandbox of exec");
+            systemd.status(&format!("open; sandbox of exec: {level}"));
+        });
     }
 
     fn dump_status(&self) {
@@ -277,6 +304,16 @@ impl Daemon {
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);
         }
+    }
+}
+
+/// Waits for the next beat; without a watchdog for ever.
+async fn next(beat: &mut Option<Interval>) {
+    match beat {
+        Some(beat) => {
+            beat.tick().await;
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -309,12 +346,24 @@ async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                 if let Err(error) = pipeline.queue.prune(clock::now_ms()).await {
                     tracing::warn!(%error, "old rows stay");
                 }
-                if let Err(error) = replies::prune(&home.replies(), KEEP_REPLIES) {
-                    tracing::warn!(%error, "old answers stay");
+                if let Err(error) = replies::prune(&home.replies(), KEEP_REPLIES).and_then(|_| prune_files(&home)) {
+                    tracing::warn!(%error, "old files stay");
                 }
             }
         }
     }
+}
+
+/// Files of messages are kept as long as the messages; those of a command that never came, a day.
+fn prune_files(home: &Home) -> Result<(), sys::Error> {
+    // What came before a long rest may still be waiting for its turn.
+    let Ok(waiting) = queue::listing(&home.queue_db()) else { return Ok(()) };
+    let is_done = |id: &str| waiting.inbox.iter().all(|open| open.id != id);
+    attached::prune(&home.downloads(), queue::KEEP, is_done)?;
+    let spool = home.spool_new();
+    let orphan = |name: &str| name.strip_suffix(".d").is_some_and(|id| !spool.join(format!("{id}.json")).exists());
+    attached::prune(&spool, KEEP_REPLIES, orphan)?;
+    attached::prune(&home.spool_tmp(), KEEP_REPLIES, |_| true)
 }
 
 /// Answer files are not synced; those a power cut took come back from the queue. What a crash left

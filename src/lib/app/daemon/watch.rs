@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::config::Home;
@@ -18,9 +19,15 @@ const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// Depths and cost are read from the databases at most this often.
 const SUMS: i64 = 1000;
 
-/// Writes monitor.json until the daemon closes: after events of runs, when `health` (of a channel)
-/// changed, and now and then.
-pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadcast::Receiver<AgentEvent>, health: Arc<Notify>) {
+/// Writes monitor.json until the daemon is `over`: after events of runs, when `health` (of a channel)
+/// changed, and now and then. The last one says that the daemon ended by itself.
+pub(super) async fn show(
+    pipeline: Arc<Pipeline>,
+    home: Home,
+    mut events: broadcast::Receiver<AgentEvent>,
+    health: Arc<Notify>,
+    over: CancellationToken,
+) {
     let mut state = State {
         state: "idle".to_owned(),
         pid: std::process::id(),
@@ -32,22 +39,33 @@ pub(super) async fn show(pipeline: Arc<Pipeline>, home: Home, mut events: broadc
     let mut sums_at = 0;
     loop {
         refresh(&pipeline, &home, &mut state, &mut sums_at).await;
-        let path = home.monitor();
-        if let Err(error) = monitor::write(&path, &state) {
-            tracing::warn!(%error, "monitor.json could not be written");
-        }
+        write(&home, &state);
         tokio::select! {
-            () = pipeline.closing.cancelled() => return,
+            () = over.cancelled() => break,
+            () = pipeline.closing.cancelled(), if !state.stopping => state.stopping = true,
             () = tokio::time::sleep(PACE.1) => {}
             () = health.notified() => {}
             event = events.recv() => {
                 apply(&mut state, event);
-                tokio::time::sleep(PACE.0).await;
+                over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
                 while let Ok(event) = events.try_recv() {
                     state.apply(&event);
                 }
             }
         }
+    }
+    sums_at = 0;
+    refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+    // A turn that was broken off is none that runs: it goes on after the next start.
+    state.lanes.clear();
+    state.settle();
+    state.ended_at = Some(state.updated_at.clone());
+    write(&home, &state);
+}
+
+fn write(home: &Home, state: &State) {
+    if let Err(error) = monitor::write(&home.monitor(), state) {
+        tracing::warn!(%error, "monitor.json could not be written");
     }
 }
 

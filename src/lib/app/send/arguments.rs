@@ -1,22 +1,36 @@
 //! The command line of agent-send.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args, Parser};
 
 use super::super::cli::{self, Exit, Failure, Shared};
+use super::super::query::{By, Period};
 use crate::control::{Id, MAX_COMMAND};
+
+/// The longest name of a sender, characters.
+const MAX_NAME: usize = 200;
+/// How long `--wait` waits when it names no time (specification §2).
+const PATIENCE: &str = "600";
+/// Entries that `--log` shows when it names no number.
+const LOG_LINES: &str = "50";
 
 /// Talk to the agent's daemon
 ///
-/// Exit code: 0 done, 1 the turn failed, 2 usage, 65 bad input, 69 no daemon, 75 queued or timed
-/// out (the id is printed), 77 not permitted, 78 configuration.
+/// Exit code: 0 done, 1 failed, 2 usage, 65 bad input, 69 no daemon, 74 disk, 75 queued or timed out (the id is
+/// printed), 77 not permitted, 78 configuration.
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-send",
     version = cli::version(),
-    after_help = "Examples:\n  agent-send --wait 'how full is the disk?'\n  dmesg | tail | agent-send --from kernel -\n  id=$(agent-send --json 'long job' | jq -r .id); agent-send --result \"$id\" --wait"
+    after_help = "Examples:\n  \
+        agent-send --wait 'how full is the disk?'\n  \
+        make 2>&1 | tail -n 40 | agent-send --notify --source build -\n  \
+        agent-send --raw --to owner 'the backup is done'\n  \
+        id=$(agent-send --json 'long job' | jq -r .id); agent-send --result \"$id\" --wait\n  \
+        agent-send --cost month --by day"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -24,95 +38,256 @@ pub(super) struct Arguments {
     /// What to say; - reads it from standard input
     text: Option<String>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
     /// Wait for the reply and print it
-    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "600")]
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = PATIENCE, conflicts_with_all = ["chat", "stop"])]
     wait: Option<u64>,
+    /// Fail with 69 instead of leaving the message in the spool when no daemon listens
+    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
+    no_queue: bool,
+    #[command(flatten)]
+    message: MessageFlags,
+    #[command(flatten)]
+    verbs: Verbs,
+    /// Of --cost: a line for each of these
+    #[arg(long, value_name = "WHAT", requires = "cost", help_heading = "Questions")]
+    by: Option<By>,
+    /// Of --history: every event whole, tool calls and their results too
+    #[arg(long, requires = "history", help_heading = "Questions")]
+    full: bool,
+}
+
+/// What goes with words for the agent.
+#[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with = "Verbs")]
+#[command(next_help_heading = "Words")]
+struct MessageFlags {
+    /// Wait and print the reply while it is written
+    #[arg(long, conflicts_with_all = ["json", "raw", "chat"])]
+    stream: bool,
+    /// Talk at a prompt until end of file
+    #[arg(long, conflicts_with_all = ["text", "id", "json", "system", "notify", "raw", "attach"])]
+    chat: bool,
     /// The id of this message; the same id is the same message
     #[arg(long, value_name = "KEY")]
     id: Option<String>,
     /// Who speaks
     #[arg(long, value_name = "NAME", default_value = "cli")]
     from: String,
+    /// Speak in this conversation: a session id or key, a contact, or a new name
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Give a file with the words, as much yours as they are; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify", "raw"])]
+    attach: Vec<PathBuf>,
+    /// How much the model is told beside the words: full or operational
+    #[arg(long, value_name = "TIER")]
+    tier: Option<String>,
+    /// The model to use, by its configured name
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
     /// The words are somebody else's: they may not move the agent's hands
     #[arg(long)]
     untrusted: bool,
-    /// Fail with 69 instead of leaving the message in the spool when no daemon listens
-    #[arg(long)]
-    no_queue: bool,
+    /// The words are an event: the agent works on it and its reply goes nowhere
+    #[arg(long, conflicts_with_all = ["notify", "raw", "from", "session"])]
+    system: bool,
+    /// The words are an event: the agent tells its owner, unless it finds nothing to tell
+    #[arg(long, requires = "source", conflicts_with_all = ["raw", "from", "session"])]
+    notify: bool,
+    /// Of --notify and --system: what the event comes from
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Of --notify: what the event is about, such as a ticket or a URL
+    #[arg(long = "ref", value_name = "TEXT", requires = "notify")]
+    reference: Option<String>,
+    /// Of --notify: JSON that is kept with the event; the model does not see it
+    #[arg(long, value_name = "JSON", requires = "notify")]
+    data: Option<String>,
+    /// Deliver the words as they are, with no model call
+    #[arg(long, requires = "to", conflicts_with_all = ["from", "session", "tier", "model", "untrusted", "source"])]
+    raw: bool,
+    /// Of --raw: a numeric chat id, an @username, a name, or owner
+    #[arg(long, value_name = "CONTACT", requires = "raw")]
+    to: Option<String>,
+}
+
+/// What is asked instead; each excludes the others and words.
+#[derive(Debug, Args)]
+#[group(multiple = false, conflicts_with = "text")]
+#[command(next_help_heading = "Questions")]
+struct Verbs {
     /// Print the reply to an earlier message
-    #[arg(long, value_name = "ID", conflicts_with_all = ["text", "id", "no_queue", "stop", "status", "pair", "queue"])]
+    #[arg(long, value_name = "ID")]
     result: Option<String>,
-    /// Stop the run of a session; alone: all runs
-    #[arg(long, value_name = "SESSION", num_args = 0..=1, conflicts_with_all = ["text", "id", "no_queue", "status", "pair", "wait"])]
+    /// Stop what runs in a session; alone: everywhere
+    #[arg(long, value_name = "SESSION", num_args = 0..=1)]
     stop: Option<Option<String>>,
-    /// Show what the daemon is and does
-    #[arg(long, conflicts_with_all = ["text", "id", "no_queue", "pair", "wait"])]
-    status: bool,
-    /// Show what waits, what is on its way out, and the dead letters
-    #[arg(long, conflicts_with_all = ["text", "id", "no_queue", "pair", "wait", "status"])]
-    queue: bool,
+    /// Archive a session and begin a new one; all: every session
+    #[arg(long, value_name = "all|CONTACT|SESSION")]
+    reset: Option<String>,
     /// Who may talk in Telegram: list, approve CODE, revoke ID, owner
-    #[arg(long, value_name = "VERB", num_args = 1..=2, conflicts_with_all = ["text", "id", "no_queue", "wait"])]
+    #[arg(long, value_name = "VERB", num_args = 1..=2)]
     pair: Option<Vec<String>>,
+    /// Show what the daemon is
+    #[arg(long)]
+    status: bool,
+    /// Show what the daemon does right now
+    #[arg(long)]
+    monitor: bool,
+    /// Show what was spent
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, default_missing_value = "today")]
+    cost: Option<Period>,
+    /// Show the conversations
+    #[arg(long)]
+    sessions: bool,
+    /// Show a conversation, by session id or key, contact or @username
+    #[arg(long, value_name = "TARGET")]
+    history: Option<String>,
+    /// Show what waits, what is on its way out, and the dead letters
+    #[arg(long)]
+    queue: bool,
+    /// Show the newest entries of the log
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = LOG_LINES)]
+    log: Option<usize>,
 }
 
 /// What is asked.
 pub(super) enum Verb {
     Say(Message),
-    Result { id: Id, wait: Option<Duration>, json: bool },
-    Stop { session: Option<String>, json: bool },
-    Pair { words: Vec<String>, json: bool },
-    Status { json: bool },
-    Queue { json: bool },
+    Chat(Chat),
+    Result { id: Id, wait: Option<Duration> },
+    Stop { session: Option<String> },
+    Reset { target: String, wait: Option<Duration>, queue: bool },
+    Pair(Vec<String>),
+    Status,
+    Monitor,
+    Cost { period: Period, by: Option<By> },
+    Sessions,
+    History { target: String, full: bool },
+    Queue,
+    Log { lines: usize },
 }
 
-/// A message for the agent.
+/// Words on their way to the daemon.
 pub(super) struct Message {
     pub id: Id,
     pub text: String,
-    pub from: String,
+    pub kind: Kind,
+    pub tier: Option<String>,
+    pub model: Option<String>,
     pub untrusted: bool,
+    pub attach: Vec<PathBuf>,
     pub wait: Option<Duration>,
+    pub stream: bool,
     pub queue: bool,
-    pub json: bool,
+}
+
+/// What the words are.
+pub(super) enum Kind {
+    User { from: String, session: Option<String> },
+    System { source: Option<String> },
+    Notify { source: String, reference: Option<String>, data: Option<serde_json::Value> },
+    Raw { to: String },
+}
+
+/// How to talk at the prompt.
+pub(super) struct Chat {
+    pub from: String,
+    pub session: Option<String>,
+    pub tier: Option<String>,
+    pub model: Option<String>,
+    pub untrusted: bool,
 }
 
 impl Arguments {
     /// Returns what is asked.
     pub(super) fn verb(self) -> Result<Verb, Failure> {
-        let json = self.json;
+        let of_other =
+            |flag: &str, of: &str| Err(Failure::new(Exit::Usage, format!("{flag} goes with {of}")).hint("agent-send --help"));
+        if self.by.is_some() && self.verbs.cost.is_none() {
+            return of_other("--by", "--cost");
+        }
+        if self.full && self.verbs.history.is_none() {
+            return of_other("--full", "--history");
+        }
         let wait = self.wait.map(Duration::from_secs);
-        if let Some(id) = &self.result {
-            return Ok(Verb::Result { id: parse_id(id)?, wait, json });
+        let verbs = self.verbs;
+        if let Some(id) = &verbs.result {
+            return Ok(Verb::Result { id: parse_id(id)?, wait });
         }
-        if let Some(session) = self.stop {
-            return Ok(Verb::Stop { session, json });
+        if let Some(target) = verbs.reset {
+            return Ok(Verb::Reset { target, wait, queue: !self.no_queue });
         }
-        if let Some(words) = self.pair {
-            return Ok(Verb::Pair { words, json });
+        let asked = None
+            .or(verbs.stop.map(|session| Verb::Stop { session }))
+            .or(verbs.pair.map(Verb::Pair))
+            .or(verbs.status.then_some(Verb::Status))
+            .or(verbs.monitor.then_some(Verb::Monitor))
+            .or(verbs.cost.map(|period| Verb::Cost { period, by: self.by }))
+            .or(verbs.sessions.then_some(Verb::Sessions))
+            .or(verbs.history.map(|target| Verb::History { target, full: self.full }))
+            .or(verbs.queue.then_some(Verb::Queue))
+            .or(verbs.log.map(|lines| Verb::Log { lines }));
+        if let Some(verb) = asked {
+            if wait.is_some() {
+                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result and --reset").hint("agent-send --help"));
+            }
+            return Ok(verb);
         }
-        if self.status {
-            return Ok(Verb::Status { json });
+        let flags = self.message;
+        if flags.from.is_empty() || flags.from.chars().count() > MAX_NAME || flags.from.contains(char::is_control) {
+            return Err(Failure::new(Exit::Usage, "--from takes 1 to 200 printable characters").hint("such as --from backup"));
         }
-        if self.queue {
-            return Ok(Verb::Queue { json });
+        if flags.chat {
+            let MessageFlags { from, session, tier, model, untrusted, .. } = flags;
+            return Ok(Verb::Chat(Chat { from, session, tier, model, untrusted }));
         }
         let text = match self.text.as_deref() {
             Some("-") => read_stdin()?,
             Some(text) => text.to_owned(),
+            None if !flags.attach.is_empty() => String::new(),
             None => {
                 return Err(Failure::new(Exit::Usage, "nothing to say")
                     .hint("agent-send TEXT, or agent-send - < file; agent-send --help"));
             }
         };
-        if text.trim().is_empty() {
+        if text.trim().is_empty() && flags.attach.is_empty() {
             return Err(Failure::new(Exit::Usage, "the message is empty").hint("agent-send TEXT, or - to read standard input"));
         }
-        let id = self.id.as_deref().map(parse_id).transpose()?.unwrap_or_default();
-        Ok(Verb::Say(Message { id, text, from: self.from, untrusted: self.untrusted, wait, queue: !self.no_queue, json }))
+        if flags.source.is_some() && !flags.notify && !flags.system {
+            return Err(
+                Failure::new(Exit::Usage, "--source goes with --notify and --system").hint("who speaks otherwise is --from NAME")
+            );
+        }
+        let id = flags.id.as_deref().map(parse_id).transpose()?.unwrap_or_default();
+        let data = flags.data.as_deref().map(parse_data).transpose()?;
+        let kind = match (flags.system, flags.source, flags.to) {
+            (true, source, _) => Kind::System { source },
+            (false, Some(source), _) => Kind::Notify { source, reference: flags.reference, data },
+            (false, None, Some(to)) => Kind::Raw { to },
+            (false, None, None) => Kind::User { from: flags.from, session: flags.session },
+        };
+        Ok(Verb::Say(Message {
+            id,
+            text,
+            kind,
+            tier: flags.tier,
+            model: flags.model,
+            untrusted: flags.untrusted,
+            attach: flags.attach,
+            wait: wait.or(flags.stream.then(|| Duration::from_secs(600))),
+            stream: flags.stream,
+            queue: !self.no_queue,
+        }))
     }
+}
+
+fn parse_data(text: &str) -> Result<serde_json::Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::new(Exit::Usage, format!("--data is no JSON: {error}")).hint("such as --data '{\"host\": \"web-1\"}'")
+    })
 }
 
 fn parse_id(text: &str) -> Result<Id, Failure> {

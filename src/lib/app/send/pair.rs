@@ -8,6 +8,9 @@ use crate::logging;
 use crate::people::Store;
 
 pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Failure> {
+    if words.first().is_some_and(|verb| verb != "list") {
+        cli::may_write(home)?;
+    }
     if !home.state().is_dir() {
         home.create()?;
     }

@@ -1,72 +1,53 @@
-//! Saying something, and getting the answer.
+//! Saying something: the command goes into the spool, the doorbell rings, the answer is waited for.
 
-use std::path::Path;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-use notify::{RecursiveMode, Watcher};
+use std::time::Duration;
 
 use super::super::cli::{self, Exit, Failure};
-use super::arguments::Message;
+use super::arguments::{Kind, Message};
+use super::wait::{self, Show};
 use crate::config::Home;
-use crate::control::replies::{self, Reply, Status};
-use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
-use crate::queue;
+use crate::control::attached;
+use crate::control::replies::{Reply, Status};
+use crate::control::{Command, Id, MAX_COMMAND, Words, encode, spool};
+use crate::people::{Contact, People};
+use crate::session::Index;
 use crate::sys::fifo::{self, Rung};
 use crate::sys::lock;
+use crate::text;
 
-/// How long `--stop` waits to hear that it happened (specification §5: within 2 s).
-const STOP_WAIT: Duration = Duration::from_secs(10);
+/// How long `--stop` and `--reset` wait to hear that it happened. A stop takes 2 s at most
+/// (specification §5); a reset waits for the turn that runs.
+const ORDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Sends a message.
-pub(super) fn say(home: &Home, message: &Message) -> Result<Exit, Failure> {
-    let command = Command::User {
-        text: message.text.clone(),
-        sender: message.from.clone(),
-        session: None,
-        model: None,
-        untrusted: message.untrusted,
-    };
+pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Result<Exit, Failure> {
+    check_target(home, &message.kind)?;
     if !message.queue && !listens(home)? {
         return Err(no_daemon(home));
     }
-    let heard = leave(home, &message.id, &command)?;
-    match (heard, message.wait) {
-        (Rung::NoReader, _) if message.queue => queued(&message.id, message.json),
-        (Rung::NoReader, _) => {
-            withdraw(home, &message.id);
-            Err(no_daemon(home))
+    let command = command(home, message)?;
+    // Files without their command would lie there for a day.
+    let mut heard = leave(home, &message.id, &command).inspect_err(|_| {
+        if !message.attach.is_empty() && !home.spool_new().join(format!("{}.json", message.id)).exists() {
+            attached::withdraw(&home.spool_new(), &message.id);
         }
-        (Rung::Heard | Rung::Full, Some(limit)) => wait_and_print(home, &message.id, limit, message.json),
+    })?;
+    if heard == Rung::NoReader && !message.queue {
+        if withdraw(home, &message.id) {
+            return Err(no_daemon(home));
+        }
+        heard = Rung::Heard;
+    }
+    match (heard, message.wait) {
+        (Rung::NoReader, _) => queued(&message.id, json),
+        (Rung::Heard | Rung::Full, Some(limit)) => {
+            wait::and_print(home, &message.id, limit, json, Show { stream: message.stream, quiet })
+        }
         (Rung::Heard | Rung::Full, None) => {
-            if message.json {
+            if json {
                 cli::json(&Reply::new(message.id.as_str(), Status::Accepted));
             }
             Ok(Exit::Ok)
-        }
-    }
-}
-
-/// Prints the reply to an earlier message.
-pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool) -> Result<Exit, Failure> {
-    if let Some(limit) = wait {
-        return wait_and_print(home, id, limit, json);
-    }
-    match find(home, id)? {
-        Some(reply) if reply.is_final() => print(&reply, json),
-        Some(reply) => {
-            if json {
-                cli::json(&reply);
-                return Ok(Exit::TryAgain);
-            }
-            Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
-                .hint(format!("agent-send --result {id} --wait")))
-        }
-        None if home.spool_new().join(format!("{id}.json")).exists() => {
-            Err(Failure::new(Exit::TryAgain, format!("{id} waits in the spool for the daemon")).hint("agent-daemon run"))
-        }
-        None => {
-            Err(Failure::new(Exit::Failed, format!("no message has the id {id}")).hint("replies are kept 24 hours, ids 14 days"))
         }
     }
 }
@@ -76,29 +57,136 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
     if !listens(home)? {
         return Err(no_daemon(home));
     }
+    if let Some(session) = &session {
+        check_session(home, session)?;
+    }
     let id = Id::new();
-    if leave(home, &id, &Command::Stop { session })? == Rung::NoReader {
-        withdraw(home, &id);
+    if leave(home, &id, &Command::Stop { session })? == Rung::NoReader && withdraw(home, &id) {
         return Err(no_daemon(home));
     }
-    let exit = wait_and_print(home, &id, STOP_WAIT, json)?;
-    if exit == Exit::TryAgain {
-        // A stop that was not heard now must not fall on what runs at the next start.
-        withdraw(home, &id);
+    let (tell, news) = std::sync::mpsc::channel();
+    match wait::wait(home, &id, Some(ORDER_WAIT), Show::default(), &tell, &news)? {
+        wait::Ended::Answered(reply, _) => wait::print(&reply, json),
+        wait::Ended::TimedOut | wait::Ended::Interrupted => {
+            // A stop that was not heard now must not fall on what runs at the next start.
+            withdraw(home, &id);
+            let secs = ORDER_WAIT.as_secs();
+            Err(Failure::new(
+                Exit::TryAgain,
+                format!("the daemon did not answer within {secs} s; nothing is known to be stopped"),
+            )
+            .hint("agent-monitor shows what it is doing"))
+        }
     }
-    Ok(exit)
 }
 
-/// Leaves a command in the spool and rings.
-fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
-    let line = encode(id, command);
-    if line.len() as u64 > MAX_COMMAND {
-        return Err(Failure::new(Exit::Data, format!("the message is larger than {MAX_COMMAND} bytes"))
-            .hint("send the part that matters"));
+/// Archives sessions.
+pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bool, json: bool) -> Result<Exit, Failure> {
+    if target != "all" {
+        check_session(home, target)?;
     }
+    if !queue && !listens(home)? {
+        return Err(no_daemon(home));
+    }
+    let id = Id::new();
+    match leave(home, &id, &Command::Reset { target: target.to_owned() })? {
+        Rung::NoReader if queue => queued(&id, json),
+        Rung::NoReader if withdraw(home, &id) => Err(no_daemon(home)),
+        Rung::NoReader | Rung::Heard | Rung::Full => {
+            wait::and_print(home, &id, wait.unwrap_or(ORDER_WAIT), json, Show::default())
+                .map_err(|failure| failure.hint("agent-send --sessions shows what there is"))
+        }
+    }
+}
+
+fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
+    let words = Words {
+        text: message.text.clone(),
+        tier: message.tier.clone(),
+        model: message.model.clone(),
+        untrusted: message.untrusted,
+    };
+    Ok(match &message.kind {
+        Kind::User { from, session } => Command::User {
+            words,
+            sender: from.clone(),
+            session: session.clone(),
+            stream: message.stream,
+            attachments: attach(home, message)?,
+        },
+        Kind::System { source } => Command::System { words, source: source.clone() },
+        Kind::Notify { source, reference, data } => {
+            Command::Notify { words, source: source.clone(), reference: reference.clone(), data: data.clone() }
+        }
+        Kind::Raw { to } => Command::Raw { to: to.clone(), text: words.text },
+    })
+}
+
+fn attach(home: &Home, message: &Message) -> Result<Vec<crate::control::Attachment>, Failure> {
+    if message.attach.is_empty() {
+        return Ok(Vec::new());
+    }
+    make_spool(home)?;
+    attached::leave(&home.spool_tmp(), &home.spool_new(), &message.id, &message.attach).map_err(|error| match error {
+        attached::Error::Io(error) => error.into(),
+        error @ attached::Error::Unfit { .. } => {
+            Failure::new(Exit::Usage, error.to_string()).hint("nothing was sent; --attach takes regular files of at most 20 MB")
+        }
+    })
+}
+
+/// Refuses a name that may mean several, before anything is sent.
+fn check_target(home: &Home, kind: &Kind) -> Result<(), Failure> {
+    match kind {
+        // Other names mean conversations of our own, there or new.
+        Kind::User { session: Some(session), .. } if session.starts_with('@') => check_session(home, session),
+        Kind::Raw { to } if to != "owner" && to.parse::<i64>().is_err() => check_contact(home, to),
+        _ => Ok(()),
+    }
+}
+
+fn check_session(home: &Home, target: &str) -> Result<(), Failure> {
+    let people = People::read(&home.people())?;
+    let index = Index::read(&home.sessions_index(), &home.sessions())?;
+    match index.find(&people, target).as_slice() {
+        [] | [_] => Ok(()),
+        several => Err(ambiguous(target, &several.join("\n  "))),
+    }
+}
+
+fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
+    match People::read(&home.people())?.find(to).as_slice() {
+        [_] => Ok(()),
+        [] => Err(Failure::new(Exit::Failed, format!("nobody is called {}", text::visible(to)))
+            .hint("people are known by name once they wrote to the bot; a numeric chat id always works")),
+        several => {
+            let line = |one: &Contact| format!("{}  {}", one.id, text::visible(&one.name));
+            Err(ambiguous(to, &several.iter().map(line).collect::<Vec<String>>().join("\n  ")))
+        }
+    }
+}
+
+/// Returns the failure of a name that may mean each of `list`.
+pub(super) fn ambiguous(target: &str, list: &str) -> Failure {
+    Failure::new(Exit::Usage, format!("{} may mean several:\n  {list}", text::visible(target))).hint("name one of these")
+}
+
+fn make_spool(home: &Home) -> Result<(), Failure> {
+    cli::may_write(home)?;
     if !home.spool_new().is_dir() || !home.spool_tmp().is_dir() {
         home.create()?;
     }
+    Ok(())
+}
+
+/// Leaves a command in the spool and rings.
+pub(super) fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
+    let line = encode(id, command);
+    if line.len() as u64 > MAX_COMMAND {
+        return Err(Failure::new(Exit::Data, format!("the message is larger than {MAX_COMMAND} bytes"))
+            .hint("send the part that matters, or the whole as a file: --attach FILE"));
+    }
+    make_spool(home)?;
     spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
     // The command is safe; a bell that cannot be rung only makes it wait for the next look.
     let bell = encode(id, &Command::Spool { id: id.clone() });
@@ -111,20 +199,26 @@ fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
     }
 }
 
-/// Takes a command back that nobody heard of. If a daemon came up just now it may have it already;
-/// then there is nothing to take back.
-fn withdraw(home: &Home, id: &Id) {
-    let _ = std::fs::remove_file(home.spool_new().join(format!("{id}.json")));
+/// Takes a command back that nobody heard of; false when a daemon that came up just now has it.
+fn withdraw(home: &Home, id: &Id) -> bool {
+    let taken_back = std::fs::remove_file(home.spool_new().join(format!("{id}.json"))).is_ok();
+    if taken_back {
+        attached::withdraw(&home.spool_new(), id);
+    }
+    taken_back
 }
 
-fn listens(home: &Home) -> Result<bool, Failure> {
+/// Returns whether a daemon holds the lock.
+pub(super) fn listens(home: &Home) -> Result<bool, Failure> {
     Ok(lock::holder(&home.lock())?.is_some())
 }
 
-fn no_daemon(home: &Home) -> Failure {
+/// Returns the failure of what needs a daemon.
+pub(super) fn no_daemon(home: &Home) -> Failure {
     let fifo = home.fifo();
+    let unit = if home.state().starts_with("/var/lib") { "sudo systemctl" } else { "systemctl --user" };
     Failure::new(Exit::NoDaemon, format!("no daemon is listening on {}", fifo.display()))
-        .hint("systemctl --user start agent-daemon, or: agent-daemon run")
+        .hint(format!("{unit} start agent-daemon, or: agent-daemon run; agent-monitor shows the exact command"))
 }
 
 fn queued(id: &Id, json: bool) -> Result<Exit, Failure> {
@@ -135,91 +229,4 @@ fn queued(id: &Id, json: bool) -> Result<Exit, Failure> {
         cli::err("agent-send: queued: no daemon is listening; it will be handled when one starts");
     }
     Ok(Exit::TryAgain)
-}
-
-fn wait_and_print(home: &Home, id: &Id, limit: Duration, json: bool) -> Result<Exit, Failure> {
-    match wait(home, id, limit)? {
-        Some(reply) => print(&reply, json),
-        None => {
-            if json {
-                cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}));
-            } else {
-                cli::out(id.as_str());
-                cli::err(&format!(
-                    "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
-                    limit.as_secs()
-                ));
-            }
-            Ok(Exit::TryAgain)
-        }
-    }
-}
-
-/// Waits until the answer is final.
-fn wait(home: &Home, id: &Id, limit: Duration) -> Result<Option<Reply>, Failure> {
-    let dir = home.replies();
-    let deadline = Instant::now() + limit;
-    let (tell, changed) = mpsc::channel();
-    let watch = |dir: &Path| -> notify::Result<notify::RecommendedWatcher> {
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own looking makes events too.
-            if event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify()) {
-                // The receiver is gone when the answer came: nothing to tell.
-                let _ = tell.send(());
-            }
-        })?;
-        watcher.watch(dir, RecursiveMode::NonRecursive)?;
-        Ok(watcher)
-    };
-    // Without a watcher (no inotify left) looking once a second does too.
-    let watcher = watch(&dir);
-    let mut answer = find(home, id)?;
-    let mut told = false;
-    loop {
-        if let Some(reply) = answer.filter(Reply::is_final) {
-            return Ok(Some(reply));
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        let nap = left.min(Duration::from_secs(1));
-        let news = match &watcher {
-            Ok(_) => changed.recv_timeout(nap).is_ok(),
-            Err(_) => {
-                std::thread::sleep(nap);
-                false
-            }
-        };
-        if !news && !told && !listens(home)? {
-            told = true;
-            cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"));
-        }
-        // News may be another's; the queue is asked only when there was none for a second.
-        answer = if news { replies::read(&home.replies(), id)? } else { find(home, id)? };
-    }
-}
-
-/// Finds an answer in its file or, when that is not the last word, in the queue, which is the
-/// record: a file may be gone, or could not be written.
-fn find(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
-    let file = replies::read(&home.replies(), id)?;
-    if file.as_ref().is_some_and(Reply::is_final) {
-        return Ok(file);
-    }
-    Ok(queue::result(&home.queue_db(), id.as_str())?.or(file))
-}
-
-fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
-    if json {
-        cli::json(reply);
-        return Ok(if reply.status == Status::Error { Exit::Failed } else { Exit::Ok });
-    }
-    if let Some(error) = &reply.error {
-        return Err(Failure::new(Exit::Failed, error.clone()).hint("agent-send --status shows the last trouble"));
-    }
-    if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
-        cli::speech(text);
-    }
-    Ok(Exit::Ok)
 }

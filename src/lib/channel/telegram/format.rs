@@ -43,6 +43,16 @@ pub fn render(markdown: &str, limit: usize) -> Vec<Part> {
     flow.parts(&source, limit)
 }
 
+/// Splits words into parts of at most `limit` UTF-16 units that are sent as they are, without markup.
+///
+/// Returns no part for blank input and never a blank part.
+pub fn plain(text: &str, limit: usize) -> Vec<String> {
+    let source = clean(text);
+    let mut flow = Flow::default();
+    flow.push(&source, Style::default(), Origin::Exact(0), 0);
+    flow.parts(&source, limit).into_iter().map(|part| part.plain).collect()
+}
+
 /// Writes the events of the parser into a flow.
 struct Writer<'a> {
     source: &'a str,

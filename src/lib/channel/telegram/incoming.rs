@@ -77,7 +77,7 @@ fn from_unknown(key: String, raw: &Value) -> Option<Incoming> {
     let words = raw.get("text").or_else(|| raw.get("caption")).and_then(Value::as_str);
     Some(Incoming {
         key,
-        sender: Some(Sender { id: number(from.get("id")?)?, name: word(from, "first_name") }),
+        sender: Some(Sender { id: number(from.get("id")?)?, name: word(from, "first_name"), username: None }),
         chat: ChatRef { chat: number(chat.get("id")?)?, topic: None },
         private: word(chat, "type") == "private",
         message_id: number(raw.get("message_id")?)?,
@@ -94,11 +94,11 @@ fn from_message(key: String, message: &Message, raw: &Value, username: Option<&s
     let forwarded = message.forward_origin().is_some() || raw.get("forward_date").is_some() || message.via_bot.is_some();
     Incoming {
         key,
-        sender: message
-            .from
-            .as_ref()
-            .filter(|user| !user.is_bot)
-            .map(|user| Sender { id: user.id.0.to_string(), name: user.full_name() }),
+        sender: message.from.as_ref().filter(|user| !user.is_bot).map(|user| Sender {
+            id: user.id.0.to_string(),
+            name: user.full_name(),
+            username: user.username.clone(),
+        }),
         chat: ChatRef {
             chat: message.chat.id.0.to_string(),
             topic: message.thread_id.filter(|_| message.is_topic_message).map(|thread| thread.0.0.to_string()),
@@ -147,7 +147,7 @@ mod tests {
     fn a_text_message_keeps_who_where_and_what() {
         let incoming = incoming(&message(&json!({"text": "/status"})), 42, None).expect("incoming");
         assert_eq!(incoming.key, "tg:42:7");
-        assert_eq!(incoming.sender, Some(Sender { id: "1001".into(), name: "Ada L".into() }));
+        assert_eq!(incoming.sender, Some(Sender { id: "1001".into(), name: "Ada L".into(), username: None }));
         assert_eq!((incoming.chat.chat.as_str(), incoming.message_id.as_str()), ("1001", "5"));
         assert_eq!((incoming.command, incoming.private, incoming.forwarded), (Some(Command::Status), true, false));
     }

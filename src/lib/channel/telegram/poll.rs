@@ -34,14 +34,7 @@ impl Telegram {
     pub async fn poll(self: Arc<Self>, mut offset: Option<(i64, i64)>, batches: mpsc::Sender<Batch>) {
         let mut failures = 0;
         loop {
-            offset = offset.filter(|(_, moved)| clock::now_ms() - moved < OFFSET_LIFE_MS);
-            let mut payload = GetUpdates::new()
-                .timeout(u32::try_from(self.poll_timeout.as_secs()).unwrap_or(50))
-                .allowed_updates([AllowedUpdate::Message]);
-            if let Some(next) = offset.and_then(|(next, _)| i32::try_from(next).ok()) {
-                payload = payload.offset(next);
-            }
-            let wait = match self.api.call(&payload, self.poll_timeout + GRACE).await {
+            let wait = match self.ask(offset, self.poll_timeout).await {
                 Ok(Value::Array(updates)) => {
                     failures = 0;
                     self.pulse.ok();
@@ -64,6 +57,33 @@ impl Telegram {
                 () = batches.closed() => return,
             }
         }
+    }
+
+    /// Takes what waits, once, and returns when nothing more does.
+    ///
+    /// # Errors
+    /// When Telegram cannot be asked or nobody takes batches; says why.
+    pub async fn collect(self: Arc<Self>, mut offset: Option<(i64, i64)>, batches: mpsc::Sender<Batch>) -> Result<(), String> {
+        loop {
+            let answer = self.ask(offset, Duration::ZERO).await.map_err(|error| error.to_string())?;
+            let updates = answer.as_array().ok_or("the answer is no list")?;
+            self.pulse.ok();
+            match self.hand_over(updates, &batches).await {
+                Handed::Nothing => return Ok(()),
+                Handed::Taken(next) => offset = Some((next, clock::now_ms())),
+                Handed::Refused | Handed::Closed => return Err("what came could not be stored".to_owned()),
+            }
+        }
+    }
+
+    async fn ask(&self, offset: Option<(i64, i64)>, timeout: Duration) -> Result<Value, Error> {
+        let offset = offset.filter(|(_, moved)| clock::now_ms() - moved < OFFSET_LIFE_MS);
+        let mut payload =
+            GetUpdates::new().timeout(u32::try_from(timeout.as_secs()).unwrap_or(50)).allowed_updates([AllowedUpdate::Message]);
+        if let Some(next) = offset.and_then(|(next, _)| i32::try_from(next).ok()) {
+            payload = payload.offset(next);
+        }
+        self.api.call(&payload, timeout + GRACE).await
     }
 
     async fn hand_over(&self, updates: &[Value], batches: &mpsc::Sender<Batch>) -> Handed {

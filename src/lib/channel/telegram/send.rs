@@ -112,6 +112,10 @@ impl Channel for Telegram {
         format::render(markdown, LIMIT).into_iter().map(|part| Rendered { markup: Some(part.html), plain: part.plain }).collect()
     }
 
+    fn plain(&self, text: &str) -> Vec<Rendered> {
+        format::plain(text, LIMIT).into_iter().map(|plain| Rendered { markup: None, plain }).collect()
+    }
+
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>> {
         Box::pin(self.send_message(message))
     }

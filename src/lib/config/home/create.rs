@@ -28,6 +28,7 @@ impl Home {
             self.replies(),
             self.sessions(),
             self.archive(),
+            self.downloads(),
             self.logs(),
         ];
         for dir in &own {

@@ -63,6 +63,22 @@ fn a_user_unit_and_the_shell_agree() {
 }
 
 #[test]
+fn the_system_agents_directory_is_its_users_alone() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+    std::fs::File::create_new(&file).expect("file");
+    symlink(dir.path(), &link).expect("link");
+    let user = if nix::unistd::geteuid().is_root() { 4711 } else { nix::unistd::geteuid().as_raw() };
+    for path in [dir.path(), &file] {
+        // Only root may give away, and only root has to.
+        let _ = std::os::unix::fs::chown(path, Some(user), None);
+    }
+    let of = |path: &Path, user| belongs_to(path, user);
+    assert_eq!([of(dir.path(), user), of(dir.path(), user + 1), of(dir.path(), 0)], [true, false, false]);
+    assert_eq!([of(&file, user), of(&link, user), of(&dir.path().join("none"), user)], [false; 3]);
+}
+
+#[test]
 fn credentials_are_systemds_with_any_home() {
     let home = resolve(flags(Some("/a"), None, None), &[("CREDENTIALS_DIRECTORY", "/run/credentials/agent")]).expect("home");
     assert_eq!(home.credentials_dir(), Some(Path::new("/run/credentials/agent")));

@@ -68,16 +68,25 @@ async fn serve(
             return refuse(wire, code, "as the test asked", retry_after);
         }
         Some(Reply::Hang) => return std::future::pending().await,
-        Some(Reply::RawSse(events)) => return send_stream(guard, &events, None),
+        Some(Reply::RawSse(events)) => return send_stream(guard, &[events], End::Good),
         Some(Reply::Disconnect) if streaming => {
             let half = Output::Text("this sentence ends in the".to_owned());
             let frames = wire::frames(wire, &body, &half, Usage::of(raw.len(), &half));
             // Up to the first letters, whichever the wire: no frame after them says that the answer is over.
             let first = frames.len().saturating_sub(4).max(1);
-            return send_stream(guard, &frames.into_iter().take(first).collect::<String>(), Some(connection));
+            return send_stream(guard, frames.get(..first).unwrap_or_default(), End::Cut(connection));
         }
         Some(Reply::Disconnect) => return connection.cut().await,
-        Some(Reply::Text(text)) => Output::Text(text),
+        Some(Reply::Held(text)) if streaming => {
+            let output = Output::Text(text);
+            let usage = Usage::of(raw.len(), &output);
+            shared.serve(usage);
+            let mut frames = wire::frames(wire, &body, &output, usage);
+            let first = frames.iter().position(|frame| wire::has_text(wire, frame)).map_or(0, |at| at + 1);
+            let rest = frames.split_off(first).concat();
+            return send_stream(guard, &frames, End::Held(rest));
+        }
+        Some(Reply::Text(text) | Reply::Held(text)) => Output::Text(text),
         Some(Reply::Tool(name, input)) => Output::Tools(vec![(name, input)]),
         None => {
             let (sleep, output) = script::plan(wire, &body);
@@ -88,7 +97,7 @@ async fn serve(
     let usage = Usage::of(raw.len(), &output);
     shared.serve(usage);
     if streaming {
-        return send_stream(guard, &wire::frames(wire, &body, &output, usage).concat(), None);
+        return send_stream(guard, &wire::frames(wire, &body, &output, usage), End::Good);
     }
     Json(wire::document(wire, &body["model"], &output, usage)).into_response()
 }
@@ -119,18 +128,40 @@ fn refuse(wire: Wire, code: u16, message: &str, retry_after: Option<u64>) -> Res
     response
 }
 
-/// Streams `events` in small pieces; then ends the answer, or cuts the connection when one is given.
-fn send_stream(guard: InFlight, events: &str, cut: Option<Connection>) -> Response {
-    let pieces: VecDeque<Bytes> = events.as_bytes().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect();
-    let body = stream::unfold((pieces, cut, guard), |(mut pieces, cut, guard)| async move {
-        if let Some(piece) = pieces.pop_front() {
-            return Some((Ok::<_, Infallible>(piece), (pieces, cut, guard)));
+/// How a stream goes on after its first frames.
+enum End {
+    /// It ends in good order.
+    Good,
+    /// The connection is cut.
+    Cut(Connection),
+    /// The rest waits until the test lets it go.
+    Held(String),
+}
+
+/// Streams `frames` in small pieces; then does what `end` says.
+fn send_stream(guard: InFlight, frames: &[String], end: End) -> Response {
+    let body = stream::unfold((pieces(&frames.concat()), end, guard), |(mut left, end, guard)| async move {
+        if let Some(piece) = left.pop_front() {
+            return Some((Ok::<_, Infallible>(piece), (left, end, guard)));
         }
-        let connection = cut?;
-        tokio::time::sleep(FLUSH).await;
-        connection.cut().await
+        match end {
+            End::Good => None,
+            End::Cut(connection) => {
+                tokio::time::sleep(FLUSH).await;
+                connection.cut().await
+            }
+            End::Held(rest) => {
+                guard.0.held.acquire().await.expect("nobody closes it").forget();
+                let mut left = pieces(&rest);
+                left.pop_front().map(|piece| (Ok(piece), (left, End::Good, guard)))
+            }
+        }
     });
     ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], Body::from_stream(body)).into_response()
+}
+
+fn pieces(text: &str) -> VecDeque<Bytes> {
+    text.as_bytes().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect()
 }
 
 /// Counts a request as long as it is worked on: until its last byte is handed over or its client is gone.

@@ -49,6 +49,14 @@ pub(super) fn frames(wire: Wire, body: &Value, output: &Output, usage: Usage) ->
     }
 }
 
+/// Returns whether letters of the answer are in `frame`.
+pub(super) fn has_text(wire: Wire, frame: &str) -> bool {
+    match wire {
+        Wire::Anthropic => frame.contains("text_delta"),
+        Wire::OpenAi => frame.contains("\"delta\":{\"content\":"),
+    }
+}
+
 /// Returns the body of an error with `status`.
 pub(super) fn error(wire: Wire, status: u16, message: &str) -> Value {
     let kind = match status {

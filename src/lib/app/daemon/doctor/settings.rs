@@ -1,0 +1,192 @@
+//! Would the daemon start with these settings, and mean what their author meant?
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::super::build;
+use super::patient::{Patient, blocks, quote};
+use super::{Finding, Level, service};
+use crate::config::{self, Error, ExecPolicy, Loaded, Sandbox, Secrets, Warning};
+use crate::sandbox::{self, Root};
+use crate::tools;
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let loaded = match &patient.settings {
+        Ok(loaded) => loaded,
+        // What is no file is told with the other places.
+        Err(_) if blocks(patient.home.config_file()) => return Vec::new(),
+        Err(error) => return vec![invalid(patient, error)],
+    };
+    let mut findings: Vec<Finding> = loaded.warnings.iter().filter_map(|warning| doubtful(patient, warning)).collect();
+    let secrets = (!blocks(&patient.home.env_file())).then(|| Secrets::open(&patient.home, &patient.env));
+    match secrets.transpose() {
+        Ok(None) => {}
+        Ok(Some(secrets)) => {
+            findings.extend(secrets.misplaced_settings().iter().filter_map(|warning| doubtful(patient, warning)));
+            findings.extend(keys(patient, loaded, &secrets));
+        }
+        // Its mode is told with the other modes.
+        Err(Error::EnvFileMode { .. }) => {}
+        Err(error) => findings.push(invalid(patient, &error)),
+    }
+    findings.extend(wall(patient, loaded));
+    findings.extend(tool_names(patient, loaded));
+    findings
+}
+
+/// An error of the settings, with an editor at its line.
+fn invalid(patient: &Patient, error: &Error) -> Finding {
+    let command = match error {
+        Error::Syntax { file, line, .. } => patient.edit(file, Some(*line)),
+        Error::EnvFileLine { path, line, .. } => patient.edit(path, Some(*line)),
+        Error::Value { origin, .. } => match place(origin) {
+            Some((file, line)) => patient.edit(&file, Some(line)),
+            None => patient.agent("check --show-origin"),
+        },
+        Error::NoProviderFile { file, .. } => missing_provider(patient, file),
+        Error::NoPrimary { file, .. } | Error::NotInThisBuild { file, .. } | Error::DuplicateModel { second: file, .. } => {
+            patient.edit(file, None)
+        }
+        Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
+        _ => patient.agent("check"),
+    };
+    Finding::error("config-invalid", error.to_string(), command)
+}
+
+/// `init` leaves an example beside most provider files.
+fn missing_provider(patient: &Patient, file: &std::path::Path) -> String {
+    let mut example = file.as_os_str().to_owned();
+    example.push(".example");
+    let example = PathBuf::from(example);
+    if example.exists() {
+        format!("{}cp {} {}", patient.sudo(), quote(&example), quote(file))
+    } else {
+        patient.edit(patient.home.config_file(), None)
+    }
+}
+
+/// A probable mistake. That there is no wall is told in other words.
+fn doubtful(patient: &Patient, warning: &Warning) -> Option<Finding> {
+    if warning.key == "tools.exec.sandbox" {
+        return None;
+    }
+    let unknown = warning.message.starts_with("is no known key");
+    let command = match place(&warning.origin) {
+        Some((file, line)) => patient.edit(&file, Some(line)),
+        None => patient.agent("check --show-origin"),
+    };
+    let id = if unknown { "config-unknown-key" } else { "config-doubtful" };
+    Some(Finding::warning(id, warning.to_string(), command))
+}
+
+/// Reads `FILE:LINE`.
+fn place(origin: &str) -> Option<(PathBuf, usize)> {
+    let (file, line) = origin.rsplit_once(':')?;
+    Some((PathBuf::from(file), line.parse().ok()?))
+}
+
+/// Keys and tokens that are not there. A daemon that runs has them, from wherever it was started.
+fn keys(patient: &Patient, loaded: &Loaded, secrets: &Secrets) -> Vec<Finding> {
+    if patient.pid().is_some() {
+        return Vec::new();
+    }
+    let env_file = patient.home.env_file();
+    let edit = patient.edit(&env_file, None);
+    let mut findings = Vec::new();
+    let mut seen = Vec::new();
+    for model in loaded.models.all() {
+        let Some(name) = model.provider.api_key_env.as_ref().filter(|_| !seen.contains(&model.provider.name)) else { continue };
+        seen.push(model.provider.name.clone());
+        if !matches!(secrets.get(name), Ok(Some(_))) {
+            let file = model.provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+            let evidence = format!(
+                "the key {name} of the provider {}{file} is neither in the environment nor in {}",
+                model.provider.name,
+                env_file.display()
+            );
+            findings.push(Finding::error("provider-key-missing", evidence, edit.clone()));
+        }
+    }
+    findings.extend(token(loaded, secrets, &env_file, &edit));
+    if service::installed(patient) {
+        for finding in findings.iter_mut().filter(|finding| finding.id.ends_with("-missing")) {
+            finding.level = Level::Warning;
+            finding.evidence.push_str("; the unit of systemd may have it");
+        }
+    }
+    if findings.is_empty() {
+        let built = build::providers(&loaded.models, secrets)
+            .map(drop)
+            .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
+        findings.extend(built.err().map(|failure| Finding::error("config-invalid", failure.message, patient.agent("check"))));
+    }
+    findings
+}
+
+fn token(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &str) -> Option<Finding> {
+    let telegram = &loaded.config.telegram;
+    let name = &telegram.token_env;
+    match secrets.get(name) {
+        _ if !telegram.enabled => None,
+        Ok(Some(token)) if build::is_bot_token(&token) => None,
+        Ok(Some(_)) => {
+            let evidence = format!("{name} is no bot token: one looks like 123456789:AAF… (copy it whole from @BotFather)");
+            Some(Finding::error("bot-token-malformed", evidence, edit))
+        }
+        Ok(None) | Err(_) => {
+            let evidence = format!(
+                "[telegram] is enabled, and the bot token {name} is neither in the environment nor in {}",
+                env_file.display()
+            );
+            Some(Finding::error("bot-token-missing", evidence, edit))
+        }
+    }
+}
+
+/// `sandbox = "off"` where commands run.
+fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let exec = &loaded.config.tools.exec;
+    let runs = matches!(exec.policy, ExecPolicy::Sandboxed | ExecPolicy::Allow);
+    (runs && exec.sandbox == Sandbox::Off).then(|| {
+        let origin = loaded.origin("tools.exec.sandbox");
+        let evidence = format!("tools.exec.sandbox = \"off\" ({origin}): {}", sandbox::Level::Off.remaining_risk());
+        let command = match origin {
+            config::Origin::File { path, line } => patient.edit(&path, Some(line)),
+            _ => patient.agent("check --show-origin"),
+        };
+        Finding::warning("sandbox-off", evidence, command)
+    })
+}
+
+/// A tool that is asked for and never comes.
+fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let wanted = loaded.config.tools.enabled.as_ref()?;
+    let root = Root::open(patient.home.workspace()).ok()?;
+    let exec = build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]);
+    let known: Vec<&str> = tools::all(Arc::new(root), exec).iter().map(|tool| tool.spec().name).collect();
+    let absent: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+    (!absent.is_empty()).then(|| {
+        let origin = loaded.origin("tools.enabled");
+        let evidence = format!(
+            "tools.enabled ({origin}) names {}, which this agent does not have; it has {}",
+            absent.join(", "),
+            known.join(", ")
+        );
+        let command = match origin {
+            config::Origin::File { path, line } => patient.edit(&path, Some(line)),
+            _ => patient.agent("check --show-origin"),
+        };
+        Finding::warning("tool-unknown", evidence, command)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_and_a_line() {
+        assert_eq!(place("/a b/agent.toml:12"), Some((PathBuf::from("/a b/agent.toml"), 12)));
+        assert_eq!((place("$AGENT_X"), place("flag"), place("/a:b")), (None, None, None));
+    }
+}

@@ -1,0 +1,450 @@
+//! Whole frames, as they are seen.
+
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::frame::{Frame, draw};
+use super::life::Life;
+use super::{Advice, Paint, Status, View};
+use crate::clock;
+use crate::monitor::{ChannelState, Lane, Queue, State, TurnLine};
+
+const NOW: i64 = 1_700_000_000_000;
+const NARROW: Frame = Frame { columns: 40, rows: 15 };
+const USUAL: Frame = Frame { columns: 80, rows: 24 };
+const WIDE: Frame = Frame { columns: 200, rows: 60 };
+
+fn ago(secs: i64) -> String {
+    clock::rfc3339(NOW - secs * 1000)
+}
+
+fn status() -> Status {
+    Status {
+        running: true,
+        pid: Some(7689),
+        version: Some("0.1.0".into()),
+        uptime_secs: Some(125),
+        channels: vec![ChannelState { name: "telegram".into(), state: "ok".into(), last_ok_at: Some(ago(3)) }],
+        models: vec!["primary".into(), "fast".into()],
+        active_sessions: 2,
+        queue: Queue::default(),
+        today_cost_usd: 0.0132,
+        today_cap_usd: 5.0,
+        today_unpriced_calls: 0,
+        sandbox: "namespaces".into(),
+        sandbox_risk: "A command can read and change the workspace.".into(),
+        last_error: None,
+    }
+}
+
+fn dead() -> Status {
+    Status { running: false, pid: None, channels: Vec::new(), models: Vec::new(), sandbox: String::new(), ..status() }
+}
+
+fn idle() -> State {
+    State {
+        state: "idle".into(),
+        pid: 7689,
+        version: "0.1.0".into(),
+        started_at: ago(125),
+        updated_at: ago(1),
+        ..State::default()
+    }
+}
+
+fn lane(contact: &str, state: &str, since: i64, started: i64, turn: u32) -> Lane {
+    Lane {
+        session: format!("telegram:{contact}"),
+        contact: contact.into(),
+        model: "primary".into(),
+        state: state.into(),
+        turn,
+        started_at: ago(started),
+        state_since: ago(since),
+        ..Lane::default()
+    }
+}
+
+fn call(duration_ms: u64, tokens: u64, tools: &[&str]) -> TurnLine {
+    let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    TurnLine { duration_ms, tokens, stop_reason: "tool_use".into(), tools }
+}
+
+fn busy() -> State {
+    let ada = Lane {
+        tokens: 7_500,
+        tools_in_flight: vec!["exec".into()],
+        turns: vec![call(1_200, 3_400, &["read", "read"]), call(15_300, 4_100, &["exec"])],
+        ..lane("Ada", "tools", 21, 95, 3)
+    };
+    let bob = Lane {
+        tokens: 120_900,
+        model: "backup".into(),
+        retry_reason: Some("529 overloaded: the model is busy, try again later (request req_011CSHoEeqs5C35K)".into()),
+        turns: vec![call(900, 120_900, &["exec"])],
+        ..lane("bob", "retry_wait", 4, 320, 12)
+    };
+    State { state: "tools".into(), lanes: vec![ada, lane("李明", "thinking", 2, 2, 1), bob], ..idle() }
+}
+
+fn view<'a>(life: Life, status: &'a Status, state: Option<&'a State>) -> View<'a> {
+    let advice = Advice {
+        start_it: vec!["systemctl --user start agent-daemon".into(), "or: agent-daemon run".into()],
+        look_at: vec![
+            "ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it".into(),
+            "df -h /state    is the disk full?".into(),
+        ],
+        logs: "/state/logs".into(),
+    };
+    View { life, status, state, now: NOW, advice }
+}
+
+fn check(frame: Frame, view: &View<'_>, expected: &str) {
+    let drawn = draw(view, frame, Paint::PLAIN);
+    assert_eq!(drawn, expected.trim_matches('\n'), "\n{drawn}\n");
+}
+
+#[test]
+fn an_idle_healthy_daemon_is_a_few_short_lines() {
+    let (status, state) = (status(), idle());
+    let view = view(Life::Up, &status, Some(&state));
+    let expected = "
+idle  pid 7689  up 2m 5s  version 0.1.0
+
+telegram  ok, 3s ago
+queue     empty
+today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░░░░░░
+models    primary, fast
+sandbox   namespaces
+";
+    check(USUAL, &view, expected);
+    check(WIDE, &view, expected);
+    check(NARROW, &view, &expected.replace("  ░░░░░░░░░░░░░░░░░░░░", ""));
+}
+
+#[test]
+fn a_busy_daemon_shows_who_and_what_and_for_how_long() {
+    let status = Status { queue: Queue { inbox: 5, outbox: 1, dead: 0 }, today_cost_usd: 2.5, ..status() };
+    let state = busy();
+    let view = view(Life::Up, &status, Some(&state));
+    check(
+        USUAL,
+        &view,
+        "
+running tools  pid 7689  up 2m 5s  version 0.1.0
+
+telegram  ok, 3s ago
+queue     5 to answer, 1 to send
+today     $2.50 of $5.00, 50 %  ██████████░░░░░░░░░░
+models    primary, fast
+sandbox   namespaces
+
+who   doing                 for  step    total  tokens  model    so far
+Ada   running exec          21s     3   1m 35s    7.5k  primary  read ×2
+李明  thinking               2s     1       2s       0  primary
+bob   waiting to retry       4s    12   5m 20s    120k  backup   exec
+  because: 529 overloaded: the model is busy, try again later (request req_011C…
+",
+    );
+    check(
+        WIDE,
+        &view,
+        "
+running tools  pid 7689  up 2m 5s  version 0.1.0
+
+telegram  ok, 3s ago
+queue     5 to answer, 1 to send
+today     $2.50 of $5.00, 50 %  ██████████░░░░░░░░░░
+models    primary, fast
+sandbox   namespaces
+
+who   doing                 for  step    total  tokens  model    session        so far
+Ada   running exec          21s     3   1m 35s    7.5k  primary  telegram:Ada   1.2s 3.4k tokens → read ×2 · 15s 4.1k tokens → exec
+李明  thinking               2s     1       2s       0  primary  telegram:李明
+bob   waiting to retry       4s    12   5m 20s    120k  backup   telegram:bob   0.9s 120k tokens → exec
+  because: 529 overloaded: the model is busy, try again later (request req_011CSHoEeqs5C35K)
+",
+    );
+    check(
+        NARROW,
+        &view,
+        "
+running tools  pid 7689  up 2m 5s
+
+telegram  ok, 3s ago
+queue     5 to answer, 1 to send
+today     $2.50 of $5.00, 50 %
+models    primary, fast
+sandbox   namespaces
+
+Ada   running exec          21s   1m 35s
+李明  thinking               2s       2s
+bob   waiting to retry       4s   5m 20s
+  because: 529 overloaded: the model is…
+",
+    );
+}
+
+#[test]
+fn trouble_comes_first_and_names_the_next_step() {
+    let status = Status {
+        channels: vec![ChannelState {
+            name: "telegram".into(),
+            state: "conflict: another program polls with the same token, or a webhook is set".into(),
+            last_ok_at: Some(ago(700)),
+        }],
+        queue: Queue { inbox: 0, outbox: 0, dead: 2 },
+        sandbox: "off".into(),
+        sandbox_risk: "A command can do everything the agent's user can.".into(),
+        last_error: Some(format!("{} the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml", ago(130))),
+        today_cost_usd: 4.9,
+        ..status()
+    };
+    let state = State { lanes: vec![lane("Ada", "thinking", 2, 2, 1)], state: "thinking".into(), ..idle() };
+    let view = view(Life::Up, &status, Some(&state));
+    check(
+        USUAL,
+        &view,
+        "
+thinking  pid 7689  up 2m 5s  version 0.1.0
+
+telegram  conflict: another program polls with the same token, or a webhook is
+          set (last ok 11m 40s ago)
+given up  2 dead letters: agent-send --queue
+sandbox   off: A command can do everything the agent's user can.
+trouble   2m 10s ago: the day limit is reached: [cost] day_usd = 5.00 in
+          agent.toml
+
+queue     empty
+today     $4.90 of $5.00, 98 %  ███████████████████░
+models    primary, fast
+
+who  doing                 for  step    total  tokens  model
+Ada  thinking               2s     1       2s       0  primary
+",
+    );
+    check(
+        Frame { columns: 30, rows: 6 },
+        &view,
+        "
+thinking  pid 7689  up 2m 5s
+telegram  conflict: another p…
+given up  2 dead letters: age…
+sandbox   off: A command can …
+trouble   2m 10s ago: the day…
+Ada  thinking  2s  2s
+",
+    );
+    check(Frame { columns: 30, rows: 3 }, &view, "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 4 more lines");
+}
+
+#[test]
+fn a_stale_daemon_shows_its_last_word_and_where_to_look() {
+    let (status, state) = (status(), State { updated_at: ago(63), ..busy() });
+    check(
+        USUAL,
+        &view(Life::Stale { silent_ms: 63_000 }, &status, Some(&state)),
+        "
+stale  nothing written for 1m 3s  pid 7689  up 2m 5s  version 0.1.0
+
+look at   ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it
+          df -h /state    is the disk full?
+
+queue     empty
+today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░░░░░░
+
+when it last wrote:
+who   doing                 for  step    total  tokens  model    so far
+Ada   running exec           0s     3      32s    7.5k  primary  read ×2
+李明  thinking               0s     1       0s       0  primary
+bob   waiting to retry       0s    12   4m 17s    120k  backup   exec
+  because: 529 overloaded: the model is busy, try again later (request req_011C…
+",
+    );
+}
+
+#[test]
+fn a_dead_daemon_says_what_it_worked_on_and_how_to_start_it() {
+    let status = Status { queue: Queue { inbox: 3, outbox: 0, dead: 0 }, ..dead() };
+    let state = busy();
+    check(
+        USUAL,
+        &view(Life::Dead { ago_ms: 302_000, rebooted: false }, &status, Some(&state)),
+        "
+dead  last seen 5m 2s ago  version 0.1.0
+
+why       it was killed or broke down; its log: /state/logs
+start it  systemctl --user start agent-daemon
+          or: agent-daemon run
+open      Ada (exec), 李明, bob: answered after the start
+
+queue     3 to answer, safe on the disk
+today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░░░░░░
+",
+    );
+}
+
+#[test]
+fn a_daemon_that_ended_by_itself_is_stopped_and_not_dead() {
+    let (status, state) = (dead(), State { stopping: true, ended_at: Some(ago(7200)), ..idle() });
+    check(
+        NARROW,
+        &view(Life::Stopped { ago_ms: 7_200_000 }, &status, Some(&state)),
+        "
+stopped  2h 0m ago  version 0.1.0
+
+start it  systemctl --user start
+          agent-daemon
+          or: agent-daemon run
+
+queue     empty
+today     $0.0132 of $5.00, 0 %
+",
+    );
+}
+
+#[test]
+fn a_daemon_that_never_ran_starts_or_ends_says_so() {
+    let nothing = Status { today_cost_usd: 0.0, today_cap_usd: 0.0, ..dead() };
+    let head = |life, status: &Status, state: Option<&State>| {
+        let drawn = draw(&view(life, status, state), USUAL, Paint::PLAIN);
+        drawn.lines().take(3).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        head(Life::Never, &nothing, None),
+        "not running  it never ran here\n\nstart it  systemctl --user start agent-daemon"
+    );
+    let starting = Status { running: true, pid: Some(7689), ..nothing };
+    assert_eq!(head(Life::Starting { for_ms: 1200 }, &starting, None), "starting  for 1s  pid 7689\n\nqueue     empty");
+    let ending = "it ends   as soon as the turns below have; what comes now waits for the next";
+    assert_eq!(
+        head(Life::Stopping, &status(), Some(&busy())),
+        format!("stopping  pid 7689  up 2m 5s  version 0.1.0\n\n{ending}")
+    );
+}
+
+#[test]
+fn lanes_that_do_not_fit_are_named_in_one_line() {
+    let status = status();
+    let names = ["ada", "bob", "eve", "joe", "kim", "lea", "max"];
+    let state = State { state: "thinking".into(), lanes: names.map(|name| lane(name, "thinking", 1, 1, 1)).into(), ..idle() };
+    let view = view(Life::Up, &status, Some(&state));
+    check(
+        Frame { columns: 40, rows: 9 },
+        &view,
+        "
+thinking  pid 7689  up 2m 5s
+telegram  ok, 3s ago
+queue     empty
+today     $0.0132 of $5.00, 0 %
+ada  thinking               1s       1s
+bob  thinking               1s       1s
+eve  thinking               1s       1s
+joe  thinking               1s       1s
+… 3 more lanes: kim, lea, max
+",
+    );
+    check(
+        Frame { columns: 20, rows: 5 },
+        &view,
+        "
+thinking  pid 7689
+ada  thinking  1s
+bob  thinking  1s
+eve  thinking  1s
+… 4 more lanes: joe…
+",
+    );
+}
+
+#[test]
+fn colour_is_added_to_the_words_and_replaces_none() {
+    let (status, state) = (Status { last_error: Some("broken".into()), ..status() }, idle());
+    let view = view(Life::Up, &status, Some(&state));
+    let painted = draw(&view, USUAL, Paint::ALWAYS);
+    assert!(painted.starts_with("\u{1b}[32midle\u{1b}[0m\u{1b}[2m  pid 7689\u{1b}[0m"), "{painted:?}");
+    assert!(painted.contains("\u{1b}[2mtrouble\u{1b}[0m   \u{1b}[31mbroken\u{1b}[0m\n"), "{painted:?}");
+    let mut plain = String::new();
+    for (at, part) in painted.split("\u{1b}[").enumerate() {
+        plain.push_str(if at == 0 { part } else { part.split_once('m').map_or("", |(_, words)| words) });
+    }
+    assert_eq!(plain, draw(&view, USUAL, Paint::PLAIN));
+}
+
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z]{0,12}",
+        "(\\PC|[\\n\\r\\t \\x1b\\x07\u{9b}\u{ad}\u{200d}\u{202e}\u{fe0f}李👍🏽👩🇩🇪é\u{301}]){0,80}",
+        Just("\u{1b}[2J\u{1b}[31m\n\nred".to_owned()),
+        Just("👨\u{200d}👩\u{200d}👧 李明".to_owned()),
+        Just(ago(3600)),
+    ]
+}
+
+fn lanes() -> impl Strategy<Value = Vec<Lane>> {
+    let states = prop::sample::select(vec!["thinking", "tools", "retry_wait", "compacting", ""]);
+    let lane =
+        (words(), words(), states, any::<(u32, u64, u64)>(), prop::collection::vec(words(), 0..4), prop::option::of(words()))
+            .prop_map(|(contact, model, state, (turn, tokens, duration_ms), tools, retry_reason)| Lane {
+                session: contact.clone(),
+                contact,
+                started_at: model.clone(),
+                state_since: ago(5),
+                model,
+                state: state.to_owned(),
+                turn,
+                tokens,
+                retry_reason,
+                turns: vec![TurnLine { duration_ms, tokens, stop_reason: "end_turn".into(), tools: tools.clone() }; 3],
+                tools_in_flight: tools,
+                ..Lane::default()
+            });
+    prop::collection::vec(lane, 0..12)
+}
+
+fn lives() -> impl Strategy<Value = Life> {
+    let ms = any::<i64>().prop_map(|ms| ms.saturating_abs());
+    prop_oneof![
+        Just(Life::Never),
+        Just(Life::Up),
+        Just(Life::Stopping),
+        ms.clone().prop_map(|for_ms| Life::Starting { for_ms }),
+        (0..i64::from(u32::MAX)).prop_map(|silent_ms| Life::Stale { silent_ms }),
+        ms.clone().prop_map(|ago_ms| Life::Stopped { ago_ms }),
+        (ms, any::<bool>()).prop_map(|(ago_ms, rebooted)| Life::Dead { ago_ms, rebooted }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_state_stays_within_its_frame_and_commands_nothing(
+        (life, lanes) in (lives(), lanes()),
+        (texts, channels) in (prop::array::uniform6(words()), prop::collection::vec((words(), words()), 0..4)),
+        (inbox, outbox, dead, unpriced) in any::<(i64, i64, i64, i64)>(),
+        (cost, cap) in (0.0..1e12f64, prop::sample::select(vec![0.0, 0.01, 5.0, 1e12])),
+        (columns, rows) in (20usize..220, 5usize..70),
+    ) {
+        let [state, version, started_at, model, sandbox, trouble] = texts;
+        let state = State { state, version, started_at, updated_at: ago(1), lanes, ..State::default() };
+        let channels = channels.into_iter().map(|(name, state)| ChannelState { name, last_ok_at: Some(state.clone()), state });
+        let status = Status {
+            channels: channels.collect(),
+            models: vec![model; 5],
+            queue: Queue { inbox, outbox, dead },
+            today_cost_usd: cost,
+            today_cap_usd: cap,
+            today_unpriced_calls: unpriced,
+            sandbox_risk: sandbox.clone(),
+            sandbox,
+            last_error: Some(trouble),
+            ..status()
+        };
+        let frame = draw(&view(life, &status, Some(&state)), Frame { columns, rows }, Paint::PLAIN);
+        prop_assert!(frame.lines().count() <= rows, "{rows} rows:\n{frame}");
+        for line in frame.lines() {
+            prop_assert!(UnicodeWidthStr::width(line) <= columns, "{columns} columns:\n{frame}");
+        }
+        prop_assert!(!frame.chars().any(|c| c.is_control() && c != '\n'), "{frame:?}");
+        prop_assert!(!frame.starts_with('\n') && !frame.ends_with('\n') && !frame.contains("\n\n\n"), "{frame:?}");
+    }
+}

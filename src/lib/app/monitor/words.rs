@@ -1,0 +1,82 @@
+//! Numbers as a person reads them at a glance.
+
+/// Returns a span of milliseconds in two units at most, in whole seconds: a frame is looked at once
+/// a second.
+pub(super) fn span(millis: i64) -> String {
+    let secs = millis.max(0) / 1000;
+    match secs {
+        0..60 => format!("{secs}s"),
+        60..3600 => format!("{}m {}s", secs / 60, secs % 60),
+        3600..86400 => format!("{}h {}m", secs / 3600, secs % 3600 / 60),
+        _ => format!("{}d {}h", secs / 86400, secs % 86400 / 3600),
+    }
+}
+
+/// Returns how long something took that is over: short spans with tenths.
+pub(super) fn took(millis: u64) -> String {
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    if millis < 10_000 { format!("{}.{}s", millis / 1000, millis % 1000 / 100) } else { span(millis) }
+}
+
+/// Returns a count in at most four letters up to a thousand millions: `950`, `1.2k`, `12k`, `3.4M`.
+pub(super) fn count(n: u64) -> String {
+    let short = |unit: u64, letter: char| match n / unit {
+        whole @ 0..10 => format!("{whole}.{}{letter}", n % unit * 10 / unit),
+        whole => format!("{whole}{letter}"),
+    };
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..1_000_000 => short(1_000, 'k'),
+        _ => short(1_000_000, 'M'),
+    }
+}
+
+/// Returns US dollars: cents, or four places where cents would hide the sum.
+pub(super) fn dollars(usd: f64) -> String {
+    if usd > 0.0 && usd < 1.0 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+}
+
+/// Returns `1 letter`, `2 letters`.
+pub(super) fn some(n: i64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Returns the names, the same one in a row once with how often: `read ×3, exec`.
+pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut runs: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match runs.last_mut() {
+            Some((last, times)) if *last == name => *times += 1,
+            _ => runs.push((name, 1)),
+        }
+    }
+    let words = runs.iter().map(|(name, times)| if *times == 1 { (*name).to_owned() } else { format!("{name} ×{times}") });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_two_units() {
+        let spans = [(1_500, "1s"), (42_000, "42s"), (61_000, "1m 1s"), (3_660_000, "1h 1m"), (90_000_000, "1d 1h"), (-5, "0s")];
+        for (millis, text) in spans {
+            assert_eq!(span(millis), text);
+        }
+        assert_eq!([0, 1_590, 9_999, 10_000, u64::MAX].map(took), ["0.0s", "1.5s", "9.9s", "10s", "106751991167d 7h"]);
+    }
+
+    #[test]
+    fn counts_and_sums_are_short() {
+        let counts = [0, 999, 1_000, 1_290, 9_999, 10_000, 999_999, 1_000_000, 123_456_789].map(count);
+        assert_eq!(counts, ["0", "999", "1.0k", "1.2k", "9.9k", "10k", "999k", "1.0M", "123M"]);
+        assert_eq!([0.0, 0.01321, 0.5, 1.0, 12.345].map(dollars), ["$0.00", "$0.0132", "$0.5000", "$1.00", "$12.35"]);
+    }
+
+    #[test]
+    fn the_same_tool_in_a_row_is_named_once() {
+        assert_eq!(list(["read", "read", "exec", "read"]), "read ×2, exec, read");
+        assert_eq!((list([]), some(1, "letter"), some(2, "letter")), (String::new(), "1 letter".into(), "2 letters".into()));
+    }
+}

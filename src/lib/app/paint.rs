@@ -1,0 +1,119 @@
+//! Colour on a terminal: when there is any, and which. It never says anything that the words beside
+//! it do not say, so that nothing is lost without it.
+
+use std::io::IsTerminal;
+
+use clap::ValueEnum;
+
+use crate::config::Environment;
+
+/// When to use colour: the value of `--color`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// Into a pipe too, as for `watch -c`
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// Puts text into colour, or leaves it as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// Leaves every text as it is.
+    pub const PLAIN: Self = Self { on: false };
+    /// Puts every text into colour.
+    pub const ALWAYS: Self = Self { on: true };
+
+    /// Returns the paint for standard output.
+    pub fn new(color: Color, env: &Environment) -> Self {
+        Self::decide(color, env, std::io::stdout().is_terminal())
+    }
+
+    /// `always` is somebody's word for this one run, so it beats NO_COLOR (no-color.org), which is
+    /// a general wish.
+    fn decide(color: Color, env: &Environment, terminal: bool) -> Self {
+        let on = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !env.has("NO_COLOR") && env.get("TERM").is_none_or(|term| term != "dumb"),
+        };
+        Self { on }
+    }
+
+    /// Returns `text` in bold letters.
+    pub fn bold(self, text: &str) -> String {
+        self.sgr("1", text)
+    }
+
+    /// Returns `text` in faint letters.
+    pub fn dim(self, text: &str) -> String {
+        self.sgr("2", text)
+    }
+
+    /// Returns `text` in green: all is well.
+    pub fn green(self, text: &str) -> String {
+        self.sgr("32", text)
+    }
+
+    /// Returns `text` in yellow: look at this.
+    pub fn yellow(self, text: &str) -> String {
+        self.sgr("33", text)
+    }
+
+    /// Returns `text` in red: something is wrong.
+    pub fn red(self, text: &str) -> String {
+        self.sgr("31", text)
+    }
+
+    /// "Select graphic rendition" of ECMA-48; each text ends with a reset, so none runs into another.
+    fn sgr(self, code: &str, text: &str) -> String {
+        if self.on && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(color: Color, terminal: bool, variables: &[(&str, &str)]) -> bool {
+        Paint::decide(color, &Environment::of(variables), terminal).on
+    }
+
+    #[test]
+    fn without_a_wish_there_is_colour_on_a_terminal_only() {
+        assert!(on(Color::Auto, true, &[("TERM", "xterm")]));
+        assert!(on(Color::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "")]), "an empty NO_COLOR is none");
+        assert!(!on(Color::Auto, false, &[("TERM", "xterm")]));
+        assert!(!on(Color::Auto, true, &[("TERM", "dumb")]));
+        assert!(!on(Color::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "1")]));
+    }
+
+    #[test]
+    fn an_explicit_wish_beats_everything_else() {
+        assert!(on(Color::Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")]));
+        assert!(!on(Color::Never, true, &[("TERM", "xterm")]));
+    }
+
+    #[test]
+    fn each_text_ends_its_colour_and_an_empty_one_has_none() {
+        let paint = Paint::ALWAYS;
+        let painted = [paint.bold("a"), paint.dim("b"), paint.green("c"), paint.yellow("d"), paint.red("e"), paint.red("")];
+        let codes = [
+            "\u{1b}[1ma\u{1b}[0m",
+            "\u{1b}[2mb\u{1b}[0m",
+            "\u{1b}[32mc\u{1b}[0m",
+            "\u{1b}[33md\u{1b}[0m",
+            "\u{1b}[31me\u{1b}[0m",
+            "",
+        ];
+        assert_eq!(painted, codes);
+        assert_eq!(Paint::PLAIN.red("e"), "e");
+    }
+}

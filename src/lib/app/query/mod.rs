@@ -1,0 +1,31 @@
+//! What can be asked with or without a daemon: read from files, answered as the documents of the
+//! specification's Appendix B. Whoever prints them, as JSON or for people, takes them from here.
+
+mod cost;
+mod history;
+mod log;
+mod monitor;
+mod queue;
+mod sessions;
+mod status;
+
+pub use cost::{By, Caps, Cost, Group, Model, Numbers, Period, cost};
+pub use history::{Events, History, Shown, history};
+pub use log::{Log, log};
+pub use monitor::Monitor;
+pub use queue::{Dead, Open, Queue, queue};
+pub use sessions::{Session, Sessions, sessions};
+pub use status::{Status, status, status_with};
+
+use chrono_tz::Tz;
+
+use super::cli::Failure;
+use crate::config::{self, Environment, Home};
+
+/// Returns the agent's time zone; UTC, and why, when its settings cannot be read.
+pub fn zone(home: &Home, env: &Environment) -> (Tz, Option<Failure>) {
+    match config::load_config(home, env) {
+        Ok(config) => (config.agent.timezone.0, None),
+        Err(error) => (Tz::UTC, Some(error.into())),
+    }
+}

@@ -1,0 +1,75 @@
+//! `queue`: what waits, what is on its way out, and the dead letters.
+
+use serde::Serialize;
+
+use super::super::cli::Failure;
+use crate::config::Home;
+use crate::{clock, queue};
+
+/// `queue`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Queue {
+    /// Inputs not yet answered, oldest first.
+    pub inbox: Vec<Open>,
+    /// Parts not yet sent, oldest first.
+    pub outbox: Vec<Open>,
+    /// What was given up, oldest first.
+    pub dead: Vec<Dead>,
+}
+
+/// A row that is on its way.
+#[derive(Debug, Clone, Serialize)]
+pub struct Open {
+    /// The input's id, or `out-<n>`.
+    pub id: String,
+    /// The session or the chat.
+    pub place: String,
+    /// Its state.
+    pub state: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, Serialize)]
+pub struct Dead {
+    /// The input's id, or `out-<n>`.
+    pub id: String,
+    /// `inbox` or `outbox`.
+    pub kind: String,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Why it was given up.
+    pub reason: String,
+}
+
+/// Returns the queue document; a daemon need not run.
+///
+/// # Errors
+/// When `queue.db` exists and cannot be read.
+pub fn queue(home: &Home) -> Result<Queue, Failure> {
+    let listing = queue::listing(&home.queue_db())?;
+    let open = |row: queue::Open| Open {
+        id: row.id,
+        place: row.place,
+        state: row.state,
+        attempts: row.attempts,
+        created_at: clock::rfc3339(row.created_at),
+    };
+    let dead = |row: queue::Dead| Dead {
+        id: row.id,
+        kind: row.kind,
+        created_at: clock::rfc3339(row.created_at),
+        attempts: row.attempts,
+        reason: row.reason,
+    };
+    Ok(Queue {
+        inbox: listing.inbox.into_iter().map(open).collect(),
+        outbox: listing.outbox.into_iter().map(open).collect(),
+        dead: listing.dead.into_iter().map(dead).collect(),
+    })
+}

@@ -1,0 +1,87 @@
+//! `status`: whether a daemon runs, how it is, what is open.
+
+use serde::Serialize;
+
+use super::super::cli::Failure;
+use crate::config::{self, Config, Environment, Home};
+use crate::sys::lock;
+use crate::{clock, cost, monitor, queue};
+
+/// `status`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Whether a daemon holds the lock.
+    pub running: bool,
+    /// Its process id.
+    pub pid: Option<i32>,
+    /// Its version.
+    pub version: Option<String>,
+    /// How long it has run.
+    pub uptime_secs: Option<i64>,
+    /// Its channels.
+    pub channels: Vec<monitor::ChannelState>,
+    /// Its models.
+    pub models: Vec<String>,
+    /// Conversations there are.
+    pub active_sessions: usize,
+    /// Open and dead rows.
+    pub queue: monitor::Queue,
+    /// US dollars since the local midnight.
+    pub today_cost_usd: f64,
+    /// The most they may become today, 0 = no cap.
+    pub today_cap_usd: f64,
+    /// Calls since then that have no price and are not in the sum.
+    pub today_unpriced_calls: i64,
+    /// The wall around `exec`.
+    pub sandbox: String,
+    /// What a hostile command could still do behind it.
+    pub sandbox_risk: String,
+    /// The newest trouble.
+    pub last_error: Option<String>,
+}
+
+/// Returns the status document; a daemon need not run.
+///
+/// # Errors
+/// When state files exist and cannot be read.
+pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
+    status_with(home, env, monitor::read(&home.monitor())?)
+}
+
+/// Returns the status document for what was read of monitor.json already.
+///
+/// # Errors
+/// As [`status`].
+pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>) -> Result<Status, Failure> {
+    let pid = lock::holder(&home.lock())?;
+    let last = last.unwrap_or_default();
+    // While a daemon starts, the file is still that of the one before.
+    let own = pid.is_some_and(|pid| u32::try_from(pid).ok() == Some(last.pid));
+    let live = if own { last.clone() } else { monitor::State::default() };
+    let started = clock::parse_rfc3339(&live.started_at);
+    let counts = queue::counts(&home.queue_db())?;
+    let (config, spent) = today(home, env)?;
+    Ok(Status {
+        running: pid.is_some(),
+        pid,
+        version: pid.map(|_| live.version.clone()).filter(|version| !version.is_empty()),
+        uptime_secs: pid.and(started).map(|started| (clock::now_ms() - started) / 1000),
+        channels: live.channels,
+        models: live.models,
+        active_sessions: last.active_sessions,
+        queue: monitor::Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead },
+        today_cost_usd: cost::total_usd(&spent),
+        today_cap_usd: config.cost.day_usd,
+        today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
+        sandbox: live.sandbox,
+        sandbox_risk: live.sandbox_risk,
+        last_error: last.last_error,
+    })
+}
+
+/// Returns the settings and what was spent since the local midnight.
+fn today(home: &Home, env: &Environment) -> Result<(Config, Vec<cost::Line>), Failure> {
+    let config = config::load_config(home, env).unwrap_or_default();
+    let lines = cost::by_model(&home.cost_db(), cost::start_of_day(clock::now_ms(), config.agent.timezone.0))?;
+    Ok((config, lines))
+}

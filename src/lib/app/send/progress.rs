@@ -1,0 +1,108 @@
+//! What a person sees on a terminal while the agent works: one line on stderr that goes away.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::super::cli;
+use crate::config::Home;
+use crate::control::replies::{Reply, Status};
+use crate::monitor::{self, Lane};
+use crate::text;
+
+/// An answer that is quick shows nothing.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The daemon writes its monitor at most ten times a second; a person reads no faster than this.
+const PACE: Duration = Duration::from_millis(250);
+
+/// The spinner; nothing where stderr is no terminal.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    read: Option<Instant>,
+}
+
+impl Progress {
+    /// Begins, unseen.
+    pub(super) fn begin(quiet: bool) -> Self {
+        let bar = ProgressBar::new_spinner();
+        // Who wants no escape codes for colours wants none for a spinner.
+        let shown = !quiet && !bar.is_hidden() && cli::escapes();
+        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is constant");
+        bar.set_style(style);
+        Self { bar: shown.then_some(bar), begun: Instant::now(), read: None }
+    }
+
+    /// Returns true while there is something to keep up to date.
+    pub(super) fn is_shown(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Shows what the agent does for the command that `answer` is about.
+    pub(super) fn show(&mut self, home: &Home, answer: Option<&Reply>) {
+        let Some(bar) = &self.bar else { return };
+        if self.begun.elapsed() < PATIENCE {
+            return;
+        }
+        if self.read.is_none_or(|read| read.elapsed() >= PACE) {
+            self.read = Some(Instant::now());
+            bar.set_message(message(home, answer));
+        }
+        bar.tick();
+    }
+
+    /// Takes the line away, for good.
+    pub(super) fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn message(home: &Home, answer: Option<&Reply>) -> String {
+    let Some(answer) = answer else { return "on its way".to_owned() };
+    // A monitor that cannot be read shows nothing; the answer comes all the same.
+    let state = monitor::read(&home.monitor()).ok().flatten().unwrap_or_default();
+    let lane = state.lanes.iter().find(|lane| answer.run_id.as_deref() == Some(lane.run_id.as_str()));
+    match (lane, answer.status) {
+        (Some(lane), _) => doing(lane),
+        (None, Status::Accepted) => "waiting for its turn".to_owned(),
+        (None, _) => "working".to_owned(),
+    }
+}
+
+fn doing(lane: &Lane) -> String {
+    match (lane.state.as_str(), lane.tools_in_flight.as_slice()) {
+        ("retry_wait", _) => "the model did not answer; asking again".to_owned(),
+        ("tools", [tool]) => format!("running {}", text::visible(tool)),
+        ("tools", tools) => format!("running {} tools", tools.len()),
+        _ if lane.turn > 1 => format!("thinking, step {}", lane.turn),
+        _ => "thinking".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_the_agent_does() {
+        let lane = |state: &str, turn, tools: &[&str]| Lane {
+            state: state.into(),
+            turn,
+            tools_in_flight: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..Lane::default()
+        };
+        assert_eq!(doing(&lane("thinking", 1, &[])), "thinking");
+        assert_eq!(doing(&lane("thinking", 3, &[])), "thinking, step 3");
+        assert_eq!(doing(&lane("tools", 1, &["ex\x1bec"])), "running ex\\u{1b}ec");
+        assert_eq!(doing(&lane("tools", 1, &["read", "read"])), "running 2 tools");
+        assert_eq!(doing(&lane("retry_wait", 1, &[])), "the model did not answer; asking again");
+    }
+}

@@ -1,0 +1,72 @@
+//! The answers to questions, for people: one file a document. Words that may be anybody's are shown so
+//! that they cannot command a terminal.
+
+mod cost;
+mod history;
+mod log;
+mod sessions;
+mod status;
+mod table;
+
+use super::super::cli::{self, Exit, Failure, Shared};
+use super::super::paint::Color;
+use super::super::{monitor, query};
+use crate::config::{Environment, Home};
+
+pub(super) use cost::cost;
+pub(super) use history::history;
+pub(super) use log::log;
+pub(super) use sessions::sessions;
+pub(super) use status::{queue, status};
+
+/// Whose agent it is, and how its answer is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub shared: &'a Shared,
+    pub home: &'a Home,
+    pub env: &'a Environment,
+    /// One document.
+    pub json: bool,
+    /// No talk beside the answer.
+    pub quiet: bool,
+}
+
+impl Asker<'_> {
+    /// Prints a document: as it is, or by `draw`.
+    fn answer<T: serde::Serialize>(&self, document: &T, draw: impl FnOnce(&T)) -> Exit {
+        if self.json {
+            cli::json(document)
+        } else {
+            draw(document)
+        }
+        Exit::Ok
+    }
+
+    /// Says a word beside the data.
+    fn note(&self, words: &str) {
+        if !self.quiet {
+            cli::err(&format!("agent-send: {words}"));
+        }
+    }
+
+    /// Says why an answer is empty; a document shows it by itself.
+    fn note_nothing(&self, words: &str) {
+        if !self.json {
+            self.note(words);
+        }
+    }
+
+    /// Returns the agent's time zone, and says so when that is not known.
+    fn zone(&self) -> chrono_tz::Tz {
+        let (zone, trouble) = query::zone(self.home, self.env);
+        if let Some(failure) = trouble {
+            self.note(&format!("times are UTC, for the settings cannot be read: {}", failure.message));
+        }
+        zone
+    }
+}
+
+/// Shows what the daemon does right now; a daemon that is not there is an answer too.
+pub(super) fn monitor(asker: &Asker<'_>) -> Result<Exit, Failure> {
+    monitor::show(asker.shared, asker.json, Color::Auto).map(|_| Exit::Ok)
+}

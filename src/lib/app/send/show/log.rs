@@ -1,0 +1,68 @@
+//! The newest entries of the log, a line each, the newest last.
+
+use std::fmt::Write as _;
+
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
+use super::super::super::cli::{self, Exit};
+use super::super::super::query::Log;
+use super::Asker;
+use crate::{clock, text};
+
+/// Shows the newest entries of the log.
+pub(in super::super) fn log(asker: &Asker<'_>, log: &Log) -> Exit {
+    let exit = asker.answer(log, |log| {
+        if !log.entries.is_empty() {
+            let zone = asker.zone();
+            log.entries.iter().for_each(|entry| cli::out(&line(entry, zone)));
+        }
+    });
+    if log.entries.is_empty() {
+        asker.note_nothing("the log is empty");
+    }
+    exit
+}
+
+/// Returns the local time, the level, the message, then the fields of the event and of its span. The
+/// module it came from is left out.
+fn line(entry: &Map<String, Value>, zone: Tz) -> String {
+    let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    let time = clock::parse_rfc3339(word("timestamp"))
+        .map_or_else(|| text::visible(word("timestamp")), |at| clock::local_stamp(at, zone));
+    let mut line = format!("{time}  {:<5}  {}", text::visible(word("level")), text::visible(word("message")));
+    let span = entry.get("span").and_then(Value::as_object).into_iter().flatten().filter(|(name, _)| *name != "name");
+    let own = entry.iter().filter(|(name, _)| !["timestamp", "level", "message", "target", "span"].contains(&name.as_str()));
+    for (name, value) in own.chain(span) {
+        let value = match value {
+            Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=']) => text.clone(),
+            other => other.to_string(),
+        };
+        // A String takes everything.
+        let _ = write!(line, "  {}={}", text::visible(name), text::visible(&value));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(entry: &Value, expected: &str) {
+        let entry = entry.as_object().expect("an object").clone();
+        assert_eq!(line(&entry, chrono_tz::Europe::Berlin), expected);
+    }
+
+    #[test]
+    fn an_entry_is_one_line_whatever_it_says() {
+        check(
+            &serde_json::json!({
+                "timestamp": "2025-11-21T22:56:01.120Z", "level": "INFO", "message": "a\nb\u{1b}[31m", "session": "cli:ada",
+                "error": "no \"such\" file", "turns": 2, "empty": "", "target": "agent_toolkit::x",
+                "span": {"run_id": "019a", "name": "run"}
+            }),
+            "2025-11-21 23:56:01  INFO   a\\u{a}b\\u{1b}[31m  session=cli:ada  error=\"no \\\"such\\\" file\"  turns=2  empty=\"\"  run_id=019a",
+        );
+        check(&serde_json::json!({"timestamp": "yester\tday", "level": "WARN"}), "yester\\u{9}day  WARN   ");
+    }
+}

@@ -1,0 +1,122 @@
+//! Tables: columns that stand below each other, whatever letters are in them, and that fit on a
+//! terminal.
+
+use std::io::IsTerminal;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::text;
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    title: &'static str,
+    right: bool,
+    /// The width to which it may be cut.
+    least: usize,
+}
+
+impl Column {
+    /// Returns a column of words, which are never cut.
+    pub(super) const fn left(title: &'static str) -> Self {
+        Self { title, right: false, least: usize::MAX }
+    }
+
+    /// Returns a column of numbers.
+    pub(super) const fn right(title: &'static str) -> Self {
+        Self { title, right: true, least: usize::MAX }
+    }
+
+    /// Lets it be cut to `least` where there is no room.
+    pub(super) const fn cut_to(self, least: usize) -> Self {
+        Self { least, ..self }
+    }
+}
+
+/// Returns the room that a table has: the terminal's width, without end in a pipe.
+pub(super) fn room() -> usize {
+    if !std::io::stdout().is_terminal() {
+        return usize::MAX;
+    }
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+}
+
+/// Returns the lines of a table: the titles, if any column has one, then the rows. What is too wide for
+/// `room` is cut where that is allowed, the last such column first.
+pub(super) fn lines(columns: &[Column], rows: &[Vec<String>], room: usize) -> Vec<String> {
+    let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
+    let titled = columns.iter().any(|column| !column.title.is_empty());
+    let all = || titled.then_some(&titles).into_iter().chain(rows);
+    let widest = |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..columns.len()).map(widest).collect();
+    let gaps = GAP * columns.len().saturating_sub(1);
+    while widths.iter().sum::<usize>().saturating_add(gaps) > room {
+        let may_be_cut = columns.iter().zip(&mut widths).rev().find(|(column, width)| column.least < **width);
+        let Some((_, width)) = may_be_cut else { break };
+        *width -= 1;
+    }
+    all().map(|row| line(columns, &widths, row)).collect()
+}
+
+fn line(columns: &[Column], widths: &[usize], row: &[String]) -> String {
+    let mut line = String::new();
+    for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
+        let cell = fit(cell, *width);
+        let space = " ".repeat(width.saturating_sub(cell.width()));
+        let (before, after) = if column.right { (space, String::new()) } else { (String::new(), space) };
+        line.push_str(&format!("{before}{cell}{after}{:GAP$}", ""));
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Returns `text`, or its beginning with `…`, in at most `width` columns.
+fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let most = text.chars().count().min(room);
+    let head = (0..=most).rev().map(|chars| text::head(text, chars)).find(|head| head.width() <= room);
+    format!("{}…", head.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 3] = [Column::left("NAME").cut_to(4), Column::left("ID"), Column::right("N")];
+
+    fn rows() -> Vec<Vec<String>> {
+        [["Ada Lovelace", "0123456789", "7"], ["本居宣長", "x", "1234"]].map(|row| row.map(str::to_owned).to_vec()).to_vec()
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_in_any_script() {
+        assert_eq!(
+            lines(&COLUMNS, &rows(), usize::MAX),
+            ["NAME          ID             N", "Ada Lovelace  0123456789     7", "本居宣長      x           1234",]
+        );
+    }
+
+    #[test]
+    fn only_what_may_be_cut_is_cut() {
+        assert_eq!(
+            lines(&COLUMNS, &rows(), 26),
+            ["NAME      ID             N", "Ada Lov…  0123456789     7", "本居宣長  x           1234",]
+        );
+        assert_eq!([fit("本居宣長", 7), fit("本居宣長", 6)], ["本居宣…", "本居…"]);
+        let narrow = lines(&COLUMNS, &rows(), 1);
+        assert_eq!(narrow[1], "Ada…  0123456789     7");
+    }
+
+    #[test]
+    fn a_table_without_titles_begins_with_its_rows() {
+        let columns = [Column::left(""), Column::left("")];
+        assert_eq!(lines(&columns, &[vec!["a".to_owned(), "b".to_owned()]], 80), ["a  b"]);
+        assert_eq!(lines(&columns, &[], 80), [] as [&str; 0]);
+    }
+}

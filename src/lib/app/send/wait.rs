@@ -1,0 +1,210 @@
+//! Waiting for an answer: quietly, with a spinner on a terminal, or reading along.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use notify::{RecursiveMode, Watcher};
+
+use super::super::cli::{self, Exit, Failure};
+use super::progress::Progress;
+use super::tail::Tail;
+use super::talk;
+use crate::config::Home;
+use crate::control::Id;
+use crate::control::replies::{self, Reply, Status};
+use crate::queue;
+
+/// Without news the queue is looked at this often.
+const LOOK: Duration = Duration::from_secs(1);
+/// A command that is not known after this is none.
+const UNKNOWN: Duration = Duration::from_secs(10);
+/// What is shown while waiting is brought up to date this often.
+const SHOW: Duration = Duration::from_millis(100);
+
+/// What is shown while waiting.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Show {
+    /// The reply as it is written.
+    pub stream: bool,
+    /// No spinner.
+    pub quiet: bool,
+}
+
+/// What a waiting caller hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// Something was written about the command.
+    Written,
+    /// The user pressed Ctrl-C.
+    Interrupt,
+}
+
+/// How waiting ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The answer, and whether its words are on the screen already.
+    Answered(Reply, bool),
+    /// The time is over.
+    TimedOut,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+}
+
+/// Prints the reply to an earlier message.
+pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, quiet: bool) -> Result<Exit, Failure> {
+    let spooled = home.spool_new().join(format!("{id}.json"));
+    if let Some(limit) = wait {
+        // A line that was just written to the FIFO is known in a moment; a slip of the pen never is.
+        let until = Instant::now() + limit.min(UNKNOWN);
+        // In this order: what leaves the spool is in the queue already.
+        let known = || -> Result<bool, Failure> {
+            Ok(spooled.exists() || find(home, id)?.is_some() || queue::knows(&home.queue_db(), id.as_str())?)
+        };
+        let mut is_known = known()?;
+        while !is_known && Instant::now() < until {
+            std::thread::sleep(SHOW);
+            is_known = known()?;
+        }
+        if is_known {
+            return and_print(home, id, limit, json, Show { stream: false, quiet });
+        }
+    }
+    match find(home, id)? {
+        Some(reply) if reply.is_final() => print(&reply, json),
+        Some(reply) => {
+            if json {
+                cli::json(&reply);
+                return Ok(Exit::TryAgain);
+            }
+            Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
+                .hint(format!("agent-send --result {id} --wait")))
+        }
+        None if spooled.exists() => {
+            Err(Failure::new(Exit::TryAgain, format!("{id} waits in the spool for the daemon")).hint("agent-daemon run"))
+        }
+        None => {
+            Err(Failure::new(Exit::Failed, format!("no message has the id {id}")).hint("replies are kept 24 hours, ids 14 days"))
+        }
+    }
+}
+
+/// Waits for an answer and prints it.
+pub(super) fn and_print(home: &Home, id: &Id, limit: Duration, json: bool, show: Show) -> Result<Exit, Failure> {
+    let (tell, news) = mpsc::channel();
+    match wait(home, id, Some(limit), show, &tell, &news)? {
+        Ended::Answered(reply, false) => print(&reply, json),
+        Ended::Answered(_, true) => Ok(Exit::Ok),
+        Ended::TimedOut | Ended::Interrupted => {
+            if json {
+                cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}));
+            } else {
+                cli::out(id.as_str());
+                cli::err(&format!(
+                    "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
+                    limit.as_secs()
+                ));
+            }
+            Ok(Exit::TryAgain)
+        }
+    }
+}
+
+/// Waits until the answer is final; `tell` and `news` are the two ends of one channel.
+pub(super) fn wait(
+    home: &Home,
+    id: &Id,
+    limit: Option<Duration>,
+    show: Show,
+    tell: &Sender<News>,
+    news: &Receiver<News>,
+) -> Result<Ended, Failure> {
+    // Longer than any clock goes is for ever.
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    // Without a watcher (no inotify left) looking now and then does too.
+    let watcher = watch(&home.replies(), id, tell.clone());
+    let mut progress = Progress::begin(show.quiet);
+    let mut tail = show.stream.then(|| Tail::of(&home.replies(), id));
+    let mut looked = Instant::now();
+    let mut answer = find(home, id)?;
+    let mut told = false;
+    loop {
+        if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
+            progress.end();
+            let shown = tail.is_some() && reply.status == Status::Done;
+            match tail {
+                Some(tail) if shown => tail.end(reply.reply.as_deref().unwrap_or_default()),
+                Some(tail) => tail.break_off(),
+                None => {}
+            }
+            return Ok(Ended::Answered(reply, shown));
+        }
+        let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            progress.end();
+            tail.into_iter().for_each(Tail::break_off);
+            return Ok(Ended::TimedOut);
+        }
+        let pace = if tail.is_some() || progress.is_shown() || watcher.is_err() { SHOW } else { LOOK };
+        let heard = news.recv_timeout(left.min(pace)).ok();
+        if heard == Some(News::Interrupt) {
+            return Ok(Ended::Interrupted);
+        }
+        if let Some(tail) = &mut tail {
+            tail.read(|| progress.end());
+        }
+        progress.show(home, answer.as_ref());
+        if heard == Some(News::Written) {
+            answer = replies::read(&home.replies(), id)?;
+        } else if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            if !told && !talk::listens(home)? {
+                told = true;
+                cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"));
+            }
+            answer = find(home, id)?;
+        }
+    }
+}
+
+/// Tells of everything that is written about the command.
+fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::RecommendedWatcher> {
+    let prefix = format!("{id}.");
+    let ours = move |path: &std::path::PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
+    };
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own looking makes events too.
+        if event.is_ok_and(|event| (event.kind.is_create() || event.kind.is_modify()) && event.paths.iter().any(&ours)) {
+            // The receiver is gone when the answer came: nothing to tell.
+            let _ = tell.send(News::Written);
+        }
+    })?;
+    watcher.watch(dir, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+/// Finds an answer in its file or, when that is not the last word, in the queue, which is the
+/// record: a file may be gone, or could not be written.
+fn find(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
+    let file = replies::read(&home.replies(), id)?;
+    if file.as_ref().is_some_and(Reply::is_final) {
+        return Ok(file);
+    }
+    Ok(queue::result(&home.queue_db(), id.as_str())?.or(file))
+}
+
+/// Prints an answer.
+pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
+    if json {
+        cli::json(reply);
+        return Ok(if reply.status == Status::Error { Exit::Failed } else { Exit::Ok });
+    }
+    if let Some(error) = &reply.error {
+        return Err(Failure::new(Exit::Failed, error.clone()).hint("agent-send --status shows the last trouble"));
+    }
+    if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
+        cli::speech(text);
+    }
+    Ok(Exit::Ok)
+}

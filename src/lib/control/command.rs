@@ -1,0 +1,221 @@
+//! The commands, and how they stand on a line.
+
+use serde_json::{Map, Value};
+
+use super::Id;
+
+const VERBS_OF_LATER_BUILDS: &[&str] = &["compact", "undo", "forget", "heartbeat", "job", "pair", "approval"];
+
+/// What the daemon is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// A message for the agent.
+    User {
+        /// The words and how they are to be taken.
+        words: Words,
+        /// Who says them; `cli` when absent.
+        sender: String,
+        /// The session to speak in; the sender's own when absent.
+        session: Option<String>,
+        /// Whether `replies/<id>.part` is to grow while the reply is written.
+        stream: bool,
+        /// Files that come with the words.
+        attachments: Vec<Attachment>,
+    },
+    /// An event: the agent works on it, its reply goes to the caller only.
+    System {
+        /// The words and how they are to be taken.
+        words: Words,
+        /// What it comes from.
+        source: Option<String>,
+    },
+    /// An event whose reply goes to the owner.
+    Notify {
+        /// The words and how they are to be taken.
+        words: Words,
+        /// What it comes from.
+        source: String,
+        /// What it is about.
+        reference: Option<String>,
+        /// What is kept with it and not shown to the model.
+        data: Option<Value>,
+    },
+    /// Words that go to a person as they are, with no model call.
+    Raw {
+        /// Whom: a chat id, an @username, a name, or `owner`.
+        to: String,
+        /// The words.
+        text: String,
+    },
+    /// Stop the run of a session, or all runs.
+    Stop {
+        /// A session; all runs when absent.
+        session: Option<String>,
+    },
+    /// Archive a session.
+    Reset {
+        /// A session, a contact, or `all`.
+        target: String,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Look at this spooled command.
+    Spool {
+        /// Its id.
+        id: Id,
+    },
+}
+
+/// Words for the agent, and how they are to be taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words {
+    /// The words.
+    pub text: String,
+    /// How much the model is told beside them.
+    pub tier: Option<String>,
+    /// The configured model to use.
+    pub model: Option<String>,
+    /// True when they are not the owner's own.
+    pub untrusted: bool,
+}
+
+/// A file that comes with a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// A name in `spool/new/<id>.d/`, or an absolute path.
+    pub path: String,
+    /// Its MIME type, when the sender knows it.
+    pub content_type: Option<String>,
+    /// What it is called.
+    pub filename: Option<String>,
+}
+
+/// The fields of a command on a line.
+pub(super) struct Fields<'a>(pub &'a Map<String, Value>);
+
+impl Fields<'_> {
+    /// A string field: absent and null are `None`.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("the field {name:?} must be a string")),
+        }
+    }
+
+    fn required(&self, name: &str) -> Result<String, String> {
+        self.text(name)?.ok_or_else(|| format!("the field {name:?} is missing"))
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(Value::Bool(true)))
+    }
+
+    fn words(&self) -> Result<Words, String> {
+        Ok(Words {
+            text: self.required("text")?,
+            tier: self.text("tier")?,
+            model: self.text("model")?,
+            untrusted: self.is_true("untrusted"),
+        })
+    }
+
+    fn attachments(&self) -> Result<Vec<Attachment>, String> {
+        let list = match self.0.get("attachments") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err("the field \"attachments\" must be a list".to_owned()),
+        };
+        let one = |value: &Value| -> Result<Attachment, String> {
+            let fields = Fields(value.as_object().ok_or("an attachment must be an object")?);
+            Ok(Attachment {
+                path: fields.required("path")?,
+                content_type: fields.text("content_type")?,
+                filename: fields.text("filename")?,
+            })
+        };
+        list.iter().map(one).collect()
+    }
+
+    /// Reads the command called `verb`; `id` is that of the line.
+    pub(super) fn command(&self, verb: &str, id: Option<&Id>) -> Result<Command, String> {
+        match verb {
+            "user" => Ok(Command::User {
+                words: self.words()?,
+                sender: self.text("sender")?.unwrap_or_else(|| "cli".to_owned()),
+                session: self.text("session")?,
+                stream: self.is_true("stream"),
+                attachments: self.attachments()?,
+            }),
+            "system" => Ok(Command::System { words: self.words()?, source: self.text("source")? }),
+            "notify" => Ok(Command::Notify {
+                words: self.words()?,
+                source: self.required("source")?,
+                reference: self.text("ref")?,
+                data: self.0.get("data").filter(|data| !data.is_null()).cloned(),
+            }),
+            "raw" => Ok(Command::Raw { to: self.required("to")?, text: self.required("text")? }),
+            "stop" => Ok(Command::Stop { session: self.text("session")? }),
+            "reset" => Ok(Command::Reset { target: self.required("target")? }),
+            "reload" => Ok(Command::Reload),
+            "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
+            other if VERBS_OF_LATER_BUILDS.contains(&other) => Err(format!("the command {other:?} is not in this build")),
+            other => Err(format!("the command {:?} is not known", crate::text::shorten(other, 40))),
+        }
+    }
+}
+
+impl Command {
+    /// Returns the verb and the fields that [`Fields::command`] reads; null ones are left out.
+    pub(super) fn fields(&self) -> (&'static str, Vec<(&'static str, Value)>) {
+        let optional = |text: &Option<String>| Value::from(text.clone());
+        let flag = |set: bool| if set { Value::Bool(true) } else { Value::Null };
+        let spoken = |words: &Words, mut more: Vec<(&'static str, Value)>| {
+            let mut fields = vec![("text", Value::from(words.text.as_str()))];
+            fields.append(&mut more);
+            fields.extend([
+                ("tier", optional(&words.tier)),
+                ("model", optional(&words.model)),
+                ("untrusted", flag(words.untrusted)),
+            ]);
+            fields
+        };
+        match self {
+            Command::User { words, sender, session, stream, attachments } => {
+                let files: Vec<Value> = attachments.iter().map(Attachment::to_json).collect();
+                let files = if files.is_empty() { Value::Null } else { Value::Array(files) };
+                let more = vec![
+                    ("sender", sender.as_str().into()),
+                    ("session", optional(session)),
+                    ("stream", flag(*stream)),
+                    ("attachments", files),
+                ];
+                ("user", spoken(words, more))
+            }
+            Command::System { words, source } => ("system", spoken(words, vec![("source", optional(source))])),
+            Command::Notify { words, source, reference, data } => {
+                let more = vec![
+                    ("source", source.as_str().into()),
+                    ("ref", optional(reference)),
+                    ("data", data.clone().unwrap_or_default()),
+                ];
+                ("notify", spoken(words, more))
+            }
+            Command::Raw { to, text } => ("raw", vec![("to", to.as_str().into()), ("text", text.as_str().into())]),
+            Command::Stop { session } => ("stop", vec![("session", optional(session))]),
+            Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
+            Command::Reload => ("reload", Vec::new()),
+            Command::Spool { id } => ("spool", vec![("id", id.as_str().into())]),
+        }
+    }
+}
+
+impl Attachment {
+    fn to_json(&self) -> Value {
+        let mut fields = Map::from_iter([("path".to_owned(), Value::from(self.path.as_str()))]);
+        for (name, value) in [("content_type", &self.content_type), ("filename", &self.filename)] {
+            fields.extend(value.as_ref().map(|value| (name.to_owned(), Value::from(value.as_str()))));
+        }
+        Value::Object(fields)
+    }
+}

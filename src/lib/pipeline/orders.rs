@@ -1,0 +1,312 @@
+//! Commands of the shell taken in: whom they mean, which conversation they belong to, and where
+//! the reply goes.
+
+use super::{Live, Pipeline, Signal, intake};
+use crate::config::Config;
+use crate::control::replies::{Reply, Status};
+use crate::control::{self, Order, Words};
+use crate::message::{About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::people::People;
+use crate::queue::{Arrival, LastRoute, Verdict};
+use crate::{clock, db, text};
+
+/// The channel of numeric chat ids.
+const TELEGRAM: &str = "telegram";
+/// The longest name of a conversation, characters; longer ones are slips of the clipboard.
+const MAX_KEY: usize = 200;
+
+/// What is needed to find people and conversations.
+struct Known {
+    people: People,
+    /// Where people were last heard, newest first.
+    routes: Vec<LastRoute>,
+}
+
+impl Pipeline {
+    /// Takes commands in, in one transaction: when it returns they are on the disk (or were
+    /// before), and their spool files may go.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; the spool files must stay.
+    pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
+        let now = clock::now_ms();
+        let live = self.live();
+        let asks_for_owner = |order: &Order| match &order.command {
+            control::Command::Notify { .. } => true,
+            control::Command::Raw { to, .. } => to == "owner",
+            _ => false,
+        };
+        let routes = if orders.iter().any(asks_for_owner) { self.queue.routes().await? } else { Vec::new() };
+        // When the address book cannot be read now, whom a command means is not known yet: it waits.
+        let known = Known { people: self.people.read()?, routes };
+        let arrival = |order: &Order| Arrival {
+            key: key_of(&order.id),
+            verdict: Verdict::Accept(self.envelopes(order, &live, &known, now)),
+        };
+        let arrivals = orders.iter().map(arrival).collect();
+        let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
+        for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
+            self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
+        }
+        let _ = self.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+
+    /// Returns true when a command of this id was taken in before: then it is that one.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn knows(&self, id: &control::Id) -> Result<bool, db::Error> {
+        self.queue.knows(&key_of(id)).await
+    }
+
+    /// Takes lines of standard input in; their answers go to the channel `cli`.
+    pub async fn take_lines(&self, lines: Vec<String>) {
+        let now = clock::now_ms();
+        let live = self.live();
+        let known = Known { people: People::default(), routes: Vec::new() };
+        let arrival = |text: String| {
+            let id = format!("stdin:{}", control::Id::new());
+            let words = Words { text, ..Words::default() };
+            let envelope = self.user(&Input { id: &id, now }, &live, &known, &words, "cli", None);
+            let route =
+                Route { channel: Source::Cli.as_str().to_owned(), chat: ChatRef { chat: "stdout".to_owned(), topic: None } };
+            let envelope = envelope.map(|envelope| Envelope { route: Some(route), ..envelope });
+            Arrival { key: id.clone(), verdict: Verdict::Accept(envelope.into_iter().collect()) }
+        };
+        let arrivals: Vec<Arrival> = lines.into_iter().map(arrival).collect();
+        let accept = || self.queue.accept(arrivals.clone(), None, now);
+        let Some((accepted, _)) = self.persist("a line of standard input", accept).await else { return };
+        let _ = self.signals.send(Signal::Accepted(accepted));
+    }
+
+    /// Returns an order as inputs. What makes no sense is one too: it is answered once, like the
+    /// rest.
+    fn envelopes(&self, order: &Order, live: &Live, known: &Known, now: i64) -> Vec<Envelope> {
+        let mut rest = Vec::new();
+        let input = Input { id: order.id.as_str(), now };
+        let envelope = match &order.command {
+            control::Command::User { words, sender, session, stream, attachments } => {
+                self.user(&input, live, known, words, sender, session.as_deref()).map(|envelope| Envelope {
+                    stream: *stream && order.answer,
+                    attachments: attachments.iter().map(taken_in).collect(),
+                    ..envelope
+                })
+            }
+            control::Command::System { words, source } => {
+                let about = About { source: source.clone(), ..About::default() };
+                Ok(input.event(live, Source::System, words, event_key(words, "system"), about))
+            }
+            control::Command::Notify { words, source, reference, data } => {
+                let about = About { source: Some(source.clone()), reference: reference.clone(), data: data.clone() };
+                let way = self.way_to_owner(&live.config, known);
+                if way.is_none() {
+                    self.note_trouble(&format!("a notification of {source} reaches nobody: there is no way to the owner"));
+                }
+                // Words of others would tie the hands of the owner's own conversation.
+                let (key, route) = way.map_or((event_key(words, "system"), None), |(key, route)| {
+                    (if words.untrusted { event_key(words, source) } else { key }, Some(route))
+                });
+                Ok(Envelope { route, ..input.event(live, Source::Notify, words, key, about) })
+            }
+            control::Command::Raw { to, text } => self.route_to(to, &live.config, known).map(|route| Envelope {
+                route: Some(route),
+                command: Some(Command::Deliver),
+                ..input.envelope(Source::Cli, "cli", SessionKey(format!("raw:{to}")), text)
+            }),
+            control::Command::Stop { session } => {
+                let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
+                key.map(|key| input.command(key, Command::Stop { all: session.is_none() }))
+            }
+            control::Command::Reset { target } if target == "all" => {
+                let mut keys = self.sessions.keys();
+                // One whose first turn runs is a conversation too.
+                keys.extend(self.runs().keys().cloned());
+                keys.sort();
+                keys.dedup();
+                let text = match keys.len() {
+                    0 => "There is no conversation.".to_owned(),
+                    1 => "1 conversation begins anew.".to_owned(),
+                    count => format!("{count} conversations begin anew."),
+                };
+                let one = |(number, key): (usize, SessionKey)| Envelope {
+                    id: format!("{}/{number}", order.id),
+                    wants_reply: false,
+                    ..input.command(key, Command::New)
+                };
+                rest = keys.into_iter().enumerate().map(one).collect();
+                own_key("cli").map(|key| input.command(key, Command::Done { text }))
+            }
+            // One there is not may be there when its turn comes: its first message may be waiting.
+            control::Command::Reset { target } => self.session(live, known, target).map(|key| input.command(key, Command::New)),
+            control::Command::Reload | control::Command::Spool { .. } => {
+                Err("this command goes into the FIFO, not into the spool".to_owned())
+            }
+        };
+        let first = envelope.unwrap_or_else(|reason| {
+            let refused = input.command(SessionKey("cli:cli".to_owned()), Command::Refused { reason });
+            Envelope { text: words_of(&order.command).to_owned(), ..refused }
+        });
+        rest.insert(0, Envelope { wants_reply: order.answer, ..first });
+        rest
+    }
+
+    fn user(
+        &self,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+        words: &Words,
+        sender: &str,
+        session: Option<&str>,
+    ) -> Result<Envelope, String> {
+        let key = match session {
+            None => own_key(sender)?,
+            // What people call themselves is their choice: words for a conversation of ours must not
+            // end up in one of theirs. An id or an @username is meant as it is.
+            Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => match self.sessions.named(name) {
+                Some(key) => key,
+                None if name.contains(':') => own_key(name).map(|_| SessionKey(name.to_owned()))?,
+                None => own_key(name)?,
+            },
+            Some(contact) => self.session(live, known, contact)?,
+        };
+        // A lone word with a slash means in a shell what it means in a chat.
+        let spoken = words.text.trim().strip_prefix('/').filter(|_| !words.untrusted).and_then(Command::named);
+        let envelope = input.words(live, Source::Cli, sender, words, key);
+        Ok(Envelope { command: envelope.command.clone().or(spoken), ..envelope })
+    }
+
+    /// Returns the conversation that `target` means: one there is, or a new one of that name.
+    fn session(&self, live: &Live, known: &Known, target: &str) -> Result<SessionKey, String> {
+        match self.sessions.find(&known.people, target).as_slice() {
+            [key] => return Ok(key.clone()),
+            [] => {}
+            several => return Err(ambiguous(target, several.iter().map(|key| key.0.clone()))),
+        }
+        match known.people.find(target).as_slice() {
+            [contact] => {
+                let id = contact.id.to_string();
+                Ok(intake::dm_key(&live.config, &id, &id))
+            }
+            [] if target.starts_with('@') => Err(format!("nobody is called {}", text::visible(target))),
+            [] if target.contains(':') => own_key(target).map(|_| SessionKey(target.to_owned())),
+            [] => own_key(target),
+            several => Err(ambiguous(target, several.iter().map(|one| one.id.to_string()))),
+        }
+    }
+
+    /// Returns where the owner was last heard; before that, where the configuration says they are.
+    fn way_to_owner(&self, config: &Config, known: &Known) -> Option<(SessionKey, Route)> {
+        let is_owner = |id: &str| id.parse().is_ok_and(|id| known.people.is_owner(&config.telegram, id));
+        let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
+        let heard = known.routes.iter().find(|last| is_owner(&last.sender) && open(&last.route));
+        let heard = heard.map(|last| (last.session_key.clone(), last.route.clone()));
+        heard.or_else(|| {
+            let id = known.people.first_owner(&config.telegram)?.to_string();
+            let route = Route { channel: TELEGRAM.to_owned(), chat: ChatRef { chat: id.clone(), topic: None } };
+            open(&route).then(|| (intake::dm_key(config, &id, &id), route))
+        })
+    }
+
+    /// Returns the way to a contact.
+    fn route_to(&self, to: &str, config: &Config, known: &Known) -> Result<Route, String> {
+        if !self.channels.contains_key(TELEGRAM) {
+            return Err("Telegram is off, so nobody can be written to ([telegram] enabled in agent.toml)".to_owned());
+        }
+        if to == "owner" {
+            let way = self.way_to_owner(config, known);
+            return way.map(|(_, route)| route).ok_or_else(|| "nobody is the owner yet: agent-send --pair owner".to_owned());
+        }
+        let to_chat = |id: i64| Route { channel: TELEGRAM.to_owned(), chat: ChatRef { chat: id.to_string(), topic: None } };
+        if let Ok(id) = to.parse() {
+            return Ok(to_chat(id));
+        }
+        match known.people.find(to).as_slice() {
+            [contact] => Ok(to_chat(contact.id)),
+            [] => Err(format!("nobody is called {}; people are known by name once they wrote", text::visible(to))),
+            several => {
+                let names: Vec<String> = several.iter().map(|one| format!("{} ({})", one.id, text::visible(&one.name))).collect();
+                Err(format!("{} may be {}", text::visible(to), names.join(" or ")))
+            }
+        }
+    }
+}
+
+/// What an order's envelopes have in common.
+struct Input<'a> {
+    id: &'a str,
+    now: i64,
+}
+
+impl Input<'_> {
+    /// Whoever can write the spool is the owner, whatever name they give.
+    fn envelope(&self, source: Source, sender: &str, key: SessionKey, words: &str) -> Envelope {
+        let sender = Sender { id: sender.to_owned(), name: sender.to_owned(), username: None };
+        let envelope = Envelope::new(self.id.to_owned(), source, sender, key, words.to_owned(), self.now);
+        Envelope { from_owner: true, trust: Trust::Owner, ..envelope }
+    }
+
+    fn command(&self, key: SessionKey, command: Command) -> Envelope {
+        Envelope { command: Some(command), ..self.envelope(Source::Cli, "cli", key, "") }
+    }
+
+    fn words(&self, live: &Live, source: Source, sender: &str, words: &Words, key: SessionKey) -> Envelope {
+        let unknown = words.model.as_ref().and_then(|name| live.agent.client().models().get(name, "--model").err());
+        Envelope {
+            command: unknown.map(|error| Command::Refused { reason: error.to_string() }),
+            trust: if words.untrusted { Trust::Other } else { Trust::Owner },
+            tier: words.tier.clone(),
+            model: words.model.clone(),
+            ..self.envelope(source, sender, key, &words.text)
+        }
+    }
+
+    fn event(&self, live: &Live, source: Source, words: &Words, key: SessionKey, about: About) -> Envelope {
+        let sender = about.source.clone().unwrap_or_else(|| source.as_str().to_owned());
+        Envelope { about: Some(about), ..self.words(live, source, &sender, words, key) }
+    }
+}
+
+/// The key by which a command is remembered.
+fn key_of(id: &control::Id) -> String {
+    format!("cmd:{id}")
+}
+
+/// Returns the conversation of the shell that is called `name`.
+fn own_key(name: &str) -> Result<SessionKey, String> {
+    if name.is_empty() || name.chars().count() > MAX_KEY || name.contains(char::is_control) {
+        return Err("a conversation is named with 1 to 200 printable characters".to_owned());
+    }
+    Ok(SessionKey(format!("cli:{name}")))
+}
+
+/// Returns the conversation of events called `name`; those in words of others are kept apart.
+fn event_key(words: &Words, name: &str) -> SessionKey {
+    SessionKey(if words.untrusted { format!("event:{name}:untrusted") } else { name.to_owned() })
+}
+
+/// Returns what would be lost if nobody heard of the command.
+fn words_of(command: &control::Command) -> &str {
+    match command {
+        control::Command::User { words, .. }
+        | control::Command::System { words, .. }
+        | control::Command::Notify { words, .. } => &words.text,
+        control::Command::Raw { text, .. } => text,
+        _ => "",
+    }
+}
+
+fn ambiguous(target: &str, list: impl Iterator<Item = String>) -> String {
+    format!("{} may be {}", text::visible(target), list.collect::<Vec<String>>().join(" or "))
+}
+
+/// A file that the spool's reader has put below `downloads` already.
+fn taken_in(file: &control::Attachment) -> Attachment {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    Attachment {
+        path: file.path.clone(),
+        filename: file.filename.clone().unwrap_or_else(|| name.to_owned()),
+        content_type: file.content_type.clone(),
+    }
+}

@@ -1,0 +1,61 @@
+//! The way back to people: where each session was last heard.
+
+use rusqlite::Connection;
+
+use super::Store;
+use crate::db;
+use crate::message::{ChatRef, Envelope, Route, SessionKey, Source};
+
+/// Where somebody was last heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRoute {
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// Who wrote, the channel's id of them.
+    pub sender: String,
+    /// Where.
+    pub route: Route,
+}
+
+impl Store {
+    /// Returns where people were last heard, newest first.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn routes(&self) -> Result<Vec<LastRoute>, db::Error> {
+        self.writer
+            .write_lazily(|connection| {
+                connection
+                    .prepare_cached("SELECT session_key, sender, channel, chat, topic FROM routes ORDER BY at DESC")?
+                    .query_map([], |row| {
+                        let chat = ChatRef { chat: row.get(3)?, topic: row.get(4)? };
+                        let route = Route { channel: row.get(2)?, chat };
+                        Ok(LastRoute { session_key: SessionKey(row.get(0)?), sender: row.get(1)?, route })
+                    })?
+                    .collect()
+            })
+            .await
+    }
+}
+
+/// Notes where a person was heard, in the transaction that takes their words in. A terminal is no
+/// place to find them later.
+pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<()> {
+    let Some(route) = envelope.route.as_ref().filter(|_| envelope.source.is_person() && envelope.source != Source::Cli) else {
+        return Ok(());
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO routes(session_key, sender, channel, chat, topic, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT(session_key) DO UPDATE SET sender = ?2, channel = ?3, chat = ?4, topic = ?5, at = ?6",
+        )?
+        .execute((
+            &envelope.session_key.0,
+            &envelope.sender.id,
+            &route.channel,
+            &route.chat.chat,
+            &route.chat.topic,
+            envelope.received_at,
+        ))
+        .map(drop)
+}

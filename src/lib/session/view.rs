@@ -1,0 +1,121 @@
+//! What anybody may read of the sessions without the daemon. Nothing is written here, and nothing is
+//! repaired: the files belong to another process.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::event::{Event, Head, Kind};
+use super::index::{Entry, Index, Wanted};
+use super::transcript::{files, order, session_of, view};
+use crate::people::People;
+use crate::sys::{self, jsonl};
+
+/// A session as a listing shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// What is known of it, up to its newest event.
+    pub entry: Entry,
+    /// Files of its transcript.
+    pub log_files: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
+}
+
+/// Returns the sessions of `index`, the last used first. The index may be a second behind the
+/// transcripts in `dir`; an entry that is behind is made from its transcript.
+///
+/// # Errors
+/// When a transcript cannot be read.
+pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
+    let mut logs = logs(dir)?;
+    let mut sessions = Vec::with_capacity(index.len());
+    for (key, entry) in index.iter() {
+        // Without a file it was archived meanwhile.
+        let Some(log) = logs.remove(&entry.session_id) else { continue };
+        let up_to_date = entry.position.file == log.newest && entry.position.offset == log.newest_bytes;
+        let read = if up_to_date { None } else { view(dir, &entry.session_id)? };
+        let entry = match &read {
+            Some(state) => state.head.as_ref().map_or_else(|| entry.clone(), |head| Entry::of(head, state)),
+            None => entry.clone(),
+        };
+        sessions.push(Listed { key: key.to_owned(), entry, log_files: log.files, log_bytes: log.bytes });
+    }
+    sessions.sort_by(|a, b| b.entry.updated_at.cmp(&a.entry.updated_at).then_with(|| a.key.cmp(&b.key)));
+    Ok(sessions)
+}
+
+/// The files of one transcript together.
+#[derive(Debug, Default)]
+struct Log {
+    files: u64,
+    bytes: u64,
+    newest: String,
+    newest_bytes: u64,
+}
+
+fn logs(dir: &Path) -> Result<BTreeMap<String, Log>, sys::Error> {
+    let mut logs: BTreeMap<String, Log> = BTreeMap::new();
+    for name in names(dir)? {
+        let Some(id) = session_of(&name) else { continue };
+        // A file that went away meanwhile was archived.
+        let Ok(meta) = std::fs::metadata(dir.join(&name)) else { continue };
+        let log = logs.entry(id.to_owned()).or_default();
+        log.files += 1;
+        log.bytes += meta.len();
+        if log.newest.is_empty() || order(&name) > order(&log.newest) {
+            (log.newest, log.newest_bytes) = (name, meta.len());
+        }
+    }
+    Ok(logs)
+}
+
+/// Returns the transcript files of session `id` in the order of their events, archived ones too.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn transcript_files(dir: &Path, archive: &Path, id: &str) -> Result<Vec<PathBuf>, sys::Error> {
+    let mut found = Vec::new();
+    for dir in [archive, dir].into_iter().filter(|dir| dir.is_dir()) {
+        found.extend(files(dir, id)?.into_iter().map(|name| (name, dir)));
+    }
+    // A reset that was broken off leaves some files here and some there.
+    found.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+    Ok(found.into_iter().map(|(name, dir)| dir.join(name)).collect())
+}
+
+/// Returns the heads of the sessions in `dir` whose id is `wanted`, one a session, in order of their
+/// ids. Files that cannot be read are passed over.
+pub fn heads(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Head> {
+    let mut heads: BTreeMap<String, Head> = BTreeMap::new();
+    for name in names(dir).unwrap_or_default() {
+        let Some(id) = session_of(&name) else { continue };
+        if heads.contains_key(id) || !wanted(id) {
+            continue;
+        }
+        let line = jsonl::first_line(&dir.join(&name)).ok().flatten();
+        let event = line.and_then(|line| serde_json::from_slice::<Event>(&line).ok());
+        if let Some(Event { kind: Kind::Session(head), .. }) = event {
+            heads.insert(id.to_owned(), head);
+        }
+    }
+    heads.into_values().collect()
+}
+
+/// Returns the heads of the archived sessions that `target` may mean, see [`Index::find`]; the
+/// oldest first.
+pub fn archived(archive: &Path, people: &People, target: &str) -> Vec<Head> {
+    let wanted = Wanted::new(people, target);
+    let mut found = heads(archive, |_| true);
+    found.retain(|head| head.key == target || wanted.means(&head.key, &head.contact));
+    found
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, sys::Error> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(sys::Error::at("read", dir))?,
+    };
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
