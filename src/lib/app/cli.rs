@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
 
 use crate::config::{self, Environment, Home, HomeFlags};
@@ -167,7 +168,11 @@ impl From<db::Error> for Failure {
 /// # Errors
 /// The exit code with which to end at once.
 pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
-    T::try_parse().map_err(|error| {
+    T::try_parse().map_err(|mut error| {
+        if T::command().get_name() == "agent-send" && is_loose_word(&error) {
+            let quoted = "words with spaces are quoted, agent-send 'hello world'; a number is joined, --wait=10";
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![quoted.into()]));
+        }
         let wrong = error.use_stderr();
         if wrong && std::env::args_os().any(|argument| argument == "--json") {
             let text = error.to_string();
@@ -184,6 +189,12 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
 /// Returns false when the user wants no escape codes: `NO_COLOR` is set and not empty (no-color.org).
 pub fn escapes() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Returns true when a word too many stands in the line, as of a text without quotes.
+fn is_loose_word(error: &clap::Error) -> bool {
+    let word = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::UnknownArgument && matches!(word, Some(ContextValue::String(word)) if !word.starts_with('-'))
 }
 
 /// Returns what `--version` prints after the program's name.

@@ -169,6 +169,9 @@ impl Error {
             Self::Io { path, source, .. } if is_refusal(source) => {
                 format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
             }
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                "correct the name behind --config, or leave it out".to_owned()
+            }
             Self::Io { path, .. } => format!("look at it: `ls -ld {0}` and `df {0}`", path.display()),
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
             Self::Value { origin, key, .. } => format!("correct {}{origin}, then `agent-daemon check`", quoted(key, " in ")),

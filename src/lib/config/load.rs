@@ -139,7 +139,10 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
     match TomlFile::read(home.config_file())? {
         Some(file) => layers.add_file(home, &file)?,
         // Built-in settings have no cap: a slip in --config must not lead to them.
-        None if home.config_is_named() => return Err(Error::io("read", home.config_file())(std::io::ErrorKind::NotFound.into())),
+        None if home.config_is_named() => {
+            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+            return Err(Error::io("read", home.config_file())(missing));
+        }
         None => {}
     }
     for (name, value) in env.with_prefix("AGENT_") {

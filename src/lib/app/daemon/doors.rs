@@ -25,7 +25,7 @@ const STUCK: Duration = Duration::from_secs(30);
 /// How the daemon runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(super) struct Doors {
-    /// Open these doors only; default: those that the configuration enables
+    /// Use these channels only; default: those that the configuration enables
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     channel: Option<Vec<Door>>,
     /// Handle what waits, then end

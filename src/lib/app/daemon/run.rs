@@ -325,11 +325,12 @@ fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
 /// up to date, what is old is forgotten.
 async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
     let own = home.clone();
-    match tokio::task::spawn_blocking(move || restore_files(&own)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(failure)) => tracing::warn!("old answers are not written again: {}", failure.message),
-        Err(panic) => tracing::error!(%panic, "old answers are not written again"),
-    }
+    // Beside the rest: there may be thousands of them.
+    tokio::task::spawn_blocking(move || {
+        if let Err(failure) = restore_files(&own) {
+            tracing::warn!("old answers are not written again: {}", failure.message);
+        }
+    });
     let mut hours = tokio::time::interval(Duration::from_secs(3600));
     loop {
         tokio::select! {

@@ -87,7 +87,7 @@ struct MessageFlags {
     /// The model to use, by its configured name
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The words are somebody else's: they may not move the agent's hands
+    /// The words are somebody else's: the agent may not act on them, only answer
     #[arg(long)]
     untrusted: bool,
     /// The words are an event: the agent works on it and its reply goes nowhere
@@ -145,7 +145,7 @@ struct Verbs {
     /// Show a conversation, by session id or key, contact or @username
     #[arg(long, value_name = "TARGET")]
     history: Option<String>,
-    /// Show what waits, what is on its way out, and the dead letters
+    /// Show what waits, what is on its way out, and what was given up
     #[arg(long)]
     queue: bool,
     /// Show the newest entries of the log

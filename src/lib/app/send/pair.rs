@@ -69,6 +69,9 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
         cli::json(&document);
         return Ok(Exit::Ok);
     }
+    if people.owners.is_empty() && people.allowed.is_empty() && people.pending.is_empty() {
+        cli::err("agent-send: nobody was let in by pairing, and nobody asks");
+    }
     for person in &people.owners {
         cli::out(&format!("owner    {}  {}", person.id, person.name));
     }

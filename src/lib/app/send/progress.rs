@@ -51,6 +51,14 @@ impl Progress {
         bar.tick();
     }
 
+    /// Says something that stays, above the line.
+    pub(super) fn beside(&self, say: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
     /// Takes the line away, for good.
     pub(super) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {

@@ -160,7 +160,9 @@ pub(super) fn wait(
             looked = Instant::now();
             if !told && !talk::listens(home)? {
                 told = true;
-                cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"));
+                progress.beside(|| {
+                    cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"))
+                });
             }
             answer = find(home, id)?;
         }

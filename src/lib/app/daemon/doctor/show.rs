@@ -84,7 +84,7 @@ fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
     }
     lines.extend(report.off_path.clone());
     if let Some((level, risk)) = &report.sandbox {
-        lines.push(format!("wall around commands: {level}"));
+        lines.push(format!("sandbox of exec: {level}"));
         lines.extend(wrap(risk, 78).into_iter().map(|line| format!("  {line}")));
     }
     lines

@@ -74,8 +74,8 @@ fn a_target_is_an_id_a_key_a_name_or_a_username() {
 #[test]
 fn a_name_of_two_is_refused_with_their_keys() {
     let (_dir, home) = house();
-    let failure = history(&home, "ada", false).expect_err("two are meant");
-    assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, "ada may mean 2 conversations"));
+    let failure = history(&home, "Ada", false).expect_err("two are meant");
+    assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, "Ada may mean 2 conversations"));
     let hint = failure.hint.unwrap_or_default();
     assert!(hint.contains("agent:agent:telegram:dm:1001 or cli:ada"), "{hint}");
 }
