@@ -11,6 +11,9 @@ use crate::clock;
 use crate::message::{AgentEvent, Step};
 use crate::sys::{self, atomic};
 
+/// A living daemon writes at least every 15 s; after four times that something is wrong
+/// (specification §2).
+pub const STALE_MS: i64 = 60_000;
 /// Model calls shown of a running turn.
 const SHOWN_TURNS: usize = 20;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Fault, FaultKind, Output, Reply, Sandbox, wait_for};
+use crate::support::{FakeModel, Fault, FaultKind, House, Output, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -13,30 +13,7 @@ const OWNER: i64 = 1001;
 /// May write, owns nothing.
 const GUEST: i64 = 1002;
 
-struct House {
-    // First, so that it ends before its files go.
-    daemon: Daemon,
-    telegram: FakeTelegram,
-    model: FakeModel,
-    sandbox: Sandbox,
-}
-
 impl House {
-    fn new() -> Self {
-        Self::with("")
-    }
-
-    fn with(config: &str) -> Self {
-        let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(config);
-        let daemon = sandbox.ready();
-        Self { daemon, telegram, model, sandbox }
-    }
-
-    fn send(&self, arguments: &[&str]) -> Output {
-        self.sandbox.send(arguments)
-    }
-
     /// Returns the texts that went to `chat`, in order.
     fn heard(&self, chat: i64) -> Vec<String> {
         self.telegram.sent().into_iter().filter(|sent| sent.chat == chat).map(|sent| sent.text).collect()
@@ -50,13 +27,13 @@ impl House {
 
     /// Sends a notification of `build` and returns what the sender was told.
     fn notify(&self, text: &str) -> Output {
-        self.send(&["--wait", "--notify", "--source", "build", text])
+        self.sandbox.send(&["--wait", "--notify", "--source", "build", text])
     }
 
     /// Waits until everything that was said has gone out, by way of a message that goes last.
-    fn settle(&self, chat: i64) -> Vec<String> {
+    fn settle_in(&self, chat: i64) -> Vec<String> {
         let mark = format!("mark {}", self.telegram.sent().len());
-        let told = self.send(&["--wait", "--raw", "--to", &chat.to_string(), &mark]);
+        let told = self.sandbox.send(&["--wait", "--raw", "--to", &chat.to_string(), &mark]);
         assert_eq!(told.code, 0, "{told:?}");
         self.telegram.wait_sent(|sent| sent.chat == chat && sent.text == mark, SOON);
         self.heard(chat)
@@ -86,31 +63,31 @@ fn an_event_of_the_system_is_worked_on_and_only_its_caller_hears_of_it() {
     house.sandbox.put("workspace/HEARTBEAT.md", b"canary-heartbeat");
     house.sandbox.put("workspace/USER.md", b"canary-user");
     house.sandbox.put("workspace/MEMORY.md", b"canary-memory");
-    let told = house.send(&["--wait", "--system", "--source", "udev", "a disk was plugged in"]);
+    let told = house.sandbox.send(&["--wait", "--system", "--source", "udev", "a disk was plugged in"]);
     assert_eq!((told.code, told.stdout.as_str()), (0, "echo: a disk was plugged in\n"), "{told:?}");
     let head = head(&house.model);
     assert!(head.contains("; udev, an event") && !head.contains("from the shell"), "{head}");
     let words = system(&newest(&house.model));
     assert!(words.contains("canary-soul") && words.contains("canary-heartbeat"), "{words}");
     assert!(!words.contains("canary-user") && !words.contains("canary-memory"), "operational is less: {words}");
-    assert_eq!(house.send(&["--wait", "--system", "--tier", "full", "more"]).code, 0);
+    assert_eq!(house.sandbox.send(&["--wait", "--system", "--tier", "full", "more"]).code, 0);
     let words = system(&newest(&house.model));
     assert!(words.contains("canary-user") && words.contains("canary-memory"), "{words}");
 
     // It is no conversation with anybody, and a slash is no command in it.
-    assert_eq!(house.send(&["--wait", "--system", "/new"]).stdout, "echo: /new\n");
-    assert_eq!(house.send(&["--wait", "--system", "NO_REPLY: [[say all is well NO_REPLY]]"]).stdout, "");
-    assert_eq!(house.settle(OWNER).len(), 2, "{:?}", house.heard(OWNER));
+    assert_eq!(house.sandbox.send(&["--wait", "--system", "/new"]).stdout, "echo: /new\n");
+    assert_eq!(house.sandbox.send(&["--wait", "--system", "NO_REPLY: [[say all is well NO_REPLY]]"]).stdout, "");
+    assert_eq!(house.settle_in(OWNER).len(), 2, "{:?}", house.heard(OWNER));
     let requests = house.model.requests();
     assert!(!requests[0].to_string().contains("udev") && !requests[1].to_string().contains("hello"), "one session each");
     house.model.push(Reply::Status(400, None));
-    let told = house.send(&["--wait", "--system", "fail"]);
+    let told = house.sandbox.send(&["--wait", "--system", "fail"]);
     assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
-    assert_eq!(house.settle(OWNER).len(), 3, "nobody is told of a failure either");
+    assert_eq!(house.settle_in(OWNER).len(), 3, "nobody is told of a failure either");
     for usage in
         [&["--system", "--from", "x", "t"][..], &["--system", "--session", "x", "t"], &["--system", "--attach", "x", "t"]]
     {
-        assert_eq!(house.send(usage).code, 2, "{usage:?}");
+        assert_eq!(house.sandbox.send(usage).code, 2, "{usage:?}");
     }
 }
 
@@ -128,7 +105,7 @@ fn a_notification_reaches_the_owner_where_they_were_last_heard_in_that_conversat
     house.telegram.wait_sent(|sent| sent.chat == OWNER && sent.text == "echo: the build is red", SOON);
     let request = newest(&house.model).to_string();
     assert!(request.contains("the number 77") && request.contains("the disk is full"), "it is in the owner's conversation");
-    assert_eq!(house.settle(GUEST).len(), 2, "{:?}", house.heard(GUEST));
+    assert_eq!(house.settle_in(GUEST).len(), 2, "{:?}", house.heard(GUEST));
     assert!(
         house
             .model
@@ -157,7 +134,7 @@ fn the_way_to_the_owner_follows_the_owner_and_leaves_who_is_none_any_more() {
     wait_for("the configuration to be read", SOON, || house.daemon.log().contains("read again").then_some(()));
     assert_eq!(house.notify("three").code, 0);
     house.telegram.wait_sent(|sent| sent.chat == OWNER && sent.text == "echo: three", SOON);
-    assert!(house.settle(1003).iter().all(|text| !text.contains("three")), "{:?}", house.heard(1003));
+    assert!(house.settle_in(1003).iter().all(|text| !text.contains("three")), "{:?}", house.heard(1003));
     // It is on the disk: a restart changes nothing.
     house.talk(OWNER, OWNER, "still here");
     let House { daemon, telegram, model, sandbox } = house;
@@ -182,11 +159,11 @@ fn nothing_to_tell_is_not_told() {
     ];
     for text in silent {
         house.model.push(Reply::Text(text.clone()));
-        let told = house.send(&["--wait", "--json", "--notify", "--source", "cron", "ran"]);
+        let told = house.sandbox.send(&["--wait", "--json", "--notify", "--source", "cron", "ran"]);
         let document = told.json();
         assert_eq!((told.code, &document["silent"], &document["reply"]), (0, &json!(true), &json!("")), "{text}: {document}");
     }
-    assert_eq!(house.settle(OWNER), ["mark 0"], "nothing went out");
+    assert_eq!(house.settle_in(OWNER), ["mark 0"], "nothing went out");
     let spoken = [
         (format!("NO_REPLY\n{limit}x"), format!("{limit}x")),
         (format!("{limit}x NO_REPLY"), format!("{limit}x")),
@@ -200,25 +177,25 @@ fn nothing_to_tell_is_not_told() {
     }
     // A person who is answered so reads what was written.
     house.model.push(Reply::Text("all is well NO_REPLY".to_owned()));
-    assert_eq!(house.send(&["--wait", "hello"]).stdout, "all is well NO_REPLY\n");
+    assert_eq!(house.sandbox.send(&["--wait", "hello"]).stdout, "all is well NO_REPLY\n");
 }
 
 #[test]
 fn when_the_model_is_down_the_words_go_out_as_they_are() {
     let house = House::new();
     house.model.push(Reply::Status(401, None));
-    let told = house.send(&["--wait", "--notify", "--source", "backup", "--ref", "job-7", "*disk* <full> & _more_"]);
+    let told = house.sandbox.send(&["--wait", "--notify", "--source", "backup", "--ref", "job-7", "*disk* <full> & _more_"]);
     let raw = "backup (job-7): *disk* <full> & _more_";
     assert_eq!((told.code, told.stdout, told.stderr.as_str()), (0, format!("{raw}\n"), ""));
     house.telegram.wait_sent(|sent| sent.chat == OWNER && sent.text == raw, SOON);
-    wait_for("the status to say so", SOON, || house.send(&["--status"]).stdout.contains("trouble:").then_some(()));
-    assert_eq!(house.settle(OWNER).len(), 2);
+    wait_for("the status to say so", SOON, || house.sandbox.send(&["--status"]).stdout.contains("trouble:").then_some(()));
+    assert_eq!(house.settle_in(OWNER).len(), 2);
 }
 
 #[test]
 fn source_and_ref_reach_the_model_and_data_only_the_transcript() {
     let house = House::new();
-    let told = house.send(&[
+    let told = house.sandbox.send(&[
         "--wait",
         "--json",
         "--notify",
@@ -252,7 +229,7 @@ fn source_and_ref_reach_the_model_and_data_only_the_transcript() {
         &["--data", "1", "y"],
         &["--notify", "--source", "x", "--raw", "--to", "1", "y"],
     ] {
-        let told = house.send(usage);
+        let told = house.sandbox.send(usage);
         assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{usage:?}");
     }
     house.sandbox.check_failure(&["--source", "x", "y"], 2, "usage", "--source goes with");
@@ -328,7 +305,7 @@ fn raw_words_arrive_exactly_and_no_model_is_asked() {
     {
         for text in texts {
             let count = house.heard(chat).iter().filter(|heard| *heard == text).count();
-            let told = house.send(&["--raw", "--to", to, text]);
+            let told = house.sandbox.send(&["--raw", "--to", to, text]);
             assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""), "{to}");
             wait_for("it to arrive", SOON, || {
                 (house.heard(chat).iter().filter(|heard| *heard == text).count() > count).then_some(())
@@ -338,8 +315,8 @@ fn raw_words_arrive_exactly_and_no_model_is_asked() {
     // A message of 10,000 characters comes in parts, in order and whole.
     let long: String = (0..2500).map(|number| format!("{number:03} ")).collect();
     let before = house.heard(GUEST).len();
-    assert_eq!(house.send(&["--raw", "--to", "1002", &long]).code, 0);
-    let all = house.settle(GUEST);
+    assert_eq!(house.sandbox.send(&["--raw", "--to", "1002", &long]).code, 0);
+    let all = house.settle_in(GUEST);
     let parts = all[before..all.len() - 1].to_vec();
     assert!(parts.len() >= 3 && parts.iter().all(|part| part.encode_utf16().count() <= 4096), "{}", parts.len());
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
@@ -347,8 +324,8 @@ fn raw_words_arrive_exactly_and_no_model_is_asked() {
 
     house.sandbox.check_failure(&["--raw", "--to", "nobody", "x"], 1, "failed", "nobody is called nobody");
     house.sandbox.check_failure(&["--raw", "--to", "@nobody", "x"], 1, "failed", "nobody is called @nobody");
-    assert_eq!(house.send(&["--raw", "x"]).code, 2);
-    assert_eq!(house.send(&["--to", "1001", "x"]).code, 2);
+    assert_eq!(house.sandbox.send(&["--raw", "x"]).code, 2);
+    assert_eq!(house.sandbox.send(&["--to", "1001", "x"]).code, 2);
     assert_eq!(house.model.requests().len(), 2, "no model was asked");
 }
 
@@ -383,9 +360,9 @@ fn a_name_that_two_people_bear_is_refused_with_the_list() {
     wait_for("both to be known", SOON, || known().then_some(()));
     let before = house.telegram.sent().len();
     house.sandbox.check_failure(&["--raw", "--to", "ada", "x"], 2, "usage", "1001  Ada");
-    let told = house.send(&["--raw", "--to", "Ada", "x"]);
+    let told = house.sandbox.send(&["--raw", "--to", "Ada", "x"]);
     assert!(told.stderr.contains("1001  Ada") && told.stderr.contains("1002  Ada"), "{told:?}");
-    assert_eq!(house.send(&["--raw", "--to", "@ada_two", "just you"]).code, 0);
+    assert_eq!(house.sandbox.send(&["--raw", "--to", "@ada_two", "just you"]).code, 0);
     house.telegram.wait_sent(|sent| sent.chat == GUEST && sent.text == "just you", SOON);
     assert_eq!(house.telegram.sent().len(), before + 1, "nothing else was sent");
 }
@@ -394,9 +371,9 @@ fn a_name_that_two_people_bear_is_refused_with_the_list() {
 fn a_chat_that_cannot_be_reached_is_a_dead_letter_and_the_next_one_goes_out() {
     let house = House::new();
     house.telegram.fault(Fault { method: "sendMessage", kind: FaultKind::Status(403), count: 1 });
-    assert_eq!(house.send(&["--raw", "--to", "4004", "never"]).code, 0);
+    assert_eq!(house.sandbox.send(&["--raw", "--to", "4004", "never"]).code, 0);
     wait_for("the dead letter", SOON, || {
-        (house.send(&["--queue", "--json"]).json()["dead"].as_array().map(Vec::len) == Some(1)).then_some(())
+        (house.sandbox.send(&["--queue", "--json"]).json()["dead"].as_array().map(Vec::len) == Some(1)).then_some(())
     });
-    assert_eq!(house.settle(OWNER).len(), 1);
+    assert_eq!(house.settle_in(OWNER).len(), 1);
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Fault, FaultKind, Reply, Sandbox, Sent, wait_for};
+use crate::support::{FakeModel, FakeTelegram, Fault, FaultKind, House, Reply, Sandbox, Sent, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -22,26 +22,7 @@ const RESENT: &str = "(resent)";
 /// The tools that act.
 const HANDS: [&str; 4] = ["exec", "bash", "write", "edit"];
 
-struct House {
-    // First, so that it ends before its files go.
-    daemon: Daemon,
-    telegram: FakeTelegram,
-    model: FakeModel,
-    sandbox: Sandbox,
-}
-
 impl House {
-    fn new() -> Self {
-        Self::with("")
-    }
-
-    fn with(config: &str) -> Self {
-        let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(config);
-        let daemon = sandbox.ready();
-        Self { daemon, telegram, model, sandbox }
-    }
-
     /// Writes as the owner; returns the message's id.
     fn say(&self, text: &str) -> i64 {
         self.telegram.say(OWNER, OWNER, text).1

@@ -1,6 +1,8 @@
 //! What the five programs share: flags, exit codes, and how success and failure are said.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -186,9 +188,27 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     })
 }
 
+/// Returns a word as a shell reads it back.
+pub(super) fn quote(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(byte);
+    match word.to_str() {
+        Some(text) if !text.is_empty() && text.as_bytes().iter().all(plain) => text.to_owned(),
+        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => {
+            let byte = |byte: &u8| match byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                _ => format!("\\x{byte:02x}"),
+            };
+            format!("$'{}'", word.as_bytes().iter().map(byte).collect::<String>())
+        }
+    }
+}
+
 /// Returns false when the user wants no escape codes: `NO_COLOR` is set and not empty (no-color.org).
 pub fn escapes() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    !Environment::of_process().has("NO_COLOR")
 }
 
 /// Returns true when a word too many stands in the line, as of a text without quotes.

@@ -16,7 +16,6 @@ mod parts;
 mod tests;
 mod words;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -27,9 +26,9 @@ use self::life::{Life, Signs};
 use super::cli::{self, Exit, Failure, Shared};
 use super::paint::{Color, Paint};
 use super::query::{self, Status};
-use crate::clock;
 use crate::config::Environment;
 use crate::monitor::{self, Lane, State};
+use crate::{clock, sys};
 
 /// Lines that `watch` puts above what it runs.
 const TITLE_OF_WATCH: usize = 2;
@@ -100,7 +99,7 @@ pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Fa
         boot_id = monitor::boot_id();
     }
     let now = clock::now_ms();
-    let signs = Signs { pid: status.pid, locked_at: modified_at(&home.lock()), state: state.as_ref(), boot_id: &boot_id };
+    let signs = Signs { pid: status.pid, locked_at: sys::modified_at(&home.lock()), state: state.as_ref(), boot_id: &boot_id };
     let life = Life::of(signs, now);
     if json {
         cli::json(&query::Monitor::of(state));
@@ -131,10 +130,4 @@ fn room(env: &Environment) -> Frame {
         columns: said("COLUMNS").unwrap_or(80),
         rows: said("LINES").map_or(24, |rows| rows.saturating_sub(TITLE_OF_WATCH).max(1)),
     }
-}
-
-/// Returns when the content of a file was changed last, milliseconds since 1970 UTC.
-fn modified_at(path: &Path) -> Option<i64> {
-    let since = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok()
 }

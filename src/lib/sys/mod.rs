@@ -21,6 +21,13 @@ pub struct Error {
     pub source: std::io::Error,
 }
 
+/// Returns when the content of a file was changed last, milliseconds since 1970 UTC; `None` when that
+/// cannot be told.
+pub fn modified_at(path: &Path) -> Option<i64> {
+    let since = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}
+
 impl Error {
     /// Returns a function that wraps an I/O error with `op` and `path`.
     pub fn at<E: Into<std::io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {

@@ -4,6 +4,7 @@
 
 mod daemon;
 mod home;
+mod house;
 mod model;
 mod program;
 mod server;
@@ -13,6 +14,7 @@ mod wait;
 pub(crate) use self::{
     daemon::Daemon,
     home::Sandbox,
+    house::House,
     model::{Exchange, FakeModel, Reply, Usage},
     program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent},

@@ -1,8 +1,6 @@
 //! What a person does about a daemon that does nothing: the commands, as they are typed here.
 
-use std::path::Path;
-
-use crate::app::cli::Shared;
+use crate::app::cli::{Shared, quote};
 use crate::config::{Environment, Home};
 
 /// The next steps; a command and what it is for are four spaces apart.
@@ -23,7 +21,7 @@ impl Advice {
         Self {
             start_it: start_it(shared, env, home.config_file().exists()),
             look_at: look_at(home, pid.filter(|pid| *pid > 0)),
-            logs: quoted(&home.logs()),
+            logs: quote(home.logs()),
         }
     }
 }
@@ -32,7 +30,7 @@ fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
     let mut command = "agent-daemon".to_owned();
     for (flag, path) in [("--home", &shared.home), ("--config", &shared.config)] {
         if let Some(path) = path {
-            command.push_str(&format!(" {flag} {}", quoted(path)));
+            command.push_str(&format!(" {flag} {}", quote(path)));
         }
     }
     if let Some(name) = &shared.instance {
@@ -53,19 +51,9 @@ fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
 
 fn look_at(home: &Home, pid: Option<i32>) -> Vec<String> {
     let process = pid.map(|pid| format!("ps -o stat= -p {pid}    T: stopped, kill -CONT {pid} wakes it"));
-    let disk = format!("df -h {}    is the disk full?", quoted(home.state()));
-    let log = format!("ls {}    its log", quoted(&home.logs()));
+    let disk = format!("df -h {}    is the disk full?", quote(home.state()));
+    let log = format!("ls {}    its log", quote(home.logs()));
     process.into_iter().chain([disk, log]).collect()
-}
-
-/// Returns a path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    if text.chars().all(|c| c.is_alphanumeric() || "/._-+@".contains(c)) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 
 use crate::app::cli::Exit;
 use crate::clock;
-use crate::monitor::State;
-
-/// A living daemon writes at least every 15 s; after four times that something is wrong.
-pub(super) const STALE_MS: i64 = 60_000;
+use crate::monitor::{STALE_MS, State};
 
 /// How the daemon is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 //! `queue`: what waits, what is on its way out, and the dead letters.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use super::super::cli::Failure;
 use crate::config::Home;
 use crate::control::spool;
-use crate::{clock, queue};
+use crate::{clock, queue, sys};
 
 /// `queue`.
 #[derive(Debug, Clone, Serialize)]
@@ -73,7 +71,7 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
     // What no daemon has seen yet waits too.
     let spooled = if home.spool_new().is_dir() { spool::scan(&home.spool_new())? } else { Vec::new() };
     let spooled = spooled.into_iter().map(|entry| Open {
-        created_at: written_at(&entry.path).map(clock::rfc3339).unwrap_or_default(),
+        created_at: sys::modified_at(&entry.path).map(clock::rfc3339).unwrap_or_default(),
         id: entry.id.to_string(),
         place: "spool".to_owned(),
         state: "queued".to_owned(),
@@ -84,9 +82,4 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
         outbox: listing.outbox.into_iter().map(open).collect(),
         dead: listing.dead.into_iter().map(dead).collect(),
     })
-}
-
-fn written_at(path: &Path) -> Option<i64> {
-    let since = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok()
 }

@@ -1,15 +1,14 @@
 //! Whom we look at: the home, the settings, the daemon's own words; and how a command is written
 //! that can be pasted.
 
-use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 
 use super::Finding;
+pub(super) use crate::app::cli::quote;
 use crate::app::cli::{Failure, Shared};
 use crate::config::{self, Environment, Home, Loaded};
 use crate::sys::{self, lock};
@@ -189,24 +188,6 @@ pub(super) fn user(uid: u32) -> String {
     User::from_uid(Uid::from_raw(uid)).ok().flatten().map_or_else(|| format!("#{uid}"), |user| user.name)
 }
 
-/// Returns a word as a shell reads it back.
-pub(super) fn quote(word: impl AsRef<OsStr>) -> String {
-    let word = word.as_ref();
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(byte);
-    match word.to_str() {
-        Some(text) if !text.is_empty() && text.as_bytes().iter().all(plain) => text.to_owned(),
-        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
-        _ => {
-            let byte = |byte: &u8| match byte {
-                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
-                b' '..=b'~' => char::from(*byte).to_string(),
-                _ => format!("\\x{byte:02x}"),
-            };
-            format!("$'{}'", word.as_bytes().iter().map(byte).collect::<String>())
-        }
-    }
-}
-
 /// Returns a time that has passed, in its largest unit.
 pub(super) fn age(millis: i64) -> String {
     let secs = millis.max(0) / 1000;
@@ -226,6 +207,9 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
     use proptest::prelude::*;
 

@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use super::patient::{Patient, age, counted, quote};
 use super::{Finding, service};
 use crate::control::spool;
+use crate::monitor::STALE_MS;
 use crate::queue::{self, Listing};
 use crate::{clock, text};
 
-/// A daemon writes monitor.json every 15 s; after four times that it hangs (specification §2).
-const STALE_MS: i64 = 60_000;
 /// A spooled command is taken in within 5 s.
 const SPOOL_MS: i64 = 60_000;
 /// A channel may take so long to connect, and a poll so long to come back: two of the longest
