@@ -13,7 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["clock", "message", "secret", "sys", "text"]),
     ("settings", &["config", "logging"]),
     ("doors", &["channel", "control", "db", "net", "provider", "sandbox"]),
-    ("stores", &["cost", "monitor", "people", "queue", "session", "workspace"]),
+    ("stores", &["cost", "memory", "monitor", "people", "queue", "session", "workspace"]),
     ("mind", &["agent", "context"]),
     ("hands", &["tools"]),
     ("path", &["pipeline"]),
@@ -55,7 +55,12 @@ const RESERVED: &[Reserved] = &[
         allowed: &["config", "app/cli.rs", "app/daemon/mod.rs"],
         because: "config reads the environment, once",
     },
-    Reserved { name: "SQL", words: &["rusqlite"], allowed: &["db", "queue", "cost"], because: "a database belongs to one room" },
+    Reserved {
+        name: "SQL",
+        words: &["rusqlite"],
+        allowed: &["db", "queue", "cost", "memory"],
+        because: "a database belongs to one room",
+    },
     Reserved {
         name: "network",
         words: &["reqwest", "TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "lookup_host"],

@@ -40,7 +40,7 @@ const CASES: [(&str, &str); 9] = [
     ("agent-send --wait --no-q", "--no-queue"),
     ("agent-monitor --js", "--json"),
     ("agent-index --vers", "--version"),
-    ("agent-consolidate --vers", "--version"),
+    ("agent-consolidate --backf", "--backfill"),
     ("agent-daemon comp", "completions"),
     ("agent-daemon completions z", "zsh"),
     ("agent-daemon check --show", "--show-origin"),

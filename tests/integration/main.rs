@@ -3,13 +3,16 @@
 mod budget;
 mod codes;
 mod completions;
+mod consolidate;
 mod crash;
 mod doctor;
 mod events;
 mod files;
+mod index;
 mod load;
 mod r#loop;
 mod manual;
+mod memory;
 mod monitor;
 mod queries;
 mod sandbox;

@@ -451,18 +451,6 @@ fn all_five_say_their_version_and_that_of_sqlite() {
 }
 
 #[test]
-fn the_programs_of_the_memory_have_nothing_to_do_yet_and_say_so() {
-    let sandbox = Sandbox::new();
-    for name in ["agent-index", "agent-consolidate"] {
-        let told = sandbox.run(name, &[], "");
-        assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{told:?}");
-        assert!(told.stderr.contains("nothing to do"), "{told:?}");
-        let told = sandbox.run(name, &["-q"], "");
-        assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
-    }
-}
-
-#[test]
 fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
     let sandbox = Sandbox::new();
     let _daemon = sandbox.ready();

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::guard::{Guard, Verdict};
 use super::tool::{Context, Offer, Registry, ToolOutput};
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
+use crate::memory::Viewer;
 use crate::message::{AgentEvent, Block, Role, SessionKey, Step, StopReason, ToolCall, ToolResult, Usage};
 use crate::provider::{self, SystemBlock, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
@@ -49,8 +50,12 @@ pub struct Order<'a> {
     pub run_id: &'a str,
     /// The input it answers.
     pub inbox_id: &'a str,
+    /// Who speaks, by their id.
+    pub person: &'a str,
     /// Whether it is an owner's.
     pub from_owner: bool,
+    /// Whose memories it may use.
+    pub viewer: &'a Viewer,
     /// The source of the input.
     pub source: &'static str,
     /// The configured model.
@@ -134,7 +139,13 @@ impl Agent {
             agent: self,
             key: SessionKey(session.head().key.clone()),
             offer: self.registry.offer(order.from_owner, session.state().all_words_are_the_owners()),
-            context: Context { run_id: order.run_id.to_owned(), cancel: order.cancel.clone() },
+            context: Context {
+                run_id: order.run_id.to_owned(),
+                session_id: session.id().to_owned(),
+                person: order.person.to_owned(),
+                viewer: order.viewer.clone(),
+                cancel: order.cancel.clone(),
+            },
             guard: Guard::default(),
             deadline: Instant::now() + self.limits.run_timeout,
             order,

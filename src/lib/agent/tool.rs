@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::memory::Viewer;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 
@@ -17,6 +18,12 @@ const MAX_OUTPUT: usize = 30_000;
 pub struct Context {
     /// The run.
     pub run_id: String,
+    /// The session.
+    pub session_id: String,
+    /// Who speaks, by their id.
+    pub person: String,
+    /// Whose memories it may use.
+    pub viewer: Viewer,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
 }

@@ -241,9 +241,24 @@ pub fn may_write(home: &Home) -> Result<(), Failure> {
     }
 }
 
+/// Makes the directories of the state where there is an agent.
+///
+/// # Errors
+/// When there is no agent, or a directory cannot be made.
+pub fn prepare(home: &Home) -> Result<(), Failure> {
+    if ![home.config_dir(), home.workspace(), home.state()].iter().any(|dir| dir.exists()) {
+        let message =
+            format!("there is no agent yet: neither {} nor {}", home.config_dir().display(), home.workspace().display());
+        return Err(Failure::new(Exit::Config, message).hint("agent-daemon init, or name its directory with --home DIR"));
+    }
+    Ok(home.create()?)
+}
+
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
 /// said like one.
 pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
+    // Nothing we write is for others.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Failure::new(Exit::Bug, "this is a bug of agent-toolkit; the lines above say where")
             .hint("report it with those lines; what was accepted is not lost"))
@@ -259,13 +274,17 @@ pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failur
 
 fn report(program: &str, json: bool, failure: &Failure) -> ExitCode {
     if json {
-        let message = crate::secret::redact(&failure.message);
-        let document = serde_json::json!({"error": {"code": failure.code(), "message": message, "hint": failure.hint}});
-        out(&document.to_string());
+        out(&serde_json::json!({"error": error(failure)}).to_string());
     } else {
         complain(program, failure);
     }
     ExitCode::from(failure.exit as u8)
+}
+
+/// Returns a failure as `{"code","message","hint"}`.
+pub fn error(failure: &Failure) -> serde_json::Value {
+    let message = crate::secret::redact(&failure.message);
+    serde_json::json!({"code": failure.code(), "message": message, "hint": failure.hint})
 }
 
 /// Says a failure on stderr.

@@ -8,6 +8,7 @@ pub mod monitor;
 pub mod paint;
 pub mod query;
 pub mod send;
+mod table;
 
 /// Returns the command lines of the five programs.
 pub fn commands() -> Vec<clap::Command> {

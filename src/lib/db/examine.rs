@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Error, open_read};
+use super::{Error, open_read_within};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +26,8 @@ pub enum Health {
 /// # Errors
 /// See [`Error`]; a file that is no database at all is [`Error::Damaged`].
 pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<Health, Error> {
-    let Some(connection) = open_read(path)? else { return Ok(Health::Empty) };
+    let Some(connection) = open_read_within(path, patience)? else { return Ok(Health::Empty) };
     let fail = |source| Error::of(path, source);
-    connection.busy_timeout(patience).map_err(fail)?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known {

@@ -11,7 +11,7 @@ pub use examine::{Health, examine};
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access};
 use rusqlite::config::DbConfig;
@@ -25,6 +25,8 @@ use crate::sys;
 const OLDEST: i32 = 3_051_003;
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(30);
+/// Between two tries to open a database that is busy.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The most jobs that share one commit.
 const GROUP: usize = 128;
 
@@ -84,6 +86,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Returns true when another process did not let go of the database in time.
+    pub fn is_busy(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+        match self {
+            Error::Failed { source, .. } => matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked)),
+            _ => false,
+        }
+    }
+}
+
 /// Returns the version of the linked SQLite.
 pub fn version() -> &'static str {
     rusqlite::version()
@@ -98,6 +111,23 @@ pub fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     if rusqlite::version_number() < OLDEST {
         return Err(Error::TooOld(rusqlite::version()));
     }
+    patiently(BUSY, || open_once(path, migrations))
+}
+
+/// Tries again while the database is busy. SQLite waits by itself ([`BUSY`]), but not where waiting
+/// could be for ever: when two make the same database at once, or one opens it while the last other
+/// closes it.
+fn patiently<T>(patience: Duration, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let until = Instant::now() + patience;
+    loop {
+        match open() {
+            Err(error) if error.is_busy() && Instant::now() < until => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+}
+
+fn open_once(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     let fail = |source| Error::of(path, source);
     let mut connection = Connection::open(path).map_err(fail)?;
     connection.busy_timeout(BUSY).map_err(fail)?;
@@ -114,23 +144,33 @@ pub fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
 /// # Errors
 /// See [`Error`].
 pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
+    open_read_within(path, BUSY)
+}
+
+/// Opens like [`open_read`], waiting for no longer than `patience`.
+fn open_read_within(path: &Path, patience: Duration) -> Result<Option<Connection>, Error> {
     // Not `exists`: a directory that may not be searched is not one without a database.
     if !path.try_exists().map_err(sys::Error::at("open", path))? {
         return Ok(None);
     }
+    patiently(patience, || open_read_once(path, patience))
+}
+
+fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Error> {
     let fail = |source| Error::of(path, source);
+    let has_log = log_of(path).exists();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // Read-write, because a reader of a WAL database must be able to make its -shm file; the
     // pragma then keeps it from changing anything.
     let connection = Connection::open_with_flags(path, flags)
         .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX))
         .map_err(fail)?;
-    connection.busy_timeout(BUSY).map_err(fail)?;
+    connection.busy_timeout(busy).map_err(fail)?;
     connection.execute_batch("PRAGMA query_only=ON;").map_err(fail)?;
     let schema: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
     // What a crash left in the log is put in its place by the daemon. The last reader to close would
     // do it too, and a reader changes nothing.
-    if std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0) {
+    if has_log {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
     }
     Ok((schema > 0).then_some(connection))

@@ -32,6 +32,7 @@ use crate::agent::Agent;
 use crate::channel::Channel;
 use crate::config::Config;
 use crate::control::replies::{self, Reply};
+use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
 use crate::{people, queue, session, workspace};
@@ -44,6 +45,8 @@ pub struct Pipeline {
     pub sessions: session::Store,
     /// Who may talk.
     pub people: people::Store,
+    /// What the agent remembers.
+    pub memory: Arc<Memory>,
     /// The files the prompt is made of.
     pub files: workspace::ConventionFiles,
     /// The doors, by name.

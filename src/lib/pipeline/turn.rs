@@ -13,9 +13,10 @@ use crate::channel::Channel;
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
+use crate::memory::{Viewer, recall};
 use crate::message::{Block, ChatRef, Command, Envelope, Role, Route, Source};
 use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started};
-use crate::session::{Kind, Resume, Spoken};
+use crate::session::{Kind, Resume, Session, Spoken};
 use crate::{agent, clock, context};
 
 /// A quick answer needs no "typing"; Telegram shows one for 5 s, so it is renewed every 4.
@@ -123,7 +124,11 @@ impl Pipeline {
             }
         };
         Some(match self.persist("a reset", archive).await? {
-            Some(_) => said(envelope, ANEW, None),
+            Some(_) => {
+                // What was said can be searched for from now on.
+                self.memory.tell_news();
+                said(envelope, ANEW, None)
+            }
             // A crash came between the deed and its record.
             None if again => said(envelope, ANEW, None),
             // Somebody named a session that is not there; "/new" at the beginning is no mistake.
@@ -139,9 +144,11 @@ impl Pipeline {
         let live = self.live();
         let key = &envelope.session_key;
         let mut session = self.persist("a session", || self.sessions.take(key, envelope.contact())).await?;
+        let viewer = Viewer::of(envelope);
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let files = attach::read(&self.downloads, &envelope.attachments).await;
-            let spoken = user_message(envelope, run_id, &live, files);
+            let recalled = self.recall(envelope, &viewer, &session).await;
+            let spoken = user_message(envelope, run_id, &live, recalled, files);
             if let Err(error) = session.append(vec![spoken], true).await {
                 tracing::error!(%error, "a message could not be written into its transcript");
                 self.sessions.put(session);
@@ -164,7 +171,9 @@ impl Pipeline {
         let order = Order {
             run_id,
             inbox_id: &envelope.id,
+            person: &envelope.sender.id,
             from_owner: envelope.from_owner,
+            viewer: &viewer,
             source: envelope.source.as_str(),
             model: &model,
             system: context::system(&live.config.agent.name, &self.files, envelope),
@@ -192,6 +201,24 @@ impl Pipeline {
         };
         let reply = Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..outcome.reply };
         Some(Outcome { reply, ..outcome })
+    }
+
+    /// Returns what is remembered that bears on a person's message and is not in the conversation yet.
+    async fn recall(&self, envelope: &Envelope, viewer: &Viewer, session: &Session) -> Option<String> {
+        if !envelope.source.is_person() || envelope.tier.as_deref().is_some_and(|tier| tier != "full") {
+            return None;
+        }
+        let blocks = session.state().entries.iter().flat_map(|entry| &entry.message.content);
+        let said: String = blocks
+            .filter_map(|block| match block {
+                Block::Context { text } if text.starts_with(recall::HEAD) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        let first = session.state().entries.is_empty();
+        let (memory, viewer, words) = (self.memory.clone(), viewer.clone(), envelope.text.clone());
+        let work = move || memory.recall(&viewer, &words, first, |line| said.contains(line));
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     /// The last transaction of a turn, then its consequences.
@@ -245,8 +272,8 @@ impl Pipeline {
     }
 }
 
-fn user_message(envelope: &Envelope, run_id: &str, live: &Live, files: Vec<Block>) -> Kind {
-    let mut content = context::user_message(envelope, live.config.agent.timezone.0);
+fn user_message(envelope: &Envelope, run_id: &str, live: &Live, recalled: Option<String>, files: Vec<Block>) -> Kind {
+    let mut content = context::user_message(envelope, live.config.agent.timezone.0, recalled);
     content.extend(files);
     Kind::Message(Spoken {
         inbox_id: Some(envelope.id.clone()),

@@ -20,7 +20,7 @@ pub use event::{Event, Head, Kind, Spoken};
 pub use index::{Entry as IndexEntry, Index};
 pub use state::{Entry, Position, Resume, State, Turn};
 pub use transcript::{Session, view};
-pub use view::{Listed, archived, heads, listing, transcript_files};
+pub use view::{Listed, all_transcripts, archived, heads, listing, transcript_files};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -85,6 +85,29 @@ pub fn transcript_files(dir: &Path, archive: &Path, id: &str) -> Result<Vec<Path
     Ok(found.into_iter().map(|(name, dir)| dir.join(name)).collect())
 }
 
+/// Returns the transcript files of all sessions by id, each in the order of its events, archived ones
+/// too.
+///
+/// # Errors
+/// When a directory that is there cannot be read: then nobody knows which sessions there are.
+pub fn all_transcripts(dir: &Path, archive: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, sys::Error> {
+    let mut found: BTreeMap<String, Vec<(String, &Path)>> = BTreeMap::new();
+    // The archive second: a file that is moved there meanwhile is met once at least.
+    for dir in [dir, archive] {
+        for name in names(dir)? {
+            let Some(id) = session_of(&name).map(str::to_owned) else { continue };
+            let files = found.entry(id).or_default();
+            files.retain(|(known, _)| *known != name);
+            files.push((name, dir));
+        }
+    }
+    let paths = |mut files: Vec<(String, &Path)>| {
+        files.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+        files.into_iter().map(|(name, dir)| dir.join(name)).collect()
+    };
+    Ok(found.into_iter().map(|(id, files)| (id, paths(files))).collect())
+}
+
 /// Returns the heads of the sessions in `dir` whose id is `wanted`, one a session, in order of their
 /// ids. Files that cannot be read are passed over.
 pub fn heads(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Head> {

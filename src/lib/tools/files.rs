@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{number, text};
+use super::{blocking, number, text};
 use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{BeneathError, Root};
@@ -20,15 +20,6 @@ const NEAREST: usize = 3;
 
 pub(super) fn all(root: Arc<Root>) -> Vec<Arc<dyn Tool>> {
     vec![Arc::new(Read(root.clone())), Arc::new(Write(root.clone())), Arc::new(Edit(root))]
-}
-
-/// File work blocks; it has a thread of its own.
-async fn blocking(work: impl FnOnce() -> Result<String, String> + Send + 'static) -> ToolOutput {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(text)) => ToolOutput::ok(text),
-        Ok(Err(reason)) => ToolOutput::error(reason),
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
 }
 
 fn load(root: &Root, path: &str) -> Result<String, String> {

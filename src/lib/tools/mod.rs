@@ -2,23 +2,60 @@
 
 mod exec;
 mod files;
+mod memory;
+mod message;
 mod silent;
+mod status;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use chrono_tz::Tz;
 
 pub use exec::ExecSettings;
 
-use crate::agent::Tool;
+use crate::agent::{Tool, ToolOutput};
+use crate::memory::Memory;
 use crate::sandbox::Root;
 
+/// What the tools work with.
+pub struct Needs {
+    /// The workspace.
+    pub root: Arc<Root>,
+    /// The memory.
+    pub memory: Arc<Memory>,
+    /// The agent's time zone.
+    pub zone: Tz,
+    /// How much each model reads, tokens, by its configured name.
+    pub windows: HashMap<String, u64>,
+    /// How commands run; `None` when they do not.
+    pub exec: Option<ExecSettings>,
+}
+
 /// Returns all tools of this build in the order in which they are offered.
-pub fn all(root: Arc<Root>, exec: Option<ExecSettings>) -> Vec<Arc<dyn Tool>> {
-    let mut tools = files::all(root);
-    if let Some(settings) = exec {
+pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
+    let mut tools = files::all(needs.root.clone());
+    if let Some(settings) = needs.exec.clone() {
         tools.push(Arc::new(exec::Exec::new(settings)));
     }
+    let needs = Arc::new(needs);
+    tools.extend(memory::all(&needs));
+    tools.push(Arc::new(message::Message(needs.clone())));
+    tools.push(Arc::new(status::SessionStatus(needs)));
     tools.push(Arc::new(silent::Silent));
     tools
+}
+
+/// Runs work that blocks on a thread of its own.
+async fn blocking(work: impl FnOnce() -> Result<String, String> + Send + 'static) -> ToolOutput {
+    match blocking_work(work).await {
+        Ok(text) => ToolOutput::ok(text),
+        Err(reason) => ToolOutput::error(reason),
+    }
+}
+
+async fn blocking_work<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// Reads a required string argument; the schema has been checked before.

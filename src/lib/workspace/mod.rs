@@ -13,7 +13,7 @@ mod templates;
 
 pub use files::{ConventionFile, ConventionFiles, MAX_CHARS};
 pub use shape::{is_shape, make_shape, shape};
-pub use templates::{Created, Fate, init};
+pub use templates::{Created, Fate, init, template};
 
 use std::path::PathBuf;
 

@@ -31,6 +31,11 @@ const WORKSPACE_FILES: [(&str, &str); 7] = [
     ("HEARTBEAT.md", include_str!("templates/HEARTBEAT.md")),
 ];
 
+/// Returns what a new home has in the workspace file `name`; nothing for a file it does not have.
+pub fn template(name: &str) -> &'static str {
+    WORKSPACE_FILES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
+}
+
 /// A file of the new home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {

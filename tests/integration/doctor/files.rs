@@ -225,6 +225,18 @@ fn first(sandbox: &Sandbox) -> Value {
 }
 
 #[test]
+fn a_damaged_index_and_damaged_facts_are_made_again() {
+    let sandbox = healthy();
+    put(&sandbox, "state/index.db", &[7; 5000]);
+    check_cured(&sandbox, "index-damaged", "warning", &["state/index.db", "no memory is lost"], "");
+    put(&sandbox, "state/memory.db", &[7; 5000]);
+    let finding = only(&sandbox, "memory-damaged", "error");
+    assert_eq!(command(&finding), "agent-consolidate --backfill");
+    paste(&sandbox, "agent-consolidate --backfill", "");
+    assert_eq!(ids(&sandbox), ["set-aside"], "what could not be read is kept for who wants to look");
+}
+
+#[test]
 fn a_damaged_database_is_named_and_left_alone() {
     for (name, fate) in [("queue", "set it aside"), ("cost", "does not start")] {
         let sandbox = healthy();

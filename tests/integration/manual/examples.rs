@@ -107,7 +107,7 @@ fn the_examples_of_agent_monitor_work() {
 }
 
 #[test]
-fn the_examples_of_the_programs_without_work_work() {
+fn the_examples_of_agent_index_and_agent_consolidate_work() {
     check("agent-index.1");
     check("agent-consolidate.1");
 }

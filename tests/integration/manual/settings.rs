@@ -2,13 +2,14 @@
 //! marked where this build has no use for it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     sync::Arc,
 };
 
 use agent_toolkit::{
     config::{self, Config, Environment, Group, Home, HomeFlags, ProviderType, ROLES},
+    memory::Memory,
     sandbox::Root,
     tools,
 };
@@ -170,8 +171,16 @@ fn the_tools_that_can_be_enabled_are_named() {
         timeout_secs: 1,
         max_timeout_secs: 1,
     };
-    let expected: BTreeSet<String> =
-        tools::all(Arc::new(root), Some(exec)).iter().map(|tool| tool.spec().name.to_owned()).collect();
+    let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+    let home = Home::resolve(flags, &|_| None).expect("an absolute path is a home");
+    let needs = tools::Needs {
+        root: Arc::new(root),
+        memory: Arc::new(Memory::new(&home)),
+        zone: chrono_tz::UTC,
+        windows: HashMap::new(),
+        exec: Some(exec),
+    };
+    let expected: BTreeSet<String> = tools::all(needs).iter().map(|tool| tool.spec().name.to_owned()).collect();
     let page = page();
     let found = documented(&page, "SETTINGS");
     let item = found.items.get("tools.enabled").expect("every key is documented");

@@ -11,6 +11,7 @@ use crate::agent::{Agent, Limits, Registry};
 use crate::channel::telegram::Telegram;
 use crate::config::{self, Config, Environment, ExecPolicy, Home, Loaded, Models, ProviderType, Secrets};
 use crate::cost::{Client, Ledger};
+use crate::memory::Memory;
 use crate::message::AgentEvent;
 use crate::net;
 use crate::pipeline::Live;
@@ -20,7 +21,7 @@ use crate::provider::offline::Offline;
 use crate::provider::openai::OpenAi;
 use crate::sandbox::Root;
 use crate::secret::Secret;
-use crate::tools::{self, ExecSettings};
+use crate::tools::{self, ExecSettings, Needs};
 
 /// Returns the settings with the loop built from them.
 pub(super) fn live(
@@ -29,6 +30,7 @@ pub(super) fn live(
     loaded: Loaded,
     ledger: Ledger,
     events: broadcast::Sender<AgentEvent>,
+    memory: Arc<Memory>,
 ) -> Result<Live, Failure> {
     let secrets = Secrets::open(home, env)?;
     let providers = providers(&loaded.models, &secrets)?;
@@ -39,8 +41,14 @@ pub(super) fn live(
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
-    let exec = exec_settings(home, env, &config, &secret_names);
-    let registry = Registry::new(tools::all(Arc::new(root), exec), config.tools.enabled.as_deref());
+    let needs = Needs {
+        root: Arc::new(root),
+        memory,
+        zone: config.agent.timezone.0,
+        windows: client.models().all().map(|model| (model.name.clone(), model.context_window)).collect(),
+        exec: exec_settings(home, env, &config, &secret_names),
+    };
+    let registry = Registry::new(tools::all(needs), config.tools.enabled.as_deref());
     let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
     Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events), config })
 }

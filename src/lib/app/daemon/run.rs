@@ -24,6 +24,7 @@ use crate::channel::Channel;
 use crate::config::{self, Environment, Home, Loaded, Secrets};
 use crate::control::{attached, replies};
 use crate::cost::Ledger;
+use crate::memory::Memory;
 use crate::pipeline::{self, Pipeline, Signal};
 use crate::sys::notify::Systemd;
 use crate::sys::{self, atomic, fifo, lock};
@@ -40,6 +41,8 @@ const LAST_SENDS: Duration = Duration::from_secs(3);
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
 /// Snapshots are written this long after a turn; the transcript has everything before.
 const FLUSH: Duration = Duration::from_secs(1);
+/// Between two looks at what is to be remembered.
+const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
     private_process();
@@ -75,9 +78,8 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
     exit
 }
 
-/// Nothing we write is for others, and a crash leaves no memory image with keys in it.
+/// A crash leaves no memory image with keys in it.
 fn private_process() {
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     if let Err(error) = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0) {
         tracing::warn!(%error, "core dumps stay on");
     }
@@ -144,7 +146,8 @@ impl Daemon {
         let health = Arc::new(Notify::new());
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let (events, monitor_events) = broadcast::channel(1024);
-        let live = build::live(home, &self.env, loaded, ledger.clone(), events.clone())?;
+        let memory = Arc::new(Memory::new(home));
+        let live = build::live(home, &self.env, loaded, ledger.clone(), events.clone(), memory.clone())?;
         let (signals, heard) = mpsc::unbounded_channel();
         let mut channels: HashMap<&'static str, Arc<dyn Channel>> = HashMap::new();
         if let Some(telegram) = &telegram {
@@ -157,6 +160,7 @@ impl Daemon {
             queue,
             sessions,
             people: people::Store::new(&home.people()),
+            memory,
             files: workspace::ConventionFiles::new(home.workspace()),
             channels,
             replies: home.replies(),
@@ -209,6 +213,7 @@ impl Daemon {
         let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
         watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, health, over.clone()));
         rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
+        rooms.spawn(remember(pipeline.clone()));
         self.systemd.say("READY=1\nSTATUS=open");
         self.name_the_sandbox(&pipeline);
 
@@ -265,9 +270,9 @@ impl Daemon {
 
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     fn reload(&self, pipeline: &Arc<Pipeline>, ledger: &Ledger, events: &broadcast::Sender<crate::message::AgentEvent>) {
-        let built = config::load(&self.home, &self.env, &self.doors.settings())
-            .map_err(Failure::from)
-            .and_then(|loaded| build::live(&self.home, &self.env, loaded, ledger.clone(), events.clone()));
+        let built = config::load(&self.home, &self.env, &self.doors.settings()).map_err(Failure::from).and_then(|loaded| {
+            build::live(&self.home, &self.env, loaded, ledger.clone(), events.clone(), pipeline.memory.clone())
+        });
         match built {
             Ok(live) => {
                 if live.config.telegram != pipeline.live().config.telegram {
@@ -319,6 +324,27 @@ async fn next(beat: &mut Option<Interval>) {
 
 fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
     signal(kind).map_err(|error| Failure::new(Exit::Io, format!("signals cannot be heard: {error}")))
+}
+
+/// Brings the search index up to date at the start, and whenever there is news the facts too; cron
+/// does the rest.
+async fn remember(pipeline: Arc<Pipeline>) {
+    let memory = pipeline.memory.clone();
+    let mut work = tokio::task::spawn_blocking(move || memory.refresh());
+    // An end does not wait for it: what is missing comes the next time.
+    while let Some(ended) = pipeline.closing.run_until_cancelled(work).await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "the memory could not be brought up to date");
+        }
+        // Another process may be at it: no hurry.
+        pipeline.closing.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await;
+        pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
+        let memory = pipeline.memory.clone();
+        work = tokio::task::spawn_blocking(move || {
+            memory.refresh();
+            memory.consolidate();
+        });
+    }
 }
 
 /// What is done now and then: answers that are missing are written again, snapshots are brought

@@ -6,7 +6,6 @@ mod history;
 mod log;
 mod sessions;
 mod status;
-mod table;
 
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::super::paint::Color;

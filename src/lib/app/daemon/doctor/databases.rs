@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::Finding;
 use super::patient::{Patient, blocks, quote};
 use crate::db::{self, Health};
+use crate::memory::facts;
+use crate::memory::index::{self, Place};
 use crate::people::People;
 use crate::{cost, queue};
 
@@ -14,40 +16,66 @@ use crate::{cost, queue};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Examine = fn(&Path, Duration) -> Result<Health, db::Error>;
+/// Returns what is said of a damaged database, given SQLite's words.
+type Damage = fn(&Patient, &Path, &str) -> Finding;
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
-    let databases: [(_, Examine); 2] = [(home.queue_db(), queue::examine), (home.cost_db(), cost::examine)];
-    let mut findings: Vec<Finding> = databases.iter().filter_map(|(path, examine)| database(patient, path, *examine)).collect();
+    let databases: [(_, Examine, Damage); 4] = [
+        (home.queue_db(), queue::examine, lost),
+        (home.cost_db(), cost::examine, lost),
+        (facts::database(home), facts::examine, of_facts),
+        (Place::of(home).database(), index::examine, of_index),
+    ];
+    let mut findings: Vec<Finding> =
+        databases.iter().filter_map(|(path, examine, damage)| database(patient, path, *examine, *damage)).collect();
     findings.extend(people(patient));
     findings
 }
 
-fn database(patient: &Patient, path: &Path, examine: Examine) -> Option<Finding> {
-    let shown = patient.shown(path);
-    let file = quote(path);
-    let sudo = patient.sudo();
-    // Who may spend nothing unseen does not start without its ledger (specification §19).
-    let stops = path == patient.home.cost_db() && patient.settings.as_ref().is_ok_and(|loaded| loaded.config.cost.capped());
-    let damaged = |why: &str| {
-        let fate = match stops {
-            true => "while a limit is set in [cost] the daemon does not start with it",
-            false => "the daemon will set it aside at its next start and begin a new one",
-        };
-        let save = format!("{sudo}sqlite3 {file} .recover > {}.sql", quote(path.file_stem().unwrap_or_default()));
-        let command = if stops { format!("{save}; {sudo}mv {file} {file}.damaged") } else { save };
-        Finding::error("database-damaged", format!("{shown} is damaged: {why}; {fate}"), command)
-    };
+fn database(patient: &Patient, path: &Path, examine: Examine, damage: Damage) -> Option<Finding> {
     match examine(path, PATIENCE) {
         Ok(Health::Empty | Health::Sound | Health::Unfinished) => None,
-        Ok(Health::Damaged(lines)) => Some(damaged(lines.first().map_or("", String::as_str))),
-        Err(db::Error::Damaged { source, .. }) => Some(damaged(&source.to_string())),
+        Ok(Health::Damaged(lines)) => Some(damage(patient, path, lines.first().map_or("", String::as_str))),
+        Err(db::Error::Damaged { source, .. }) => Some(damage(patient, path, &source.to_string())),
         Err(error @ db::Error::Newer { .. }) => {
             let evidence = format!("{error}: a newer version wrote it");
             Some(Finding::error("database-newer", evidence, patient.agent("--version")))
         }
-        Err(error) => Some(Finding::error("database-unreadable", error.to_string(), format!("{sudo}ls -l {file}"))),
+        // Somebody is at work on it.
+        Err(error) if error.is_busy() => None,
+        Err(error) => {
+            Some(Finding::error("database-unreadable", error.to_string(), format!("{}ls -l {}", patient.sudo(), quote(path))))
+        }
     }
+}
+
+/// What only the database knew.
+fn lost(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let (shown, file, sudo) = (patient.shown(path), quote(path), patient.sudo());
+    // Who may spend nothing unseen does not start without its ledger (specification §19).
+    let stops = path == patient.home.cost_db() && patient.settings.as_ref().is_ok_and(|loaded| loaded.config.cost.capped());
+    let fate = match stops {
+        true => "while a limit is set in [cost] the daemon does not start with it",
+        false => "the daemon will set it aside at its next start and begin a new one",
+    };
+    let save = format!("{sudo}sqlite3 {file} .recover > {}.sql", quote(path.file_stem().unwrap_or_default()));
+    let command = if stops { format!("{save}; {sudo}mv {file} {file}.damaged") } else { save };
+    Finding::error("database-damaged", format!("{shown} is damaged: {why}; {fate}"), command)
+}
+
+/// What files state can be drawn from them again; when it began to hold is lost.
+fn of_facts(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let shown = patient.shown(path);
+    let evidence = format!("{shown} is damaged: {why}; no fact is drawn or recalled, but the files that state them are whole");
+    Finding::error("memory-damaged", evidence, patient.program("agent-consolidate", "--backfill"))
+}
+
+/// What the index holds can always be made again.
+fn of_index(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let shown = patient.shown(path);
+    let evidence = format!("{shown} is damaged: {why}; nothing is found in it, but no memory is lost: it is made from the files");
+    Finding::warning("index-damaged", evidence, patient.program("agent-index", "rebuild"))
 }
 
 /// The daemon sets a damaged list aside and then lets in only those named in agent.toml.

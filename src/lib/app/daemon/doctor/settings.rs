@@ -1,5 +1,6 @@
 //! Would the daemon start with these settings, and mean what their author meant?
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,8 +8,9 @@ use super::super::build;
 use super::patient::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::config::{self, Error, ExecPolicy, Loaded, Sandbox, Secrets, Warning};
+use crate::memory::Memory;
 use crate::sandbox::{self, Root};
-use crate::tools;
+use crate::tools::{self, Needs};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let loaded = match &patient.settings {
@@ -161,9 +163,14 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 /// A tool that is asked for and never comes.
 fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let wanted = loaded.config.tools.enabled.as_ref()?;
-    let root = Root::open(patient.home.workspace()).ok()?;
-    let exec = build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]);
-    let known: Vec<&str> = tools::all(Arc::new(root), exec).iter().map(|tool| tool.spec().name).collect();
+    let needs = Needs {
+        root: Arc::new(Root::open(patient.home.workspace()).ok()?),
+        memory: Arc::new(Memory::new(&patient.home)),
+        zone: loaded.config.agent.timezone.0,
+        windows: HashMap::new(),
+        exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
+    };
+    let known: Vec<&str> = tools::all(needs).iter().map(|tool| tool.spec().name).collect();
     let absent: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
     (!absent.is_empty()).then(|| {
         let origin = loaded.origin("tools.enabled");

@@ -2,8 +2,8 @@
 
 use super::super::super::cli::{self, Exit};
 use super::super::super::query::{By, Cost, Group, Numbers, Period};
+use super::super::super::table::{self, Column};
 use super::Asker;
-use super::table::{self, Column};
 use crate::text;
 
 /// Shows what was spent.

@@ -2,8 +2,8 @@
 
 use super::super::super::cli::{self, Exit};
 use super::super::super::query::{Session, Sessions};
+use super::super::super::table::{self, Column};
 use super::Asker;
-use super::table::{self, Column};
 use crate::{clock, text};
 
 const COLUMNS: [Column; 6] = [

@@ -2,8 +2,8 @@
 
 use super::super::super::cli::{self, Exit};
 use super::super::super::query::{Queue, Status};
+use super::super::super::table::{Column, lines};
 use super::Asker;
-use super::table::{Column, lines};
 use crate::text;
 
 /// Shows the status; 69 when no daemon runs.

@@ -12,7 +12,7 @@ const GAP: usize = 2;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
+pub(in crate::app) struct Column {
     title: &'static str,
     right: bool,
     /// The width to which it may be cut.
@@ -21,23 +21,23 @@ pub(super) struct Column {
 
 impl Column {
     /// Returns a column of words, which are never cut.
-    pub(super) const fn left(title: &'static str) -> Self {
+    pub(in crate::app) const fn left(title: &'static str) -> Self {
         Self { title, right: false, least: usize::MAX }
     }
 
     /// Returns a column of numbers.
-    pub(super) const fn right(title: &'static str) -> Self {
+    pub(in crate::app) const fn right(title: &'static str) -> Self {
         Self { title, right: true, least: usize::MAX }
     }
 
     /// Lets it be cut to `least` where there is no room.
-    pub(super) const fn cut_to(self, least: usize) -> Self {
+    pub(in crate::app) const fn cut_to(self, least: usize) -> Self {
         Self { least, ..self }
     }
 }
 
 /// Returns the room that a table has: the terminal's width, without end in a pipe.
-pub(super) fn room() -> usize {
+pub(in crate::app) fn room() -> usize {
     if !std::io::stdout().is_terminal() {
         return usize::MAX;
     }
@@ -46,7 +46,7 @@ pub(super) fn room() -> usize {
 
 /// Returns the lines of a table: the titles, if any column has one, then the rows. What is too wide for
 /// `room` is cut where that is allowed, the last such column first.
-pub(super) fn lines(columns: &[Column], rows: &[Vec<String>], room: usize) -> Vec<String> {
+pub(in crate::app) fn lines(columns: &[Column], rows: &[Vec<String>], room: usize) -> Vec<String> {
     let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
     let titled = columns.iter().any(|column| !column.title.is_empty());
     let all = || titled.then_some(&titles).into_iter().chain(rows);

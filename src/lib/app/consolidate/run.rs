@@ -1,0 +1,115 @@
+//! `agent-consolidate [run]`. Silent when all went well, as cron likes it.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{Context, PROGRAM, RunArguments, document, whose};
+use crate::app::cli::{self, Exit, Failure};
+use crate::memory::consolidate::{Change, Options, Outcome, Progress, Report, run as consolidate};
+use crate::memory::facts::{self, Fact};
+use crate::text;
+
+pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, Failure> {
+    let options = Options { backfill: wanted.backfill, dry_run: wanted.dry_run };
+    if !options.dry_run {
+        cli::prepare(&context.home)?;
+    }
+    let bar = (!context.shared.quiet && std::io::stderr().is_terminal()).then(bar);
+    let outcome = consolidate(&context.home, options, &mut |progress| show(bar.as_ref(), progress));
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    match outcome? {
+        Outcome::Busy(pid) => busy(context, pid),
+        Outcome::Done(report) => tell(context, options, &report),
+    }
+    Ok(Exit::Ok)
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("consolidating {bar:30} {pos}/{len}").expect("the template is constant");
+    ProgressBar::new(0).with_style(style)
+}
+
+fn show(bar: Option<&ProgressBar>, progress: Progress) {
+    let Some(bar) = bar else { return };
+    bar.set_length(u64::try_from(progress.total).unwrap_or(u64::MAX));
+    bar.set_position(u64::try_from(progress.done).unwrap_or(u64::MAX));
+}
+
+fn busy(context: &Context<'_>, pid: i32) {
+    let wanted = context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
+    if context.json {
+        cli::json(&json!({"running": pid}));
+    } else if wanted {
+        cli::err(&format!("{PROGRAM}: already running (pid {pid})"));
+    }
+}
+
+/// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.
+fn tell(context: &Context<'_>, options: Options, report: &Report) {
+    if let Some(aside) = &report.set_aside {
+        let (database, aside) = (context.home.display(&facts::database(&context.home)), context.home.display(aside));
+        cli::err(&format!("{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made anew"));
+    }
+    for skipped in &report.skipped {
+        context.note(&text::visible(&format!("left out {}: {}", skipped.path, skipped.why)));
+    }
+    if context.json {
+        cli::json(&report_document(options, report));
+    } else if options.dry_run {
+        report.changes.iter().for_each(|change| cli::out(&line(change)));
+        context.note(&format!("would write: {}", summary(report)));
+    } else if context.shared.verbose > 0 {
+        report.changes.iter().for_each(|change| cli::err(&line(change)));
+        context.note(&summary(report));
+    }
+}
+
+/// Returns a change as a line of a diff.
+fn line(change: &Change) -> String {
+    let name = |fact: &Fact| format!("{}{} {}", whose(fact), fact.entity, fact.attribute);
+    let place = |fact: &Fact| format!("{}:{}", fact.source, fact.source_line);
+    text::visible(&match change {
+        Change::New(fact) => format!("+ {}: {}  ({})", name(fact), fact.value, place(fact)),
+        Change::Superseded { old, new } => format!("~ {}: {} → {}  ({})", name(new), old.value, new.value, place(new)),
+        Change::Gone(fact) => format!("- {}: {}  (stood in {})", name(fact), fact.value, place(fact)),
+    })
+}
+
+fn counts(report: &Report) -> [usize; 3] {
+    let count = |wanted: fn(&Change) -> bool| report.changes.iter().filter(|change| wanted(change)).count();
+    [
+        count(|change| matches!(change, Change::New(_))),
+        count(|change| matches!(change, Change::Superseded { .. })),
+        count(|change| matches!(change, Change::Gone(_))),
+    ]
+}
+
+fn summary(report: &Report) -> String {
+    let [new, changed, gone] = counts(report);
+    let Report { touched, files, sessions, unchanged, left, .. } = report;
+    let left = if *left > 0 { format!(", {left} left to another run") } else { String::new() };
+    format!(
+        "{new} new, {changed} changed, {gone} gone, {touched} confirmed; from {files} files and {sessions} conversations, \
+         {unchanged} as they were{left}"
+    )
+}
+
+fn report_document(options: Options, report: &Report) -> Value {
+    let [new, superseded, gone] = counts(report);
+    let change = |change: &Change| match change {
+        Change::New(fact) => json!({"change": "new", "fact": document(fact)}),
+        Change::Superseded { old, new } => json!({"change": "superseded", "fact": document(new), "old": document(old)}),
+        Change::Gone(fact) => json!({"change": "gone", "fact": document(fact)}),
+    };
+    let skipped: Vec<_> = report.skipped.iter().map(|skipped| json!({"path": skipped.path, "why": skipped.why})).collect();
+    json!({
+        "dry_run": options.dry_run, "backfill": options.backfill, "new": new, "superseded": superseded, "gone": gone,
+        "touched": report.touched, "files": report.files, "sessions": report.sessions, "spans": report.spans,
+        "unchanged": report.unchanged, "left": report.left, "skipped": skipped,
+        "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}

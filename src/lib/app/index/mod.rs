@@ -1,0 +1,155 @@
+//! `agent-index`: brings the search index up to date, and searches it.
+
+mod batch;
+mod find;
+mod state;
+mod sync;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use super::cli::{self, Exit, Failure, Shared};
+use crate::config::Home;
+use crate::memory::index::{self, Place};
+
+const PROGRAM: &str = "agent-index";
+
+/// Index the agent's memory and search it
+///
+/// Without a verb it does `sync`: new and changed files are indexed, gone ones forgotten. What is
+/// searched: MEMORY.md and memory/**/*.md in the workspace, and conversations that have ended.
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent-index",
+    version = cli::version(),
+    after_help = "Examples:\n  agent-index\n  agent-index search \"what did Ada say about the garden?\"\n  \
+                  echo '{\"id\":1,\"query\":\"garden\",\"k\":3}' | agent-index batch"
+)]
+struct Arguments {
+    #[command(flatten)]
+    shared: Shared,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    sync: SyncArguments,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring the index up to date (the default)
+    Sync(SyncArguments),
+    /// Search
+    Search(SearchArguments),
+    /// Answer a query a line of standard input: {"id","query","k","max_tokens"?}
+    Batch,
+    /// Show what is indexed
+    Status,
+    /// Make the index anew
+    Rebuild,
+    /// Stay and index what changes, as it changes
+    Watch,
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+struct SyncArguments {
+    /// Index every file again
+    #[arg(long)]
+    full: bool,
+    /// Say what would be done and what it would cost, change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+struct SearchArguments {
+    /// What to look for: words, or a question
+    #[arg(value_name = "QUERY", allow_hyphen_values = true)]
+    query: String,
+    /// More words of it
+    #[arg(value_name = "WORD", hide = true)]
+    more: Vec<String>,
+    /// Results at most, 1 to 20
+    #[arg(short, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=20))]
+    k: u8,
+    /// Tokens of all results together at most, four characters each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_tokens: Option<u32>,
+    /// Show why each result was found
+    #[arg(long)]
+    explain: bool,
+    /// Search only what comes from here; may be repeated
+    #[arg(long, value_parser = PossibleValuesParser::new(["memory", "session", "item", "summary", "fact"]))]
+    source: Vec<String>,
+    /// By what to search
+    #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(["hybrid", "fts_first", "fts", "vector"]))]
+    strategy: String,
+    /// Leave out results with a lower score, 0 to 1
+    #[arg(long, value_name = "X", value_parser = share)]
+    min_score: Option<f32>,
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    text.parse::<f32>().ok().filter(|value| (0.0..=1.0).contains(value)).ok_or_else(|| "not between 0 and 1".to_owned())
+}
+
+/// Returns the command line.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    match cli::parse::<Arguments>() {
+        Ok(arguments) => cli::end(PROGRAM, arguments.json, || run(&arguments)),
+        Err(code) => code,
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let Arguments { shared, json, sync, verb } = arguments;
+    let (_, home) = shared.home()?;
+    let context = Context { place: Place::of(&home), home, shared, json: *json };
+    if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
+        return Err(Failure::new(Exit::Usage, "--full and --dry-run belong to sync").hint("agent-index sync --help"));
+    }
+    match verb {
+        None => sync::run(&context, *sync),
+        Some(Verb::Sync(own)) => {
+            sync::run(&context, SyncArguments { full: sync.full || own.full, dry_run: sync.dry_run || own.dry_run })
+        }
+        Some(Verb::Rebuild) => sync::run(&context, SyncArguments { full: true, dry_run: false }),
+        Some(Verb::Search(wanted)) => find::run(&context, wanted),
+        Some(Verb::Batch) => batch::run(&context),
+        Some(Verb::Status) => state::run(&context),
+        Some(Verb::Watch) => watch::run(&context),
+    }
+}
+
+/// What every verb needs.
+struct Context<'a> {
+    home: Home,
+    place: Place,
+    shared: &'a Shared,
+    json: bool,
+}
+
+impl From<index::Error> for Failure {
+    fn from(error: index::Error) -> Self {
+        let is_damage = error.is_damage();
+        match error {
+            error if is_damage => Self::new(Exit::Data, error.to_string())
+                .hint("agent-index rebuild; nothing is lost, the index is made from the files"),
+            index::Error::Database(error) => Self::from(error),
+            index::Error::File(error) => Self::from(error),
+            index::Error::NoVectors => {
+                Self::new(Exit::Failed, error.to_string()).hint("leave --strategy out: words find natural questions too")
+            }
+        }
+    }
+}

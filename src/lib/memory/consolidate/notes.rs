@@ -1,0 +1,108 @@
+//! What a file of the workspace states.
+
+use serde_json::Value;
+
+use super::super::extract::{self, Claim};
+use super::super::facts::store::Statement;
+use super::super::sources::{self, Candidate, Source};
+use crate::workspace;
+
+/// Returns what the file states.
+pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let claims = match file.source {
+        Source::Item => item(text),
+        Source::Memory | Source::Session | Source::Summary | Source::Fact => extract::notes(&without_template(&file.shown, text)),
+    };
+    let at = sources::time_of(&file.shown, file.stamp);
+    let scope = sources::scope_of(&file.shown);
+    let statement = |claim: Claim| Statement {
+        scope: scope.clone(),
+        entity: claim.entity,
+        attribute: claim.attribute,
+        value: claim.value,
+        confidence: claim.confidence,
+        path: file.shown.clone(),
+        line: i64::from(claim.line) + 1,
+        session: None,
+        quote: claim.quote,
+        at,
+    };
+    claims.into_iter().map(statement).collect()
+}
+
+/// Returns `text` with its lines blank that every new home has in that file: they are nobody's words.
+fn without_template(shown: &str, text: &str) -> String {
+    let name = shown.strip_prefix("workspace/").unwrap_or(shown);
+    let known: Vec<&str> = workspace::template(name).lines().map(str::trim).collect();
+    let lines = text.lines().map(|line| if known.contains(&line.trim()) { "" } else { line });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns what an item states: one of `type: fact` what its head says, any other what its text says.
+fn item(text: &str) -> Vec<Claim> {
+    let mut lines = text.lines();
+    if lines.next().map(str::trim_end) != Some("---") {
+        return extract::notes(text);
+    }
+    let head: Vec<&str> = lines.take_while(|line| line.trim_end() != "---").collect();
+    let field = |name: &str| {
+        (1_u32..).zip(&head).find_map(|(line, words)| {
+            let (key, value) = words.split_once(':')?;
+            (key.trim() == name).then(|| (line, *words, plain(value)))
+        })
+    };
+    let named = |name: &str| field(name).map(|(_, _, value)| value).filter(|value| !value.is_empty());
+    if named("type").as_deref() == Some("fact")
+        && let (Some(entity), Some(attribute), Some((line, words, value))) = (named("entity"), named("attribute"), field("value"))
+    {
+        return vec![Claim { entity, attribute, value, confidence: 1.0, line, quote: words.trim().to_owned() }];
+    }
+    // Blank lines in place of the head, so that the others keep their numbers.
+    let body = text.lines().enumerate().map(|(number, line)| if number < head.len() + 2 { "" } else { line });
+    extract::notes(&body.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns a value of the head without its quotes.
+fn plain(value: &str) -> String {
+    let value = value.trim();
+    match serde_json::from_str(value) {
+        Ok(Value::String(text)) => text,
+        _ => value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(value).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::sources::Stamp;
+    use super::*;
+
+    fn check(shown: &str, source: Source, text: &str, expected: &[(&str, &str, &str, i64)]) {
+        let stamp = Stamp { size: 0, times: (7_000_000, 0) };
+        let file = Candidate { shown: shown.to_owned(), path: shown.into(), source, stamp };
+        let stated = statements(&file, text.as_bytes());
+        let found: Vec<(String, &str, &str, i64)> =
+            stated.iter().map(|one| (one.scope.to_string(), one.attribute.as_str(), one.value.as_str(), one.line)).collect();
+        let found: Vec<(&str, &str, &str, i64)> =
+            found.iter().map(|(scope, a, v, line)| (scope.as_str(), *a, *v, *line)).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_note_states_what_its_owner_wrote_and_not_what_init_did() {
+        check("workspace/USER.md", Source::Memory, workspace::template("USER.md"), &[]);
+        let text = format!("{}\n- Birthday: 3 May\n", workspace::template("MEMORY.md"));
+        check("workspace/MEMORY.md", Source::Memory, &text, &[("owner", "birthday", "3 May", 5)]);
+        check("workspace/memory/people/1002.md", Source::Memory, "- Birthday: 4 May", &[("person:1002", "birthday", "4 May", 1)]);
+    }
+
+    #[test]
+    fn an_item_that_is_a_fact_states_that_and_nothing_else() {
+        let head = "---\nid: i1\ntype: \"fact\"\nentity: Ana\nattribute: city\nvalue: \"New: York\"\n---\n- Birthday: 3 May\n";
+        check("workspace/memory/items/i1.md", Source::Item, head, &[("owner", "city", "New: York", 6)]);
+        let note = "---\nid: i1\ntype: note\ntags: x\n---\n- Birthday: 3 May\n";
+        check("workspace/memory/items/i1.md", Source::Item, note, &[("owner", "birthday", "3 May", 6)]);
+        check("workspace/memory/items/i1.md", Source::Item, "- Birthday: 3 May", &[("owner", "birthday", "3 May", 1)]);
+    }
+}

@@ -1,0 +1,305 @@
+//! One run: every note, every conversation.
+
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::super::facts::store::{self, Applied, Part, Statement};
+use super::super::facts::{self, Change, Places};
+use super::super::sources::{self, Candidate, Reader, Skipped, Stamp, Unread};
+use super::claim::Owner;
+use super::speech::{Span, Talk};
+use super::{Error, Options, Progress, Report, notes, rows};
+use crate::config::Home;
+use crate::{clock, db, session};
+
+/// Files that are claimed and committed together, at most, and their bytes.
+const BATCH_FILES: usize = 64;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Works through everything with `connection`.
+pub(super) fn all(
+    home: &Home,
+    connection: Connection,
+    options: Options,
+    each: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
+    let places = Places::of(&facts::database(home));
+    let mut run = Run { home, connection, owner: Owner::new(), places, report: Report::default(), backfill: options.backfill };
+    if options.backfill {
+        run.write(rows::forget)?;
+    }
+    let (files, skipped) = sources::notes(home);
+    run.report.skipped = skipped;
+    let talks = session::all_transcripts(&home.sessions(), &home.archive()).map_err(Error::File);
+    let talks = talks.map(|talks| talks.into_iter().collect::<Vec<_>>());
+    let total = files.len() + talks.as_ref().map_or(0, Vec::len);
+    let mut done = 0;
+    let mut count = || {
+        done += 1;
+        each(Progress { done, total });
+    };
+    run.notes(&files, &mut count)?;
+    match talks {
+        Ok(talks) => run.talks(&talks, &mut count)?,
+        Err(error) => run.skip("state/sessions", &error.to_string()),
+    }
+    Ok(run.report)
+}
+
+struct Run<'a> {
+    home: &'a Home,
+    connection: Connection,
+    owner: Owner,
+    places: Places,
+    report: Report,
+    backfill: bool,
+}
+
+/// A file that is to be worked through.
+struct Work {
+    path: String,
+    /// What it was when it was worked through last.
+    before: Option<Vec<u8>>,
+    /// What it is now, and says; `None` when it is gone.
+    now: Option<(Stamp, Vec<u8>)>,
+    lines: i64,
+    file: Option<(Candidate, Vec<u8>)>,
+}
+
+impl Run<'_> {
+    fn write<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let done = transaction.and_then(|transaction| {
+            let value = work(&transaction)?;
+            transaction.commit().map(|()| value)
+        });
+        done.map_err(|error| db::Error::of(&facts::database(self.home), error).into())
+    }
+
+    fn skip(&mut self, path: &str, why: &str) {
+        self.report.skipped.push(Skipped { path: path.to_owned(), why: why.to_owned() });
+    }
+
+    fn fail(&self) -> impl Fn(rusqlite::Error) -> Error + use<> {
+        let path = facts::database(self.home);
+        move |error| db::Error::of(&path, error).into()
+    }
+
+    // ------------------------------------------------------------------ notes
+
+    fn notes(&mut self, files: &[Candidate], count: &mut dyn FnMut()) -> Result<(), Error> {
+        let mut known = rows::files(&self.connection).map_err(self.fail())?;
+        let reader = Reader::new(self.home);
+        let now = clock::now_ms();
+        let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
+        for file in files {
+            count();
+            let row = known.remove(&file.shown).unwrap_or_default();
+            if row.sha256.is_some() && row.stamp == file.stamp {
+                self.report.unchanged += 1;
+                continue;
+            }
+            let bytes = match reader.read(file) {
+                Ok(bytes) => bytes,
+                // What it said before still holds.
+                Err(Unread::Failed(skipped)) => {
+                    self.report.skipped.push(skipped);
+                    continue;
+                }
+                Err(Unread::Gone) => {
+                    batch.push(Work { path: file.shown.clone(), before: row.sha256, now: None, lines: 0, file: None });
+                    continue;
+                }
+            };
+            let (stamp, sha256) = (file.stamp.settled(now), sources::sha256(&bytes));
+            if row.sha256.as_ref() == Some(&sha256) {
+                self.report.unchanged += 1;
+                if row.stamp != stamp {
+                    restamped.push((file.shown.clone(), stamp));
+                }
+                continue;
+            }
+            bytes_of_batch += bytes.len();
+            let lines = bytes.split(|byte| *byte == b'\n').count();
+            batch.push(Work {
+                path: file.shown.clone(),
+                before: row.sha256,
+                now: Some((stamp, sha256)),
+                lines: i64::try_from(lines).unwrap_or(i64::MAX),
+                file: Some((file.clone(), bytes)),
+            });
+            if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
+                self.batch(std::mem::take(&mut batch))?;
+                bytes_of_batch = 0;
+            }
+        }
+        // A disk that is not there is no reason to forget what stands on it.
+        if !known.is_empty() && std::fs::read_dir(self.home.workspace()).is_ok_and(|mut entries| entries.next().is_none()) {
+            self.skip("workspace", "it is empty; what its files stated is kept until there is a file in it again");
+        }
+        known.retain(|path, _| !self.report.skipped.iter().any(|skipped| skipped.hides(path)));
+        batch.extend(known.into_iter().map(|(path, row)| Work { path, before: row.sha256, now: None, lines: 0, file: None }));
+        self.batch(batch)?;
+        if !restamped.is_empty() {
+            self.write(|connection| restamped.iter().try_for_each(|(path, stamp)| rows::restamp(connection, path, *stamp)))?;
+        }
+        Ok(())
+    }
+
+    /// Claims, extracts and commits files together.
+    fn batch(&mut self, mut batch: Vec<Work>) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let (owner, all) = (self.owner.clone(), batch.len());
+        let mut ours = Vec::with_capacity(all);
+        self.write(|connection| {
+            for work in &batch {
+                ours.push(rows::claim_file(connection, &work.path, work.before.as_deref(), &owner, clock::now_ms())?);
+            }
+            Ok(())
+        })?;
+        let mut ours = ours.into_iter();
+        batch.retain(|_| ours.next().unwrap_or(false));
+        let stated: Vec<(Work, Vec<Statement>)> = batch
+            .into_iter()
+            .map(|mut work| {
+                let statements = work.file.take().map_or_else(Vec::new, |(file, bytes)| notes::statements(&file, &bytes));
+                (work, statements)
+            })
+            .collect();
+        let done = self.write(|connection| {
+            let (mut done, now) = (Vec::new(), clock::now_ms());
+            for (work, statements) in &stated {
+                if !rows::holds_file(connection, &work.path, work.before.as_deref(), &owner)? {
+                    continue;
+                }
+                let applied = store::restate(connection, Part::File(&work.path), statements, now)?;
+                let state = work.now.as_ref().map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
+                rows::file_done(connection, &work.path, state)?;
+                rows::done(connection, &owner, &work.path, (1, work.lines), &applied, now)?;
+                done.push(applied);
+            }
+            Ok(done)
+        })?;
+        self.report.left += all - done.len();
+        self.report.files += done.len();
+        done.into_iter().for_each(|applied| self.take(applied));
+        Ok(())
+    }
+
+    fn take(&mut self, mut applied: Applied) {
+        for change in &mut applied.changes {
+            match change {
+                Change::New(fact) | Change::Gone(fact) => self.places.bring_up_to_date(&mut fact.source),
+                Change::Superseded { old, new } => {
+                    [old, new].into_iter().for_each(|fact| self.places.bring_up_to_date(&mut fact.source));
+                }
+            }
+        }
+        self.report.changes.extend(applied.changes);
+        self.report.touched += applied.touched;
+    }
+
+    // ------------------------------------------------------------------ conversations
+
+    fn talks(&mut self, talks: &[(String, Vec<PathBuf>)], count: &mut dyn FnMut()) -> Result<(), Error> {
+        let known = rows::sessions(&self.connection).map_err(self.fail())?;
+        let mut seen = Vec::new();
+        for (id, files) in talks {
+            count();
+            let row = known.get(id).cloned().unwrap_or_default();
+            let (looks, is_settled) = self.looks(files);
+            if row.seen.as_ref() == Some(&looks) {
+                self.report.unchanged += 1;
+                continue;
+            }
+            let is_archived = files.iter().all(|file| file.parent() == Some(self.home.archive().as_path()));
+            let talk = match Talk::read(files, row.watermark, is_archived) {
+                Ok(talk) => talk,
+                Err(error) => {
+                    self.skip(&format!("state/sessions/{id}"), &error.to_string());
+                    continue;
+                }
+            };
+            self.report.unchanged += usize::from(!talk.is_owners);
+            let is_done = !talk.is_owners || self.talk(id, &talk, row.watermark)?;
+            if is_done && is_settled {
+                seen.push((id, looks));
+            }
+        }
+        if !seen.is_empty() {
+            self.write(|connection| seen.iter().try_for_each(|(id, looks)| rows::seen(connection, id, looks)))?;
+        }
+        if self.backfill && !talks.is_empty() {
+            self.gone_talks(talks)?;
+        }
+        Ok(())
+    }
+
+    /// Works through a conversation; false when somebody else is at it.
+    fn talk(&mut self, id: &str, talk: &Talk, mut watermark: i64) -> Result<bool, Error> {
+        let mut spans = 0;
+        while let Some(span) = talk.next_span(watermark) {
+            if !self.span(id, talk, watermark, &span)? {
+                self.report.left += 1;
+                return Ok(false);
+            }
+            watermark = span.to;
+            spans += 1;
+        }
+        self.report.spans += spans;
+        self.report.sessions += usize::from(spans > 0);
+        self.report.unchanged += usize::from(spans == 0);
+        Ok(true)
+    }
+
+    fn span(&mut self, id: &str, talk: &Talk, watermark: i64, span: &Span) -> Result<bool, Error> {
+        let owner = self.owner.clone();
+        if !self.write(|connection| rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms()))? {
+            return Ok(false);
+        }
+        let statements = talk.statements(id, span);
+        let applied = self.write(|connection| {
+            if !rows::holds_span(connection, id, watermark, &owner)? {
+                return Ok(None);
+            }
+            let now = clock::now_ms();
+            let part = Part::Span { session: id, from: span.from, to: span.to };
+            let applied = store::restate(connection, part, &statements, now)?;
+            rows::span_done(connection, id, span.to)?;
+            rows::done(connection, &owner, id, (span.from, span.to), &applied, now)?;
+            Ok(Some(applied))
+        })?;
+        Ok(applied.map(|applied| self.take(applied)).is_some())
+    }
+
+    /// What was said in transcripts that were deleted is withdrawn, when everything is gone through.
+    fn gone_talks(&mut self, talks: &[(String, Vec<PathBuf>)]) -> Result<(), Error> {
+        let mut gone = rows::sessions_of_facts(&self.connection).map_err(self.fail())?;
+        gone.retain(|id| talks.binary_search_by(|(known, _)| known.cmp(id)).is_err());
+        for id in gone {
+            let part = Part::Span { session: &id, from: 0, to: i64::MAX };
+            let applied = self.write(|connection| store::restate(connection, part, &[], clock::now_ms()))?;
+            self.take(applied);
+        }
+        Ok(())
+    }
+
+    /// Returns what the files of a conversation look like, and whether that will tell a change.
+    fn looks(&self, files: &[PathBuf]) -> (String, bool) {
+        let (mut looks, mut is_settled, now) = (String::new(), true, clock::now_ms());
+        let name = |path: &Path| path.strip_prefix(self.home.sessions()).unwrap_or(path).display().to_string();
+        for file in files {
+            let Ok(meta) = std::fs::metadata(file) else { return (String::new(), false) };
+            let stamp = Stamp::of(&meta);
+            is_settled &= stamp.settled(now) == stamp;
+            // Writing to a String cannot fail.
+            let _ = writeln!(looks, "{} {} {} {} {}", name(file), meta.ino(), stamp.size, stamp.times.0, stamp.times.1);
+        }
+        (looks, is_settled)
+    }
+}

@@ -1,0 +1,138 @@
+//! What states nothing: questions, guesses, what others say, secrets, talk about a text.
+//! Here it is better to lose a fact than to keep a false one.
+
+use super::sentence::{HOLE, MAX_CHARS};
+use super::vocabulary as v;
+use super::words::{Word, has_any, phrase_at};
+
+/// A sentence that may state facts.
+#[derive(Debug)]
+pub(super) struct Statement {
+    /// Its words, without what it began with and means nothing.
+    pub words: Vec<Word>,
+    /// Whether it was wrapped in "remember that …".
+    pub explicit: bool,
+    /// Whether it is written without capital letters: names cannot be told from words.
+    pub small: bool,
+}
+
+/// Returns the statement the words of `text` make, if they make one.
+pub(super) fn statement(text: &str, mut words: Vec<Word>) -> Option<Statement> {
+    if text.contains(['?', '？']) || text.chars().nth(MAX_CHARS).is_some() || is_secret(text, &words) {
+        return None;
+    }
+    let mut explicit = false;
+    // "Please remember: by the way, …"
+    for _ in 0..4 {
+        let wrapper = v::WRAPPERS.split('|').find_map(|wrapper| phrase_at(&words, 0, wrapper));
+        let starter = || v::STARTERS.split('|').find_map(|starter| phrase_at(&words, 0, starter));
+        explicit |= wrapper.is_some();
+        let Some(end) = wrapper.or_else(starter) else { break };
+        words.drain(..end);
+        while words.first().is_some_and(Word::is_mark) {
+            words.remove(0);
+        }
+    }
+    let excited = text.contains(['!', '！']) && !explicit;
+    let first = words.first()?.low.as_str();
+    // What stands in parentheses is not read, but it may take all back: "(just kidding)".
+    let all = super::words::words(&text.replace(['(', ')', '[', ']'], " , "));
+    let hedged = has_any(&all, v::HEDGES);
+    let reported = all.iter().any(|word| v::among(v::REPORTED, &word.low));
+    if excited || hedged || reported || v::among(v::ASKING, first) || v::among(v::TEXT_WORK, first) {
+        return None;
+    }
+    // "Things to know: I …" opens a text that may be anybody's; "My birthday: 3 May" does not.
+    if let Some(colon) = words.iter().position(|word| word.low == ":") {
+        let about_me = matches!(words.first()?.low.as_str(), "my" | "user" | "the");
+        if !about_me || colon > 5 {
+            words.truncate(colon);
+        }
+    }
+    let small = !text.chars().any(char::is_uppercase);
+    Some(Statement { words, explicit, small })
+}
+
+/// Returns true when the words ask for work on a text: translate, rewrite, play a part.
+pub(super) fn asks_for_text_work(words: &[Word]) -> bool {
+    let polite = "please|can you|could you|would you|will you|now|hey|hi|ok|also|,|help me|i want you to";
+    let mut at = 0;
+    while let Some(end) = polite.split('|').find_map(|phrase| phrase_at(words, at, phrase)) {
+        at = end;
+    }
+    let Some(first) = words.get(at) else { return false };
+    let says = "how do you say|how would you say|what does|is this correct|is this right|let's play|let's pretend|let us play";
+    v::among(v::TEXT_WORK, &first.low) || says.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
+}
+
+/// Returns true when what follows the sentence is pasted: it ends with a colon and does not speak of the speaker.
+pub(super) fn opens_foreign_text(text: &str, words: &[Word]) -> bool {
+    let own = "about me|remember|note|notes|my family|facts|forget|in mind|know|corrections|correction";
+    text.trim_end().ends_with(':') && !has_any(words, own)
+}
+
+/// Returns true when the words are about a secret or hold one.
+pub(super) fn is_secret(text: &str, words: &[Word]) -> bool {
+    words.iter().any(|word| v::among(v::SECRETS, &word.low) || v::among(v::SECRETS, word.low.trim_end_matches("'s")))
+        || has_any(words, v::SECRET_PHRASES)
+        || text.split_whitespace().any(looks_secret)
+        || has_long_number(text)
+}
+
+/// Keys and tokens: long, letters and digits mixed; or with a well-known beginning.
+fn looks_secret(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let known = ["sk-", "pk-", "ghp_", "gho_", "github_pat", "AKIA", "xoxb", "xoxp", "eyJ", "glpat", "AIza"];
+    let (digits, letters) = (word.chars().any(|c| c.is_ascii_digit()), word.chars().any(char::is_alphabetic));
+    known.iter().any(|start| word.starts_with(start))
+        || word.chars().count() >= 16 && digits && letters && !word.contains(['@', '/'])
+}
+
+/// Cards have 13 to 19 digits, an IBAN more than 13; a telephone number has at most 12 in use.
+/// "123-45-6789" is how a social security number is written.
+fn has_long_number(text: &str) -> bool {
+    let (mut digits, mut groups, mut group) = (0usize, Vec::new(), 0usize);
+    for c in text.chars().chain(['x', 'x']) {
+        match c {
+            _ if c.is_ascii_digit() => {
+                digits += 1;
+                group += 1;
+            }
+            ' ' | '-' if digits > 0 => {
+                groups.push(std::mem::take(&mut group));
+                if c == ' ' {
+                    groups.push(0);
+                }
+            }
+            _ => {
+                groups.push(std::mem::take(&mut group));
+                if digits >= 13 || groups.windows(3).any(|three| three == [3, 2, 4]) {
+                    return true;
+                }
+                digits = 0;
+                groups.clear();
+            }
+        }
+    }
+    false
+}
+
+/// Returns true when the words speak of what passes or is to come.
+pub(super) fn passes(words: &[Word]) -> bool {
+    has_any(words, v::PASSING)
+}
+
+/// Returns true when the clause is turned to somebody, or only thought of: what follows it hangs on it.
+pub(super) fn poisons(words: &[Word]) -> bool {
+    words.iter().any(|word| {
+        matches!(
+            word.low.as_str(),
+            "you" | "your" | "yours" | "yourself" | "u" | "would" | "could" | "might" | "ignore" | "disregard"
+        )
+    })
+}
+
+/// Returns true when something was covered there.
+pub(super) fn has_hole(text: &str) -> bool {
+    text.contains(HOLE)
+}

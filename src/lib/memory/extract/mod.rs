@@ -1,0 +1,181 @@
+//! Finds plain facts in plain English sentences, by rules and without a language model.
+//!
+//! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no
+//! claim. What it understands:
+//!
+//! - names: "My name is Ada", "I'm Ada", "Call me Addie", "I am called Ada";
+//! - home and origin: "I live in Porto", "I moved to Porto", "I am from Brazil", "I was born in 1990";
+//! - work and study: "I work at Siemens", "I work as a nurse", "I'm a nurse", "I study law at Coimbra";
+//! - taste: "I like/love/hate/prefer …", "I can't stand …", "My favourite colour is green";
+//! - body: "I am allergic to nuts", "I'm vegan", "I don't eat pork", "I am 34", "My blood type is A";
+//! - days and ways to reach one: birthdays (real dates only), email, telephone, address, time zone;
+//! - languages, instruments, games: "I speak Polish and German", "I play the cello";
+//! - people and animals: "my sister Ana", "My dog is called Rex", "Ana is my boss", "I have two cats";
+//! - the same about them: "My sister lives in Rome", "Ana's birthday is 3 May", "Rui works at CERN";
+//! - "remember that …", "please note: …", "actually, …", "not 3 May but 4 May", "I no longer …" (which makes no claim);
+//! - in notes also "The user lives in Porto" and `- Birthday: 3 May`.
+//!
+//! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)
+//! and (`user`, `dog`, `Rex`), however it is said. What is said of somebody with a name is about
+//! that name; of somebody without one about `user's sister`.
+//!
+//! It makes no claim from: questions, exclamations, guesses and conditions, plans, moods and what
+//! passes, what others say, quotations, code, pasted mail, work on texts ("Translate: …"), what is
+//! said to the agent ("you are …"), "he", "she", "it" and "that", and anything beside a secret.
+//!
+//! ```text
+//! text → block (own lines) → sentence (quotations covered) → words → gate (is it a statement?)
+//!      → rules (subject, verb, value) → Claim
+//! ```
+
+mod block;
+mod clause;
+mod gate;
+mod notes;
+mod rules;
+mod sentence;
+mod subject;
+mod value;
+mod vocabulary;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use sentence::Sentence;
+
+/// A fact that a text states.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Whom or what it is about: `user`, a name, or `user's sister`.
+    pub entity: String,
+    /// What is said of it, in a short normal form: `lives in`, `birthday`, `sister`.
+    pub attribute: String,
+    /// As the person spelt it, at most 80 characters.
+    pub value: String,
+    /// 0.6 to 0.9: how often such a sentence means what the rule takes it for. 0.9: it was said in
+    /// order to be kept ("remember that …", `key: value`). 0.8: plainly about oneself. 0.7: about
+    /// others, or read from a capital letter alone. 0.1 less where there are no capitals to tell a
+    /// name by, or "moved to" stands for "lives in". Less than 0.6 is not claimed.
+    pub confidence: f64,
+    /// The line of the text where its sentence begins, from 0.
+    pub line: u32,
+    /// The sentence on one line, at most 300 characters.
+    pub quote: String,
+}
+
+/// Whose words are read.
+#[derive(Debug, Clone, Copy)]
+struct Voice {
+    /// "I" is the user.
+    first_person: bool,
+    /// "the user" is the user.
+    about_user: bool,
+}
+
+/// Attributes that a person has several of; a new one does not take the place of the old one.
+const MANY: &str =
+    "likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
+
+/// Returns true when an entity may have several values of `attribute` at once: with "likes" or
+/// "friend" a new value adds to the old ones, with "lives in" it takes their place.
+pub fn holds_many(attribute: &str) -> bool {
+    let several = ["speaks", "allergic to", "does not eat", "does not drink"].contains(&attribute);
+    several || vocabulary::among(MANY, attribute) || MANY_RELATIONS.contains(&attribute)
+}
+
+const MANY_RELATIONS: [&str; 12] =
+    ["sister", "brother", "sibling", "son", "daughter", "child", "kid", "dog", "cat", "grandson", "granddaughter", "best friend"];
+
+/// Returns what a person states in `text`, one message of theirs, in order. "I" is the entity
+/// `user`. A message that asks for work on a text ("Translate …") states nothing: call this once a
+/// message, or the silence spreads to what stands beside it. Never the agent's own words.
+pub fn speech(text: &str) -> Vec<Claim> {
+    let voice = Voice { first_person: true, about_user: false };
+    let mut claims = Vec::new();
+    'blocks: for block in block::blocks(text) {
+        for sentence in sentence::sentences(&block) {
+            let words = words::words(&sentence.text);
+            if gate::asks_for_text_work(&words) {
+                return Vec::new();
+            }
+            read(&sentence, voice, &mut claims);
+            if gate::opens_foreign_text(&sentence.text, &words) {
+                break 'blocks;
+            }
+        }
+    }
+    once(claims)
+}
+
+/// Returns what a memory file states about the user and others, in order. Its frontmatter is not
+/// read, but `type: person` there says that `Birthday: …` is not the user's; so does a heading
+/// that is not about the user ("# Ana", "# Identity").
+pub fn notes(markdown: &str) -> Vec<Claim> {
+    let (body, before, other) = notes::frontmatter(markdown);
+    let mut claims = Vec::new();
+    for mut block in block::blocks(body) {
+        block.line += before;
+        let about = notes::about(&block, other);
+        let voice = Voice { first_person: about != notes::About::Other, about_user: true };
+        // A `key: value` stands alone on its line; the lines between two are prose.
+        let mut prose: Vec<String> = Vec::new();
+        let mut begun = block.line;
+        for (line, number) in block.lines.iter().zip(block.line..) {
+            let line = notes::undated(line);
+            match notes::key_value(line, about) {
+                None => {
+                    if prose.is_empty() {
+                        begun = number;
+                    }
+                    prose.push(notes::prose(line, if prose.is_empty() { about } else { notes::About::Other }));
+                }
+                Some(stated) => {
+                    read_prose(&std::mem::take(&mut prose), begun, voice, &mut claims);
+                    claims.extend(stated.map(|(entity, attribute, value)| {
+                        let quote = line.split_whitespace().collect::<Vec<_>>().join(" ");
+                        let quote = crate::text::head(&quote, 300).to_owned();
+                        Claim { entity, attribute, value, confidence: rules::EXPLICIT, line: number, quote }
+                    }));
+                }
+            }
+        }
+        read_prose(&prose, begun, voice, &mut claims);
+    }
+    once(claims)
+}
+
+fn read_prose(lines: &[String], line: u32, voice: Voice, claims: &mut Vec<Claim>) {
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let block = block::Block { line, lines, item: false, headings: Vec::new() };
+    for sentence in sentence::sentences(&block) {
+        read(&sentence, voice, claims);
+    }
+}
+
+fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
+    let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else { return };
+    claims.extend(rules::read(&sentence.text, &statement, voice).into_iter().map(|found| Claim {
+        entity: found.entity,
+        attribute: found.attribute,
+        value: found.value,
+        confidence: (found.confidence * 100.0).round() / 100.0,
+        line: sentence.line,
+        quote: sentence.quote.clone(),
+    }));
+}
+
+/// What is said twice is claimed once, unless something else was said in between.
+fn once(claims: Vec<Claim>) -> Vec<Claim> {
+    let mut last: HashMap<(String, String), String> = HashMap::new();
+    let mut kept = Vec::new();
+    for claim in claims {
+        let before = last.insert((claim.entity.clone(), claim.attribute.clone()), claim.value.clone());
+        if before.as_ref() != Some(&claim.value) {
+            kept.push(claim);
+        }
+    }
+    kept
+}

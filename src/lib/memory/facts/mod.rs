@@ -1,0 +1,128 @@
+//! `memory.db`: facts, where each was stated, and how far the sources were worked through.
+//!
+//! | table | holds |
+//! |---|---|
+//! | `facts` | one current value for each scope, entity and attribute; what held before, with its time |
+//! | `fact_sources` | where a fact was stated: file or message, line, the words |
+//! | `consolidation_state` | how far each conversation was worked through, and who is at it |
+//! | `consolidation_file_hashes` | what each file was when it was worked through, and who is at it |
+//! | `spans` | what was done, and what came of it |
+//!
+//! A fact lives by its sources: [`store::restate`] tells it what a file or a span of a conversation says
+//! now, and the facts follow from all sources together, see `timeline.rs`. `memory::consolidate` writes;
+//! everybody may read, whoever writes meanwhile.
+
+mod key;
+mod queries;
+mod schema;
+pub(in crate::memory) mod store;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+pub(in crate::memory) use queries::Places;
+pub use queries::{Filter, Reader, list, why};
+pub use schema::examine;
+pub(in crate::memory) use schema::{in_memory, memory_copy, open, set_aside};
+
+use std::path::PathBuf;
+
+use super::scope::Scope;
+use crate::config::Home;
+use crate::{db, sys};
+
+/// Returns the database of `home`.
+pub fn database(home: &Home) -> PathBuf {
+    home.state().join("memory.db")
+}
+
+/// What is known of somebody or something.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fact {
+    /// Its number, never used twice.
+    pub id: i64,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Whom or what it is about; `user` is the person of the scope.
+    pub entity: String,
+    /// Which property.
+    pub attribute: String,
+    /// What that is.
+    pub value: String,
+    /// How sure it is, 0.6–1: as sure as its best source.
+    pub confidence: f64,
+    /// The file where it was stated last, as printed; where that lies now.
+    pub source: String,
+    /// The line there, from 1.
+    pub source_line: i64,
+    /// Since when, milliseconds since 1970 UTC.
+    pub valid_from: i64,
+    /// Until when; `None` for a current one.
+    pub valid_to: Option<i64>,
+    /// The fact that took its place.
+    pub superseded_by: Option<i64>,
+    /// When it was first written down here.
+    pub created_at: i64,
+    /// When it was last touched.
+    pub updated_at: i64,
+    /// When it was found to hold no longer.
+    pub invalidated_at: Option<i64>,
+}
+
+impl Fact {
+    /// Returns true when it holds now.
+    pub fn is_current(&self) -> bool {
+        self.valid_to.is_none()
+    }
+}
+
+/// Where a fact was stated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file as printed; where it lies now.
+    pub path: String,
+    /// The line, from 1.
+    pub line: i64,
+    /// The conversation, for what was said.
+    pub session_id: Option<String>,
+    /// The event in it.
+    pub seq: Option<i64>,
+    /// The words.
+    pub quote: String,
+    /// When it was first stated there, milliseconds since 1970 UTC.
+    pub at: i64,
+}
+
+/// What changed among the current facts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// There was none before.
+    New(Fact),
+    /// Another value took its place.
+    Superseded {
+        /// What was current.
+        old: Box<Fact>,
+        /// What is.
+        new: Box<Fact>,
+    },
+    /// Nothing states it any more.
+    Gone(Fact),
+}
+
+/// Facts cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] db::Error),
+    /// A file or directory.
+    #[error(transparent)]
+    File(#[from] sys::Error),
+}
+
+impl Error {
+    /// Returns true when the database is damaged; the files it was made from are not.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Database(db::Error::Damaged { .. }))
+    }
+}

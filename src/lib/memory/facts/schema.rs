@@ -1,0 +1,81 @@
+//! Opens `memory.db`, copies it for a dry run, sets a damaged one aside.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::db::{self, Health};
+use crate::sys::{self, atomic};
+
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_facts.sql")];
+
+/// In the order in which rows may refer to each other.
+const TABLES: [&str; 5] = ["facts", "fact_sources", "consolidation_state", "consolidation_file_hashes", "spans"];
+
+/// Opens the database for writing: commits are on the disk when they return.
+pub(in crate::memory) fn open(path: &Path) -> Result<Connection, db::Error> {
+    db::open(path, MIGRATIONS)
+}
+
+/// Returns an empty database in memory.
+pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
+    db::open(Path::new(":memory:"), MIGRATIONS)
+}
+
+/// Returns a copy in memory that may be changed without a trace; an empty one when there is nothing
+/// to copy.
+pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Error> {
+    let copy = in_memory()?;
+    let Some(original) = db::open_read(path)? else { return Ok(copy) };
+    let all = || -> rusqlite::Result<()> {
+        // A fact may name one that comes later.
+        copy.execute_batch("PRAGMA foreign_keys=OFF;")?;
+        let view = original.unchecked_transaction()?;
+        let target = copy.unchecked_transaction()?;
+        for table in TABLES {
+            let mut read = view.prepare(&format!("SELECT * FROM {table}"))?;
+            let columns = read.column_count();
+            let places = vec!["?"; columns].join(", ");
+            let mut write = target.prepare(&format!("INSERT INTO {table} VALUES ({places})"))?;
+            let mut rows = read.query([])?;
+            while let Some(row) = rows.next()? {
+                let values = (0..columns).map(|column| row.get::<_, Value>(column)).collect::<rusqlite::Result<Vec<_>>>()?;
+                write.execute(params_from_iter(values))?;
+            }
+        }
+        target.commit()
+    };
+    all().map_err(|error| db::Error::of(path, error))?;
+    Ok(copy)
+}
+
+/// Sets a damaged database aside with its log, so that `sqlite3 … .recover` finds both. Returns its
+/// new name.
+pub(in crate::memory) fn set_aside(path: &Path) -> Result<PathBuf, sys::Error> {
+    let aside = atomic::set_aside(path)?;
+    for end in ["-wal", "-shm"] {
+        let with = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        match std::fs::rename(with(path), with(&aside)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(sys::Error::at("set aside", &with(path))(error));
+            }
+            // There is none after a clean end.
+            _ => {}
+        }
+    }
+    Ok(aside)
+}
+
+/// Looks at the database as a doctor does, see [`db::examine`].
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn examine(path: &Path, patience: Duration) -> Result<Health, db::Error> {
+    db::examine(path, MIGRATIONS, patience)
+}

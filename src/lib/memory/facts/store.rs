@@ -1,0 +1,359 @@
+//! Takes in what a file or a span of a conversation states, inside the caller's transaction.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, Row};
+
+use super::super::scope::Scope;
+use super::key::{Key, value_key};
+use super::queries::{COLUMNS, fact_of};
+use super::timeline::{self, Known, Period, Said};
+use super::{Change, Fact};
+use crate::text;
+
+/// Less sure statements are not kept (specification §13).
+pub(in crate::memory) const MIN_CONFIDENCE: f64 = 0.6;
+/// Longer names and values are no facts, and longer words are cut.
+const MAX_NAME: usize = 120;
+const MAX_VALUE: usize = 600;
+const MAX_QUOTE: usize = 400;
+
+/// Something that is stated somewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::memory) struct Statement {
+    pub scope: Scope,
+    pub entity: String,
+    pub attribute: String,
+    pub value: String,
+    pub confidence: f64,
+    /// The file, as printed, and the line in it from 1.
+    pub path: String,
+    pub line: i64,
+    /// The conversation and the event in it.
+    pub session: Option<(String, i64)>,
+    pub quote: String,
+    /// Milliseconds since 1970 UTC.
+    pub at: i64,
+}
+
+/// What was read as a whole: what it stated before and does not now is withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::memory) enum Part<'a> {
+    File(&'a str),
+    /// Events `from` to `to` of a conversation.
+    Span {
+        session: &'a str,
+        from: i64,
+        to: i64,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::memory) struct Applied {
+    pub changes: Vec<Change>,
+    /// Facts that only got one more source.
+    pub touched: usize,
+}
+
+impl Applied {
+    /// Returns how many facts are new, superseded and gone.
+    pub(in crate::memory) fn counts(&self) -> (usize, usize, usize) {
+        let count = |wanted: fn(&Change) -> bool| self.changes.iter().filter(|change| wanted(change)).count();
+        (
+            count(|change| matches!(change, Change::New(_))),
+            count(|change| matches!(change, Change::Superseded { .. })),
+            count(|change| matches!(change, Change::Gone(_))),
+        )
+    }
+}
+
+/// A source, new or known.
+#[derive(Debug, Clone)]
+struct Source {
+    /// Its row, `None` for a new one.
+    id: Option<i64>,
+    fact: Option<i64>,
+    key: Key,
+    value: String,
+    statement: Statement,
+}
+
+/// Makes the facts follow from what `part` states now and everything else states still.
+pub(in crate::memory) fn restate(
+    connection: &Connection,
+    part: Part<'_>,
+    statements: &[Statement],
+    now: i64,
+) -> rusqlite::Result<Applied> {
+    let mut before = sources_of_part(connection, part)?;
+    let mut fresh: Vec<Source> = Vec::new();
+    for statement in statements.iter().filter_map(kept) {
+        let key = Key::new(&statement.scope, &statement.entity, &statement.attribute, &statement.value);
+        let value = value_key(&statement.value);
+        let is_same = |source: &Source| source.key == key && source.value == value;
+        let is_here = |source: &Source| source.statement.path == statement.path && source.statement.line == statement.line;
+        if let Some(twin) = fresh.iter_mut().find(|source| is_same(source) && is_here(source)) {
+            twin.statement.confidence = twin.statement.confidence.max(statement.confidence);
+            continue;
+        }
+        let exact = before.iter().position(|source| is_same(source) && is_here(source));
+        let moved = || before.iter().position(is_same);
+        match exact.or_else(moved).map(|found| before.swap_remove(found)) {
+            // Since when it stands there is known already.
+            Some(old) => {
+                let statement = Statement { at: old.statement.at, ..statement };
+                fresh.push(Source { statement, ..old });
+            }
+            None => fresh.push(Source { id: None, fact: None, key, value, statement }),
+        }
+    }
+    let known = |source: &Source| source.id.map_or(Ok(false), |id| is_as_it_was(connection, id, &source.statement));
+    let mut changed = Vec::new();
+    for source in fresh {
+        if !known(&source)? {
+            changed.push(source);
+        }
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM fact_sources WHERE id = ?1")?;
+    for id in before.iter().chain(&changed).filter_map(|source| source.id) {
+        delete.execute([id])?;
+    }
+    let keys: BTreeSet<Key> = before.iter().chain(&changed).map(|source| source.key.clone()).collect();
+    let mut applied = Applied::default();
+    for key in keys {
+        let mut sources = sources_of_key(connection, &key)?;
+        sources.extend(changed.iter().filter(|source| source.key == key).map(|source| Source { id: None, ..source.clone() }));
+        settle(connection, &key, &sources, now, &mut applied)?;
+    }
+    Ok(applied)
+}
+
+/// Returns the statement as it is kept; `None` for one that is none.
+fn kept(statement: &Statement) -> Option<Statement> {
+    let bounded = |text: &str, max: usize| {
+        let text = text.trim();
+        (!text.is_empty() && text.chars().count() <= max).then(|| text.to_owned())
+    };
+    // False for what is no number, too.
+    (statement.confidence >= MIN_CONFIDENCE).then_some(())?;
+    Some(Statement {
+        entity: bounded(&statement.entity, MAX_NAME)?,
+        attribute: bounded(&statement.attribute, MAX_NAME)?,
+        value: bounded(&statement.value, MAX_VALUE)?,
+        confidence: statement.confidence.min(1.0),
+        quote: text::shorten(statement.quote.trim(), MAX_QUOTE),
+        ..statement.clone()
+    })
+}
+
+/// Brings the facts of one key in line with `sources`.
+fn settle(connection: &Connection, key: &Key, sources: &[Source], now: i64, applied: &mut Applied) -> rusqlite::Result<()> {
+    let facts = facts_of(connection, key)?;
+    let known: Vec<Known> = facts.iter().map(|fact| Known { id: fact.id, is_current: fact.is_current() }).collect();
+    let mut said: Vec<Said> = sources.iter().enumerate().map(|(number, source)| said_of(source, number)).collect();
+    let periods = timeline::periods(&mut said, &known);
+    let old = facts.iter().find(|fact| fact.is_current());
+    // Only one may be current at any moment.
+    if let Some(old) = old
+        && periods.last().is_none_or(|last| last.fact != Some(old.id))
+    {
+        connection.prepare_cached("UPDATE facts SET valid_to = ?2 WHERE id = ?1")?.execute((old.id, now))?;
+    }
+    let mut heirs = Vec::new();
+    let (mut next, mut newest) = (None, None);
+    for period in periods.iter().rev() {
+        let stated: Vec<&Source> =
+            said.get(period.said.clone()).unwrap_or_default().iter().filter_map(|one| sources.get(one.number)).collect();
+        let fact = period.fact.and_then(|id| facts.iter().find(|fact| fact.id == id));
+        let id = write(connection, key, period, fact, &stated, next, now)?;
+        let is_new = stated.iter().any(|source| source.id.is_none() && source.fact.is_none());
+        applied.touched += usize::from(fact.is_some() && is_new && old.is_some_and(|old| old.id == id));
+        for source in stated {
+            heirs.extend(source.fact.filter(|was| *was != id).map(|was| (was, id)));
+            point(connection, source, id)?;
+        }
+        next = Some(id);
+        newest = newest.or(next);
+    }
+    if let Some(old) = old.filter(|old| periods.iter().all(|period| period.fact != Some(old.id))) {
+        // What was put in its place took over; what only came to light again did not.
+        let heir = heirs.iter().find(|(was, _)| *was == old.id).map(|(_, heir)| *heir);
+        let new = periods.last().filter(|last| last.fact.is_none());
+        let until = new.map_or(now, |new| new.from.max(old.valid_from));
+        let by = heir.or(new.and(newest));
+        connection
+            .prepare_cached(
+                "UPDATE facts SET valid_to = ?2, superseded_by = ?3, updated_at = ?4, invalidated_at = ?4 WHERE id = ?1",
+            )?
+            .execute((old.id, until, by, now))?;
+    }
+    let new = facts_of(connection, key)?.into_iter().find(Fact::is_current);
+    applied.changes.extend(match (old.cloned(), new) {
+        (None, Some(new)) => Some(Change::New(new)),
+        (Some(old), None) => Some(Change::Gone(old)),
+        (Some(old), Some(new)) if value_key(&old.value) != value_key(&new.value) => {
+            Some(Change::Superseded { old: Box::new(old), new: Box::new(new) })
+        }
+        _ => None,
+    });
+    Ok(())
+}
+
+fn said_of(source: &Source, number: usize) -> Said {
+    let Statement { path, line, at, .. } = &source.statement;
+    Said { value: source.value.clone(), at: *at, path: path.clone(), line: *line, fact: source.fact, number }
+}
+
+/// Writes the fact of a period and returns its number. `next` is the one that came after it.
+fn write(
+    connection: &Connection,
+    key: &Key,
+    period: &Period,
+    fact: Option<&Fact>,
+    stated: &[&Source],
+    next: Option<i64>,
+    now: i64,
+) -> rusqlite::Result<i64> {
+    let confidence = stated.iter().map(|source| source.statement.confidence).fold(0.0, f64::max);
+    let Some(newest) = stated.last() else { return Ok(0) };
+    let Statement { entity, attribute, value, path, line, .. } = &newest.statement;
+    let Some(fact) = fact else {
+        connection
+            .prepare_cached(
+                "INSERT INTO facts(scope, entity, attribute, value, entity_key, attribute_key, value_key, confidence, source,
+                   source_line, valid_from, valid_to, superseded_by, created_at, updated_at, invalidated_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15)",
+            )?
+            .execute(rusqlite::params![
+                key.scope,
+                entity,
+                attribute,
+                value,
+                key.entity,
+                key.attribute,
+                period.value,
+                confidence,
+                path,
+                line,
+                period.from,
+                period.to,
+                next,
+                now,
+                period.to.map(|_| now),
+            ])?;
+        return Ok(connection.last_insert_rowid());
+    };
+    // A source that is known only by its row has no words of its own here.
+    let (entity, attribute, value) =
+        if newest.id.is_some() { (&fact.entity, &fact.attribute, &fact.value) } else { (entity, attribute, value) };
+    let wanted = Fact {
+        entity: entity.clone(),
+        attribute: attribute.clone(),
+        value: value.clone(),
+        confidence,
+        source: path.clone(),
+        source_line: *line,
+        valid_from: period.from,
+        valid_to: period.to,
+        superseded_by: next,
+        invalidated_at: period.to.map(|_| fact.invalidated_at.unwrap_or(now)),
+        ..fact.clone()
+    };
+    if wanted != *fact || stated.iter().any(|source| source.id.is_none()) {
+        connection
+            .prepare_cached(
+                "UPDATE facts SET entity = ?2, attribute = ?3, value = ?4, confidence = ?5, source = ?6, source_line = ?7,
+                   valid_from = ?8, valid_to = ?9, superseded_by = ?10, updated_at = ?11, invalidated_at = ?12 WHERE id = ?1",
+            )?
+            .execute(rusqlite::params![
+                fact.id,
+                wanted.entity,
+                wanted.attribute,
+                wanted.value,
+                wanted.confidence,
+                wanted.source,
+                wanted.source_line,
+                wanted.valid_from,
+                wanted.valid_to,
+                wanted.superseded_by,
+                now,
+                wanted.invalidated_at,
+            ])?;
+    }
+    Ok(fact.id)
+}
+
+/// Makes `source` one of fact `id`.
+fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<()> {
+    let Statement { path, line, session, quote, confidence, at, .. } = &source.statement;
+    match source.id {
+        Some(_) if source.fact == Some(id) => {}
+        Some(row) => {
+            connection.prepare_cached("UPDATE fact_sources SET fact = ?2 WHERE id = ?1")?.execute((row, id))?;
+        }
+        None => {
+            let (session, seq) = session.as_ref().map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
+            connection
+                .prepare_cached(
+                    "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                )?
+                .execute(rusqlite::params![id, path, line, session, seq, quote, confidence, at])?;
+        }
+    }
+    Ok(())
+}
+
+fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
+    let sql = format!("SELECT {COLUMNS} FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 ORDER BY id");
+    connection.prepare_cached(&sql)?.query_map((&key.scope, &key.entity, &key.attribute), fact_of)?.collect()
+}
+
+const SOURCES: &str = "SELECT s.id, s.fact, f.scope, f.entity_key, f.attribute_key, f.value_key, s.path, s.line, s.session_id, \
+                       s.seq, s.quote, s.confidence, s.at FROM fact_sources s JOIN facts f ON f.id = s.fact";
+
+fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
+    let scope: String = row.get(2)?;
+    let (session, seq): (Option<String>, Option<i64>) = (row.get(8)?, row.get(9)?);
+    let (entity, attribute, value): (String, String, String) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let statement = Statement {
+        scope: Scope::parse(&scope).unwrap_or_else(|| Scope::Chat(scope.clone())),
+        entity: entity.clone(),
+        attribute: attribute.clone(),
+        value: value.clone(),
+        confidence: row.get(11)?,
+        path: row.get(6)?,
+        line: row.get(7)?,
+        session: session.zip(seq),
+        quote: row.get(10)?,
+        at: row.get(12)?,
+    };
+    Ok(Source { id: Some(row.get(0)?), fact: Some(row.get(1)?), key: Key { scope, entity, attribute }, value, statement })
+}
+
+fn sources_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Source>> {
+    match part {
+        Part::File(path) => {
+            let sql = format!("{SOURCES} WHERE s.path = ?1 ORDER BY s.id");
+            connection.prepare_cached(&sql)?.query_map([path], source_of)?.collect()
+        }
+        Part::Span { session, from, to } => {
+            let sql = format!("{SOURCES} WHERE s.session_id = ?1 AND s.seq BETWEEN ?2 AND ?3 ORDER BY s.id");
+            connection.prepare_cached(&sql)?.query_map((session, from, to), source_of)?.collect()
+        }
+    }
+}
+
+fn sources_of_key(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Source>> {
+    let sql = format!("{SOURCES} WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 ORDER BY s.id");
+    connection.prepare_cached(&sql)?.query_map((&key.scope, &key.entity, &key.attribute), source_of)?.collect()
+}
+
+fn is_as_it_was(connection: &Connection, id: i64, now: &Statement) -> rusqlite::Result<bool> {
+    let sql = "SELECT s.path, s.line, s.quote, s.confidence FROM fact_sources s WHERE s.id = ?1";
+    connection.prepare_cached(sql)?.query_row([id], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, f64>(3)?)
+            == (now.path.clone(), now.line, now.quote.clone(), now.confidence))
+    })
+}

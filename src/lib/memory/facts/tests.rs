@@ -1,0 +1,228 @@
+//! Facts as they follow from what is stated where.
+
+use rusqlite::Connection;
+
+use super::super::scope::Scope;
+use super::store::{Applied, Part, Statement, restate};
+use super::*;
+
+/// A fact: number, value, since, until, what took its place.
+type Row = (i64, String, i64, Option<i64>, Option<i64>);
+
+/// A database, and what is stated in it at which time.
+struct Facts {
+    dir: tempfile::TempDir,
+    connection: Connection,
+}
+
+impl Facts {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        let connection = open(&dir.path().join("memory.db")).expect("open");
+        Self { dir, connection }
+    }
+
+    /// States `lines` of `file` at `now`: line, attribute, value.
+    fn state(&self, file: &str, now: i64, lines: &[(i64, &str, &str)]) -> Applied {
+        let statements: Vec<Statement> =
+            lines.iter().map(|(line, what, value)| statement(file, *line, what, value, now)).collect();
+        let transaction = self.connection.unchecked_transaction().expect("begin");
+        let applied = restate(&transaction, Part::File(file), &statements, now).expect("restate");
+        transaction.commit().expect("commit");
+        applied
+    }
+
+    fn all(&self) -> Vec<Fact> {
+        let mut all = list(&self.dir.path().join("memory.db"), &Filter { all: true, ..Filter::default() }).expect("list");
+        all.sort_by_key(|fact| fact.id);
+        all
+    }
+
+    fn shown(&self) -> Vec<Row> {
+        self.all().into_iter().map(|fact| (fact.id, fact.value, fact.valid_from, fact.valid_to, fact.superseded_by)).collect()
+    }
+
+    fn why(&self, id: i64) -> Vec<(String, i64, i64)> {
+        let (_, origins) = why(&self.dir.path().join("memory.db"), id).expect("why").expect("it is there");
+        origins.into_iter().map(|origin| (origin.path, origin.line, origin.at)).collect()
+    }
+}
+
+fn statement(path: &str, line: i64, attribute: &str, value: &str, at: i64) -> Statement {
+    Statement {
+        scope: Scope::Owner,
+        entity: "user".to_owned(),
+        attribute: attribute.to_owned(),
+        value: value.to_owned(),
+        confidence: 0.8,
+        path: path.to_owned(),
+        line,
+        session: None,
+        quote: format!("{attribute}: {value}"),
+        at,
+    }
+}
+
+fn row(id: i64, value: &str, from: i64, to: Option<i64>, next: Option<i64>) -> Row {
+    (id, value.to_owned(), from, to, next)
+}
+
+fn place(path: &str, line: i64, at: i64) -> (String, i64, i64) {
+    (path.to_owned(), line, at)
+}
+
+#[test]
+fn the_same_value_touches_and_another_supersedes() {
+    let facts = Facts::new();
+    assert!(matches!(facts.state("a", 10, &[(1, "home", "Berlin")]).changes.as_slice(), [Change::New(_)]));
+    let applied = facts.state("b", 20, &[(5, "Home", " berlin. ")]);
+    assert_eq!((applied.changes.as_slice(), applied.touched), (&[][..], 1));
+    assert_eq!(facts.why(1), [place("b", 5, 20), place("a", 1, 10)]);
+    assert_eq!((facts.all()[0].created_at, facts.all()[0].updated_at), (10, 20));
+    let applied = facts.state("c", 30, &[(2, "home", "Rome")]);
+    assert!(matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (1, 2)));
+    assert_eq!(facts.shown(), [row(1, "berlin.", 10, Some(30), Some(2)), row(2, "Rome", 30, None, None)]);
+    assert_eq!(facts.all()[0].invalidated_at, Some(30));
+}
+
+#[test]
+fn what_is_older_becomes_history() {
+    let facts = Facts::new();
+    facts.state("new", 30, &[(1, "home", "Rome")]);
+    let applied = facts.state("old", 10, &[(1, "home", "Berlin")]);
+    assert_eq!(applied, Applied::default());
+    assert_eq!(facts.shown(), [row(1, "Rome", 30, None, None), row(2, "Berlin", 10, Some(30), Some(1))]);
+}
+
+#[test]
+fn a_deleted_line_takes_its_fact_with_it_and_what_stood_before_holds_again() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "home", "Berlin")]);
+    facts.state("b", 20, &[(1, "home", "Rome"), (2, "pet", "Rex")]);
+    let applied = facts.state("b", 40, &[(1, "pet", "Rex")]);
+    assert!(matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (2, 1)));
+    let expected = [row(1, "Berlin", 10, None, None), row(2, "Rome", 20, Some(40), None), row(3, "Rex", 20, None, None)];
+    assert_eq!(facts.shown(), expected);
+    assert_eq!(facts.why(3), [place("b", 1, 20)], "the line moved, and was known since 20");
+    let applied = facts.state("a", 50, &[]);
+    assert!(matches!(applied.changes.as_slice(), [Change::Gone(fact)] if fact.id == 1));
+    assert_eq!(facts.shown()[0], row(1, "Berlin", 10, Some(50), None));
+}
+
+#[test]
+fn a_corrected_line_supersedes_what_it_said() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "home", "Berlni")]);
+    facts.state("a", 20, &[(1, "home", "Berlin")]);
+    assert_eq!(facts.shown(), [row(1, "Berlni", 10, Some(20), Some(2)), row(2, "Berlin", 20, None, None)]);
+    // A note of a day keeps its day.
+    facts.state("a", 20, &[(1, "home", "Bonn")]);
+    assert_eq!(facts.shown()[1..], [row(2, "Berlin", 20, Some(20), Some(3)), row(3, "Bonn", 20, None, None)]);
+    facts.state("a", 30, &[(1, "home", "bonn")]);
+    assert_eq!(facts.shown()[2], row(3, "bonn", 20, None, None), "another spelling of the same");
+}
+
+#[test]
+fn an_edit_elsewhere_in_a_file_does_not_bring_an_old_value_back() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "home", "Berlin")]);
+    facts.state("b", 20, &[(1, "home", "Rome")]);
+    facts.state("a", 30, &[(7, "home", "Berlin"), (8, "dog", "Rex")]);
+    assert_eq!(facts.shown()[..2], [row(1, "Berlin", 10, Some(20), Some(2)), row(2, "Rome", 20, None, None)]);
+    assert_eq!(facts.why(1), [place("a", 7, 10)]);
+}
+
+#[test]
+fn the_same_again_changes_nothing_at_all() {
+    let facts = Facts::new();
+    let lines = [(1, "home", "Berlin"), (2, "home", "Rome"), (3, "home", "Berlin"), (3, "home", "Berlin")];
+    facts.state("a", 10, &lines);
+    facts.state("b", 5, &[(1, "home", "Oslo")]);
+    let before = facts.all();
+    assert_eq!(before.iter().filter(|fact| fact.is_current()).count(), 1);
+    assert_eq!(facts.state("a", 99, &lines), Applied::default());
+    assert_eq!(facts.state("b", 99, &[(1, "home", "Oslo")]), Applied::default());
+    assert_eq!(facts.all(), before);
+}
+
+#[test]
+fn unsure_empty_and_endless_statements_are_dropped() {
+    let facts = Facts::new();
+    let check = |confidence: f64, value: &str, kept: usize| {
+        let one = Statement { confidence, ..statement("a", 1, "home", value, 10) };
+        restate(&facts.connection, Part::File("a"), &[one], 10).expect("restate");
+        let current = list(&facts.dir.path().join("memory.db"), &Filter::default()).expect("list");
+        assert_eq!(current.len(), kept, "{confidence} {value:?}");
+    };
+    check(0.6, "Berlin", 1);
+    check(0.59, "Berlin", 0);
+    check(f64::NAN, "Berlin", 0);
+    check(9.0, "Berlin", 1);
+    check(0.9, " ", 0);
+    check(0.9, &"x".repeat(601), 0);
+}
+
+#[test]
+fn a_fact_is_as_sure_as_its_best_source() {
+    let facts = Facts::new();
+    let state = |file: &str, confidence: f64| {
+        let one = Statement { confidence, ..statement(file, 1, "home", "Berlin", 10) };
+        restate(&facts.connection, Part::File(file), &[one], 10).expect("restate");
+        facts.all()[0].confidence
+    };
+    assert_eq!([state("a", 0.7), state("b", 0.9), state("c", 0.6)], [0.7, 0.9, 0.9]);
+    facts.state("b", 20, &[]);
+    assert_eq!(facts.all()[0].confidence, 0.7);
+}
+
+#[test]
+fn a_search_wants_all_its_words_and_keeps_to_its_scopes() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "home", "New York"), (2, "dog", "Rex")]);
+    let found = |query: &str, scopes: Option<Vec<Scope>>| {
+        let filter = Filter { query: Some(query.to_owned()), all: false, scopes };
+        list(&facts.dir.path().join("memory.db"), &filter).expect("list").len()
+    };
+    assert_eq!([found("YORK home", None), found("york dog", None), found("", None)], [1, 0, 2]);
+    assert_eq!([found("", Some(vec![Scope::Shared])), found("", Some(vec![Scope::Owner]))], [0, 2]);
+}
+
+#[test]
+fn a_reader_sees_what_changed_and_reads_nothing_otherwise() {
+    let facts = Facts::new();
+    let path = facts.dir.path().join("memory.db");
+    let mut nothing = Reader::new(facts.dir.path().join("none.db"));
+    assert_eq!(nothing.current().expect("read"), []);
+    let mut reader = Reader::new(&path);
+    let mut values = || -> Vec<String> { reader.current().expect("read").iter().map(|fact| fact.value.clone()).collect() };
+    assert!(values().is_empty());
+    facts.state("a", 10, &[(1, "home", "Berlin")]);
+    assert_eq!(values(), ["Berlin"]);
+    facts.state("a", 20, &[(1, "home", "Rome")]);
+    assert_eq!((values(), values()), (vec!["Rome".to_owned()], vec!["Rome".to_owned()]));
+    drop(facts.connection);
+    std::fs::remove_file(&path).expect("it is there");
+    assert!(values().is_empty());
+    for end in ["memory.db-wal", "memory.db-shm"] {
+        // The last to close takes them away, or the reader still has them.
+        let _ = std::fs::remove_file(facts.dir.path().join(end));
+    }
+    let other = Facts::new();
+    other.state("a", 10, &[(1, "home", "Oslo")]);
+    drop(other.connection);
+    std::fs::rename(other.dir.path().join("memory.db"), &path).expect("rename");
+    assert_eq!(values(), ["Oslo"]);
+}
+
+#[test]
+fn a_transcript_that_was_archived_is_found_where_it_is() {
+    let facts = Facts::new();
+    let name = "s1.2026-05-04.jsonl";
+    facts.state(&format!("state/sessions/{name}"), 10, &[(3, "home", "Berlin")]);
+    let place = || facts.why(1)[0].0.clone();
+    assert_eq!(place(), format!("state/sessions/{name}"));
+    let archive = facts.dir.path().join("sessions/archive");
+    std::fs::create_dir_all(&archive).expect("dir");
+    crate::sys::atomic::write(&archive.join(name), b"", crate::sys::atomic::Durability::Rename).expect("write");
+    assert_eq!((place(), facts.all()[0].source.clone()), (format!("state/sessions/archive/{name}"), place()));
+}

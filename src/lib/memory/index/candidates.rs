@@ -1,0 +1,125 @@
+//! Which chunks are worth a closer look: those with the most of the query's weight in them.
+//!
+//! A chunk that has all words comes first, then those that lack the most frequent ones: what "AND,
+//! else OR" finds, in one list.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+
+use super::search::Filter;
+use super::words::Word;
+
+/// More words of a query are not looked for.
+pub(super) const MAX_WORDS: usize = 32;
+
+/// Chunks that are taken for there without any of the words: where little is remembered a word that
+/// stands in all of it still says something, and one that stands nowhere does not say everything.
+const AT_LEAST: f32 = 300.0;
+
+/// What the index holds, for averages.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Totals {
+    pub files: f32,
+    pub chunks: f32,
+    pub units: f32,
+    pub words: f32,
+}
+
+/// A word of the query.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Term {
+    pub word: Word,
+    /// What it says: the logarithm of how rare it is among chunks.
+    pub weight: f32,
+}
+
+pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
+    connection.query_row("SELECT files, chunks, units, words FROM totals", [], |row| {
+        Ok(Totals { files: row.get(0)?, chunks: row.get(1)?, units: row.get(2)?, words: row.get(3)? })
+    })
+}
+
+/// Returns the terms of a query, and at most `limit` chunks that `filter` lets through, the best first.
+///
+/// Words that stand in more than half of all chunks find nothing alone: they only help to rank.
+pub(super) fn find(
+    connection: &Connection,
+    words: Vec<Word>,
+    filter: &Filter,
+    totals: Totals,
+    limit: usize,
+) -> rusqlite::Result<(Vec<Term>, Vec<i64>)> {
+    let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM chunks", [], |row| row.get(0))?;
+    let mut sums = vec![0.0_f32; usize::try_from(last).unwrap_or(0) + 1];
+    let allowed = allowed(connection, filter)?;
+    let mut query = connection.prepare_cached("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?1")?;
+    let mut terms = Vec::with_capacity(words.len());
+    let mut frequent = Vec::new();
+    for word in words.into_iter().take(MAX_WORDS) {
+        let ids = query.query_map([format!("\"{}\"", word.text)], |row| row.get::<_, i64>(0))?;
+        let ids: Vec<usize> = ids.map(|id| Ok(usize::try_from(id?).unwrap_or(0))).collect::<rusqlite::Result<_>>()?;
+        let weight = weight(ids.len(), totals.chunks);
+        if is_frequent(ids.len(), totals.chunks) {
+            frequent.push((ids, weight));
+        } else {
+            add(&mut sums, &ids, weight);
+        }
+        terms.push(Term { word, weight });
+    }
+    if frequent.len() == terms.len() {
+        frequent.iter().for_each(|(ids, weight)| add(&mut sums, ids, *weight));
+    }
+    let mut found: Vec<(f32, usize)> =
+        sums.into_iter().enumerate().filter(|(_, sum)| *sum > 0.0).map(|(id, sum)| (sum, id)).collect();
+    if let Some(allowed) = allowed {
+        found.retain(|(_, id)| allowed.contains(id));
+    }
+    // Of equals the one that was indexed last.
+    let best_first = |a: &(f32, usize), b: &(f32, usize)| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(b.1.cmp(&a.1));
+    if found.len() > limit {
+        found.select_nth_unstable_by(limit, best_first);
+        found.truncate(limit);
+    }
+    found.sort_unstable_by(best_first);
+    Ok((terms, found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()).collect()))
+}
+
+fn add(sums: &mut [f32], ids: &[usize], weight: f32) {
+    for id in ids {
+        if let Some(sum) = sums.get_mut(*id) {
+            *sum += weight;
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of chunks; the weight is a logarithm of them")]
+fn weight(found: usize, chunks: f32) -> f32 {
+    let found = (found as f32).min(chunks);
+    let chunks = chunks + AT_LEAST;
+    (1.0 + (chunks - found + 0.5) / (found + 0.5)).ln()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of chunks")]
+fn is_frequent(found: usize, chunks: f32) -> bool {
+    // In a small index every word is in half of it.
+    chunks > 100.0 && found as f32 > chunks / 2.0
+}
+
+/// Returns the chunks that `filter` lets through, `None` for all.
+fn allowed(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<HashSet<usize>>> {
+    if filter.scopes.is_none() && filter.sources.is_none() {
+        return Ok(None);
+    }
+    let mut query = connection.prepare_cached("SELECT id, scope, source FROM chunks INDEXED BY chunks_scope")?;
+    let mut rows = query.query([])?;
+    let mut ids = HashSet::new();
+    while let Some(row) = rows.next()? {
+        let (scope, source) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+        if filter.lets_through(scope, source) {
+            ids.insert(usize::try_from(row.get::<_, i64>(0)?).unwrap_or(0));
+        }
+    }
+    Ok(Some(ids))
+}

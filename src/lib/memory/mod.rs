@@ -1,0 +1,130 @@
+//! What the agent remembers.
+//!
+//! ```text
+//! workspace/MEMORY.md, memory/**/*.md, transcripts   the truth: plain files
+//!   → index/        state/index.db, the search over them; may be deleted at any time
+//!   → extract/, consolidate/ → facts/   state/memory.db, what they state, each with its place
+//! ```
+//! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is what the
+//! daemon holds of all this.
+
+pub mod consolidate;
+pub mod extract;
+pub mod facts;
+pub mod get;
+pub mod index;
+pub mod items;
+pub mod recall;
+mod scope;
+mod sources;
+
+pub use scope::{Scope, Viewer};
+
+use std::sync::{Mutex, PoisonError};
+
+use index::{Filter, Found, Place, Query, Searcher};
+use recall::Facts;
+
+use crate::config::Home;
+
+/// Passages that are recalled at most.
+const RECALLED: usize = 5;
+/// Characters of one at most: what is needed in full is read by its path.
+const MAX_RECALLED: usize = 600;
+/// Passages below this score are not recalled (specification §12).
+const MIN_SCORE: f32 = 0.35;
+/// Characters of a message that are searched for.
+const MAX_QUERY: usize = 1_000;
+
+/// The memory of one agent, for a process that stays. All its work is blocking.
+pub struct Memory {
+    home: Home,
+    searcher: Mutex<Searcher>,
+    facts: Mutex<Facts>,
+    wake: tokio::sync::Notify,
+}
+
+impl Memory {
+    /// Returns the memory of `home`; nothing of it need be there yet.
+    pub fn new(home: &Home) -> Self {
+        Self {
+            home: home.clone(),
+            searcher: Mutex::new(Searcher::new(&Place::of(home))),
+            facts: Mutex::new(Facts::new(home)),
+            wake: tokio::sync::Notify::new(),
+        }
+    }
+
+    /// Returns whose memory it is.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Returns what `query` finds of what `viewer` may see.
+    ///
+    /// # Errors
+    /// As [`Searcher::search`].
+    pub fn search(&self, viewer: &Viewer, query: Query) -> Result<Found, index::Error> {
+        let scopes = viewer.scopes().iter().map(Scope::to_string).collect();
+        let query = Query { filter: Filter { scopes: Some(scopes), ..query.filter }, ..query };
+        self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query)
+    }
+
+    /// Returns what goes before a message that says `words`; `first` is true when it begins a
+    /// conversation, and `known` says what that has already. Trouble is logged: nobody waits for an
+    /// answer because the memory is ill.
+    pub fn recall(&self, viewer: &Viewer, words: &str, first: bool, known: impl Fn(&str) -> bool) -> Option<String> {
+        let words = crate::text::head(words, MAX_QUERY);
+        if words.trim().is_empty() {
+            return None;
+        }
+        let tokens = usize::try_from(recall::BUDGET).unwrap_or(usize::MAX);
+        let query = Query {
+            k: RECALLED,
+            min_score: MIN_SCORE,
+            max_tokens: Some(tokens),
+            max_chars: MAX_RECALLED,
+            ..Query::new(recall::telling(words))
+        };
+        let found = self.search(viewer, query).unwrap_or_else(|error| {
+            tracing::warn!(%error, "nothing was recalled");
+            Found::default()
+        });
+        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner).bearing_on(words, first, viewer);
+        let facts = facts.unwrap_or_else(|error| {
+            tracing::warn!(%error, "no fact was recalled");
+            Vec::new()
+        });
+        recall::compose(&facts, &found.hits, known)
+    }
+
+    /// Brings the index up to date. When another process is at it, asks for another look later.
+    pub fn refresh(&self) {
+        match index::sync(&Place::of(&self.home), index::Mode::default(), &mut |_| {}) {
+            Ok(index::Outcome::Done(report)) => {
+                for skipped in report.skipped {
+                    tracing::warn!(path = skipped.path, why = skipped.why, "a memory file was left out of the index");
+                }
+            }
+            Ok(index::Outcome::Busy(_)) => self.wake.notify_one(),
+            Err(error) => tracing::warn!(%error, "the index is not up to date"),
+        }
+    }
+
+    /// Draws facts from what was written down and from conversations that ended. Trouble is logged.
+    pub fn consolidate(&self) {
+        if let Err(error) = consolidate::run(&self.home, consolidate::Options::default(), &mut |_| {}) {
+            tracing::warn!(%error, "no facts were drawn");
+        }
+    }
+
+    /// Says that there is something new to be indexed and consolidated; [`Memory::news`] hears it.
+    pub fn tell_news(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Waits for something new.
+    pub async fn news(&self) {
+        self.wake.notified().await;
+    }
+}

@@ -1,0 +1,290 @@
+//! The files that memory is made of: which there are, whose they are, reading them safely.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::scope::Scope;
+use crate::config::Home;
+use crate::sandbox::{BeneathError, Root};
+
+/// A longer file is left out, and said: nobody writes memories of this size.
+pub(super) const MAX_BYTES: u64 = 16 << 20;
+/// Directories below `memory/` this deep are looked into.
+const MAX_DEPTH: usize = 16;
+
+/// What a hit comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// `MEMORY.md` and what lies below `memory/`.
+    Memory,
+    /// Conversations that have ended.
+    Session,
+    /// `memory/items/`: what the agent wrote down by itself.
+    Item,
+    /// Summaries of conversations; none in this build.
+    Summary,
+    /// Structured facts; none in this build.
+    Fact,
+}
+
+impl Source {
+    /// Returns its name in `--source` and in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Session => "session",
+            Self::Item => "item",
+            Self::Summary => "summary",
+            Self::Fact => "fact",
+        }
+    }
+
+    /// Returns the source that goes by `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Memory, Self::Session, Self::Item, Self::Summary, Self::Fact].into_iter().find(|source| source.as_str() == name)
+    }
+}
+
+/// A file that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// As printed: `workspace/memory/x.md`.
+    pub shown: String,
+    pub path: PathBuf,
+    pub source: Source,
+    pub stamp: Stamp,
+}
+
+/// What changes when a file does, nearly always.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub size: i64,
+    /// Nanoseconds since 1970 of the last change of content and of anything (mtime, ctime); 0 and 0
+    /// for one that says nothing.
+    pub times: (i64, i64),
+}
+
+impl Stamp {
+    pub(super) fn of(meta: &Metadata) -> Self {
+        let ns = |secs: i64, nanos: i64| secs.saturating_mul(1_000_000_000).saturating_add(nanos);
+        let times = (ns(meta.mtime(), meta.mtime_nsec()), ns(meta.ctime(), meta.ctime_nsec()));
+        Self { size: i64::try_from(meta.size()).unwrap_or(i64::MAX), times }
+    }
+
+    /// Returns it as something to compare with at the next look: a file changed within the last two
+    /// seconds before `now_ms` may change again without its times saying so.
+    pub(super) fn settled(self, now_ms: i64) -> Self {
+        let newest = self.times.0.max(self.times.1) / 1_000_000;
+        if newest + 2000 < now_ms { self } else { Self { times: (0, 0), ..self } }
+    }
+}
+
+/// A file that was left out, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// As printed.
+    pub path: String,
+    /// Why: lower case, no full stop.
+    pub why: String,
+}
+
+impl Skipped {
+    /// Returns true when `path` is this or lies below it: then nobody knows whether it is gone.
+    pub(super) fn hides(&self, path: &str) -> bool {
+        path.strip_prefix(&self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// Returns the files there are, ordered by name, and what could not be looked at. Links and special
+/// files are passed over in silence: they are nobody's memory.
+pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
+    let mut listing = Listing { home, found: Vec::new(), skipped: Vec::new() };
+    listing.file(home.workspace().join("MEMORY.md"), Source::Memory);
+    listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
+    listing.directory(&home.archive(), Source::Session, "jsonl", MAX_DEPTH);
+    listing.found.sort_by(|a, b| a.shown.cmp(&b.shown));
+    (listing.found, listing.skipped)
+}
+
+/// Returns the notes there are: `USER.md`, `MEMORY.md` and what lies below `memory/`, and what could
+/// not be looked at.
+pub(super) fn notes(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
+    let mut listing = Listing { home, found: Vec::new(), skipped: Vec::new() };
+    for name in ["USER.md", "MEMORY.md"] {
+        listing.file(home.workspace().join(name), Source::Memory);
+    }
+    listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
+    listing.found.sort_by(|a, b| a.shown.cmp(&b.shown));
+    (listing.found, listing.skipped)
+}
+
+struct Listing<'a> {
+    home: &'a Home,
+    found: Vec<Candidate>,
+    skipped: Vec<Skipped>,
+}
+
+impl Listing<'_> {
+    fn directory(&mut self, dir: &Path, source: Source, extension: &str, depth: usize) {
+        let is_link = std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_symlink());
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            _ if is_link => return self.skip(dir, "it is a link, which is not followed"),
+            Err(error) => return self.skip(dir, &error.to_string()),
+            Ok(entries) => entries,
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return self.skip(dir, &error.to_string()),
+            };
+            let name = entry.file_name();
+            let hidden = name.to_string_lossy().starts_with('.');
+            let Ok(kind) = entry.file_type() else { continue };
+            if hidden {
+                continue;
+            }
+            let path = entry.path();
+            if kind.is_dir() && depth < MAX_DEPTH {
+                let is_items = depth == 0 && name == "items";
+                self.directory(&path, if is_items { Source::Item } else { source }, extension, depth + 1);
+            } else if kind.is_file() && path.extension().is_some_and(|end| end.eq_ignore_ascii_case(extension)) {
+                self.file(path, source);
+            }
+        }
+    }
+
+    fn file(&mut self, path: PathBuf, source: Source) {
+        match std::fs::symlink_metadata(&path) {
+            Ok(meta) if meta.len() > MAX_BYTES && meta.is_file() => {
+                self.skip(&path, &format!("it has {} bytes, more than {MAX_BYTES}", meta.len()));
+            }
+            Ok(meta) if meta.is_file() => {
+                let shown = self.home.display(&path);
+                self.found.push(Candidate { shown, path, source, stamp: Stamp::of(&meta) });
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => self.skip(&path, &error.to_string()),
+            // A link or a special file, or gone meanwhile.
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn skip(&mut self, path: &Path, why: &str) {
+        self.skipped.push(Skipped { path: self.home.display(path), why: why.to_owned() });
+    }
+}
+
+/// Reads the files of one home.
+pub(super) struct Reader<'a> {
+    home: &'a Home,
+    workspace: Option<Root>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(home: &'a Home) -> Self {
+        Self { home, workspace: Root::open(home.workspace()).ok() }
+    }
+
+    /// Returns the bytes of a file, in the workspace without ever leaving it: programs of the agent
+    /// may put a link in a directory's place at any moment.
+    pub(super) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
+        let failed = |why: String| Unread::Failed(Skipped { path: file.shown.clone(), why });
+        let in_workspace = file.path.strip_prefix(self.home.workspace()).ok().zip(self.workspace.as_ref());
+        if let Some((below, root)) = in_workspace.filter(|_| file.source != Source::Session) {
+            return root.read(below, MAX_BYTES).map_err(|error| match error {
+                BeneathError::NotFound(_) => Unread::Gone,
+                error => failed(error.to_string()),
+            });
+        }
+        match read_plain(&file.path) {
+            Ok(bytes) => Ok(bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Unread::Gone),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+}
+
+/// Why there are no bytes.
+pub(super) enum Unread {
+    /// The file went away.
+    Gone,
+    /// It cannot be read.
+    Failed(Skipped),
+}
+
+fn read_plain(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the SHA-256 of a file's content.
+pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
+    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().to_vec()
+}
+
+/// Returns whose a file of the workspace is: a file about a person is that person's, the rest is the
+/// owner's.
+pub(super) fn scope_of(shown: &str) -> Scope {
+    match shown.strip_prefix("workspace/memory/people/") {
+        Some(rest) => Scope::Person(rest.split(['.', '/']).next().unwrap_or_default().to_owned()),
+        None => Scope::Owner,
+    }
+}
+
+/// Returns the first `YYYY-MM-DD` in `text`.
+pub(super) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
+    let places = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at);
+    places.filter_map(|at| text.get(at..at + 10)).find_map(|ten| chrono::NaiveDate::parse_from_str(ten, "%Y-%m-%d").ok())
+}
+
+/// Returns when a file was written that says so in its name: when it was last changed, but on the day
+/// that it is called by. Any other: when it was last changed. Milliseconds since 1970 UTC.
+pub(super) fn time_of(shown: &str, stamp: Stamp) -> i64 {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    let changed = stamp.times.0 / 1_000_000;
+    let day = date_in(shown.rsplit('/').next().unwrap_or_default()).and_then(|date| date.and_hms_opt(0, 0, 0));
+    let midnight = day.map(|time| time.and_utc().timestamp_millis());
+    midnight.map_or(changed, |midnight| changed.clamp(midnight, midnight + DAY_MS - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_about_a_person_is_theirs() {
+        let check = |shown: &str, expected: &str| assert_eq!(scope_of(shown).to_string(), expected, "{shown}");
+        check("workspace/MEMORY.md", "owner");
+        check("workspace/memory/2026-01-01.md", "owner");
+        check("workspace/memory/people/1002.md", "person:1002");
+        check("workspace/memory/people/1002.episodes.md", "person:1002");
+        check("workspace/memory/people/1002/x.md", "person:1002");
+    }
+
+    #[test]
+    fn a_note_of_a_day_is_of_that_day() {
+        let day = 1_777_593_600_000;
+        let check = |shown: &str, changed: i64, expected: i64| {
+            assert_eq!(time_of(shown, Stamp { size: 1, times: (changed * 1_000_000, 0) }), expected, "{shown}");
+        };
+        check("workspace/MEMORY.md", 77, 77);
+        check("workspace/memory/2026-05-01.md", 77, day);
+        check("workspace/memory/2026-05-01.md", day + 5, day + 5);
+        check("workspace/memory/2026-05-01.md", day * 2, day + 86_399_999);
+    }
+
+    #[test]
+    fn a_file_changed_just_now_has_no_settled_stamp() {
+        let stamp = Stamp { size: 5, times: (9_000_000_000, 9_500_000_000) };
+        assert_eq!(stamp.settled(9_600), Stamp { size: 5, times: (0, 0) });
+        assert_eq!(stamp.settled(12_000), stamp);
+    }
+}
