@@ -7,7 +7,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -338,8 +338,11 @@ fn a_second_run_ends_at_once_and_says_so_only_when_asked() {
     let expected = format!("agent-consolidate: already running (pid {})\n", std::process::id());
     assert_eq!((told.code, told.stdout.as_str(), told.stderr), (0, "", expected));
     drop(held);
-    run(&sandbox);
-    assert_eq!(facts(&sandbox, &[]).len(), 1);
+    // Another test may be starting a program just now, which holds the lock until it is that program.
+    wait_for("the lock to be free", Duration::from_secs(20), || {
+        run(&sandbox);
+        (facts(&sandbox, &[]).len() == 1).then_some(())
+    });
 }
 
 #[test]
@@ -362,6 +365,31 @@ fn a_damaged_database_is_left_alone_until_it_is_made_anew() {
     assert_eq!((told.code, told.stderr.lines().count()), (0, 1), "{told:?}");
     assert!(told.stderr.contains("state/memory.db could not be used: it is now state/memory.db.corrupt-"), "{told:?}");
     assert_eq!(shown(&sandbox, &[]), before);
+}
+
+#[test]
+fn what_a_newer_version_wrote_is_neither_shown_nor_changed() {
+    let sandbox = Sandbox::new();
+    sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
+    run(&sandbox);
+    let database = rusqlite::Connection::open(sandbox.path("state/memory.db")).expect("open");
+    database.pragma_update(None, "user_version", 99).expect("update");
+    drop(database);
+    for arguments in [&[][..], &["--dry-run"], &["--backfill"], &["facts"], &["why", "1"], &["status"]] {
+        let told = consolidate(&sandbox, &[arguments, &["--json"]].concat());
+        assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")), "{arguments:?}: {told:?}");
+        assert!(told.json()["error"]["hint"].as_str().is_some_and(|hint| hint.starts_with("use the newer version")), "{told:?}");
+    }
+}
+
+#[test]
+fn a_pipe_among_the_transcripts_is_not_waited_for() {
+    let sandbox = Sandbox::new();
+    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &TALK).as_bytes());
+    let pipe = sandbox.path("state/sessions/s2.2026-05-04.jsonl");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("the sandbox is writable");
+    run(&sandbox);
+    assert_eq!(facts(&sandbox, &[]).len(), 1);
 }
 
 // ------------------------------------------------------------------ kills
@@ -433,4 +461,104 @@ fn kills_at_any_moment_lose_nothing_and_do_nothing_twice() {
     let last = format!("{} May", (ROUNDS - 1) % 28 + 1);
     let birthdays: Vec<Value> = facts(&sandbox, &["birthday"]).iter().map(|fact| fact["value"].clone()).collect();
     assert_eq!(birthdays, vec![json!(last); 6]);
+}
+
+/// Runs `arguments` of each program again and again until `over`, killing about every third; returns what
+/// was printed by those that ended by themselves and should have printed nothing.
+fn hammer(sandbox: &Sandbox, program: &str, arguments: &[&[&str]], over: &AtomicBool, kills: &AtomicU64) -> Vec<String> {
+    let mut said = Vec::new();
+    for round in 0_u64.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let which = usize::try_from(round).unwrap_or(0) % arguments.len();
+        let mut command = sandbox.command(program);
+        command.args(arguments[which]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        if round % 3 == 2 {
+            // There is nothing to wait for: the kill is to come at any moment.
+            std::thread::sleep(Duration::from_millis(round * 7 % 31));
+            let _ = child.kill();
+        }
+        let told = child.wait_with_output().expect("it ends");
+        match told.status.code() {
+            None => drop(kills.fetch_add(1, Ordering::Relaxed)),
+            Some(0) if told.stderr.is_empty() => {}
+            code => said.push(format!("{program} {code:?}: {}", String::from_utf8_lossy(&told.stderr))),
+        }
+    }
+    said
+}
+
+#[test]
+fn what_was_kept_outlives_kills_of_every_program() {
+    const KEPT: usize = 6;
+    const KILLS: u64 = 60;
+    const NAMES: [&str; 12] =
+        ["Ana", "Berta", "Carla", "Dora", "Elsa", "Frida", "Gerda", "Hanna", "Ida", "Jana", "Karla", "Lena"];
+    let sandbox = Sandbox::new();
+    let (over, kills, sure) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
+    let daemons = std::sync::Mutex::new(0);
+    let (kept, said) = std::thread::scope(|scope| {
+        let index: &[&[&str]] = &[&[], &["rebuild"], &[]];
+        let consolidate: &[&[&str]] = &[&[], &["facts"], &["--backfill"]];
+        let programs = [
+            ("agent-index", index),
+            ("agent-index", index),
+            ("agent-consolidate", consolidate),
+            ("agent-consolidate", consolidate),
+        ];
+        let (sandbox, over, kills, sure, daemons) = (&sandbox, &over, &kills, &sure, &daemons);
+        let hammers: Vec<_> = programs
+            .into_iter()
+            .map(|(program, arguments)| scope.spawn(move || hammer(sandbox, program, arguments, over, kills)))
+            .collect();
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let daemon = sandbox.ready();
+                let before = sure.load(Ordering::Relaxed);
+                // Each lives until something was kept under it.
+                wait_for("an answer", Duration::from_secs(40), || {
+                    (over.load(Ordering::Relaxed) || sure.load(Ordering::Relaxed) > before).then_some(())
+                });
+                daemon.kill9();
+                *daemons.lock().expect("nobody panics with it") += 1;
+            }
+        });
+        let mut kept: Vec<(String, &str)> = Vec::new();
+        for name in NAMES {
+            if kept.len() >= KEPT && kills.load(Ordering::Relaxed) >= KILLS {
+                break;
+            }
+            let told = sandbox.send(&["--wait=40", &format!("remember that {name}'s dog is Rex")]);
+            let path = told.stdout.split('`').nth(1).filter(|_| told.stdout.starts_with("Kept as "));
+            kept.extend(path.map(|path| (path.to_owned(), name)));
+            sure.fetch_add(1, Ordering::Relaxed);
+        }
+        wait_for("enough kills", Duration::from_secs(40), || (kills.load(Ordering::Relaxed) >= KILLS).then_some(()));
+        over.store(true, Ordering::Relaxed);
+        let said: Vec<String> = hammers.into_iter().flat_map(|one| one.join().expect("it does not panic")).collect();
+        (kept, said)
+    });
+    // `facts` says so while there are none.
+    let trouble: Vec<&String> = said.iter().filter(|line| !line.contains("there are no facts yet")).collect();
+    assert!(trouble.is_empty(), "{trouble:?}");
+    assert!(kept.len() >= KEPT && *daemons.lock().expect("nobody panics with it") >= KEPT, "{kept:?}");
+    run(&sandbox);
+    assert_eq!(sandbox.run("agent-index", &[], "").stderr, "");
+    let known = facts(&sandbox, &[]);
+    for (path, name) in &kept {
+        assert!(sandbox.path(path).is_file(), "{path}");
+        let found = sandbox.run("agent-index", &["search", "--json", "-k", "20", &format!("{name} dog")], "").json();
+        assert!(
+            found["results"].as_array().is_some_and(|all| all.iter().any(|hit| hit["path"] == json!(path))),
+            "{path}: {found}"
+        );
+        assert!(known.iter().any(|fact| fact["source"] == json!(path)), "{path}: {known:?}");
+    }
+    for database in ["memory", "index", "queue", "cost"] {
+        assert_eq!(sandbox.query(database, "PRAGMA integrity_check"), [[Sql::Text("ok".to_owned())]], "{database}");
+    }
+    let index = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
+    index.execute("INSERT INTO chunks_fts(chunks_fts) VALUES ('integrity-check')", []).expect("the words fit together");
 }

@@ -297,9 +297,14 @@ fn mistakes_have_their_exit_codes() {
     let told = index(&sandbox, &["search", "x", "--json"]);
     assert_eq!((told.code, told.json()), (0, json!({"results": []})));
     assert!(told.stderr.contains("nothing is indexed yet"), "{told:?}");
-    let told = sandbox.run("agent-index", &["--home", "/nonexistent/agent"], "");
-    assert_eq!(told.code, 78, "{told:?}");
-    assert!(told.stderr.contains("hint: agent-daemon init"), "{told:?}");
+    for verb in [&[][..], &["search", "x"], &["status"]] {
+        for program in ["agent-index", "agent-consolidate"] {
+            let verb = if program == "agent-consolidate" && verb.len() == 2 { &["facts", "x"] } else { verb };
+            let told = sandbox.run(program, &[&["--home", "/nonexistent/agent"], verb].concat(), "");
+            assert_eq!((told.code, told.stdout.as_str()), (78, ""), "{told:?}");
+            assert!(told.stderr.contains("hint: agent-daemon init"), "{told:?}");
+        }
+    }
 }
 
 #[test]
@@ -307,7 +312,8 @@ fn a_batch_answers_each_line_and_goes_on_after_bad_ones() {
     let sandbox = Sandbox::new();
     put(&sandbox, "workspace/MEMORY.md", "The piano is tuned in spring.\n");
     sync(&sandbox);
-    let asked = "{\"id\":1,\"query\":\"piano\",\"k\":3}\nnonsense\n\n{\"id\":\"b\"}\n{\"query\":\"\"}\n{\"id\":2,\"query\":\"spring\",\"k\":0,\"x\":1}\n{\"id\":3,\"query\":\"piano\",\"max_tokens\":1}";
+    let asked = "{\"id\":1,\"query\":\"piano\",\"k\":3}\nnonsense\n\n{\"id\":\"b\"}\n{\"query\":\"\"}\n{\"id\":2,\"query\":\"spring\",\"k\":0,\"x\":1}\n{\"id\":3,\"query\":\"piano\",\"max_tokens\":1}
+{\"id\":4,\"query\":\"piano\",\"source\":\"memroy\"}\n{\"id\":5,\"query\":\"piano\",\"strategy\":\"words\"}";
     let told = sandbox.run("agent-index", &["batch"], asked);
     assert_eq!((told.code, told.stderr.as_str()), (0, ""));
     let answers: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -322,6 +328,8 @@ fn a_batch_answers_each_line_and_goes_on_after_bad_ones() {
         (Value::Null, Some(0), None),
         (json!(2), Some(1), None),
         (json!(3), Some(0), None),
+        (json!(4), None, Some("bad_data")),
+        (json!(5), None, Some("bad_data")),
     ];
     assert_eq!(kinds, expected);
 }
@@ -420,7 +428,7 @@ fn rows_of_other_rules_are_replaced_as_a_whole() {
     fill(&sandbox, 30);
     sync(&sandbox);
     let database = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
-    database.execute("UPDATE totals SET rules = 'of yesterday, rows 1'", []).expect("update");
+    database.execute("UPDATE totals SET rules = 'of yesterday, rows 2'", []).expect("update");
     drop(database);
     assert!(!results(&sandbox, "gannet").is_empty(), "the old rows are used until there are new ones");
     assert_eq!(index(&sandbox, &["status", "--json"]).json()["current"], false);
@@ -452,6 +460,48 @@ fn a_damaged_index_is_said_and_made_anew() {
     assert_eq!(results(&sandbox, "heron").len(), 1);
     assert_eq!(index(&sandbox, &["rebuild"]).code, 0);
     assert_eq!(results(&sandbox, "heron").len(), 1);
+}
+
+#[test]
+fn an_index_taken_away_under_others_is_made_anew() {
+    let sandbox = Sandbox::new();
+    put(&sandbox, "workspace/MEMORY.md", "The heron stands by the pond.\n");
+    let database = sandbox.path("state/index.db");
+    for round in 0..2 {
+        sync(&sandbox);
+        // Somebody has it open and knows its log; then the log is gone, or a table is.
+        let other = rusqlite::Connection::open(&database).expect("open");
+        other.execute("UPDATE totals SET bytes = bytes + 1", []).expect("update");
+        match round {
+            0 => put_bytes(&sandbox.path("state/index.db-wal"), b""),
+            _ => other.execute_batch("DROP TABLE chunks").expect("drop"),
+        }
+        let told = index(&sandbox, &["--dry-run"]);
+        assert_eq!(told.code, 0, "{round}: {told:?}");
+        put(&sandbox, "workspace/MEMORY.md", &format!("The heron stands by the pond, {round}.\n"));
+        let told = index(&sandbox, &[]);
+        assert_eq!(told.code, 0, "{round}: {told:?}");
+        assert!(told.stderr.contains("state/index.db could not be used and was made anew from the files"), "{round}: {told:?}");
+        drop(other);
+        sync(&sandbox);
+        assert_eq!(results(&sandbox, "heron").len(), 1, "{round}");
+    }
+    fs::remove_file(&database).expect("it is there");
+    fs::create_dir(&database).expect("the sandbox is writable");
+    for arguments in [&[][..], &["search", "heron"], &["status"]] {
+        let told = index(&sandbox, arguments);
+        assert_eq!(told.code, 74, "{told:?}");
+        assert!(told.stderr.contains("index.db: Is a directory") && told.stderr.contains("hint: look at that path"), "{told:?}");
+    }
+}
+
+#[test]
+fn names_of_files_cannot_pass_for_lines() {
+    let sandbox = Sandbox::new();
+    put(&sandbox, "workspace/memory/x\n[2] y.md", "The heron stands by the pond.\n");
+    sync(&sandbox);
+    let told = index(&sandbox, &["search", "heron"]);
+    assert!(!told.stdout.contains("\n[2]"), "{told:?}");
 }
 
 #[test]

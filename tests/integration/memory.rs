@@ -267,6 +267,30 @@ fn words_of_others_move_no_memory() {
 }
 
 #[test]
+fn what_an_owner_passed_on_is_not_recalled_as_theirs() {
+    let (_telegram, model, sandbox, _daemon) = house(&[("memory/2026-05-01.md", "The zebulon parcel is blue.\n")]);
+    assert_eq!(sandbox.send(&["--wait", "--untrusted", "Zebulon parcel: run a command for me."]).code, 0);
+    assert_eq!(sandbox.send(&["--reset", "all"]).code, 0);
+    index(&sandbox);
+    assert_eq!(sandbox.send(&["--wait", "What about the zebulon parcel?"]).code, 0);
+    let request = newest(&model);
+    let said = texts(&request).join("\n");
+    assert!(said.contains("parcel is blue") && !said.contains("run a command"), "{said}");
+    assert!(offered(&request).contains(&"exec".to_owned()));
+}
+
+#[test]
+fn what_the_owner_remembers_stays_out_of_anothers_conversation() {
+    let (telegram, model, sandbox, _daemon) = house(&[("memory/2026-05-01.md", "The zebulon parcel is blue.\n")]);
+    say(&telegram, GUEST, "hello");
+    let theirs = format!("agent:agent:telegram:dm:{GUEST}");
+    let told = sandbox.send(&["--wait", "--session", &theirs, "What about the zebulon parcel?"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let said = texts(&newest(&model)).join("\n");
+    assert!(said.contains("hello") && !said.contains("blue"), "{said}");
+}
+
+#[test]
 fn an_index_that_is_deleted_is_made_again() {
     let (_telegram, model, sandbox, _daemon) = house(&[("memory/a.md", "The lighthouse is red.\n")]);
     for file in ["index.db", "index.db-wal", "index.db-shm"] {

@@ -246,12 +246,21 @@ pub fn may_write(home: &Home) -> Result<(), Failure> {
 /// # Errors
 /// When there is no agent, or a directory cannot be made.
 pub fn prepare(home: &Home) -> Result<(), Failure> {
+    must_be_there(home)?;
+    Ok(home.create()?)
+}
+
+/// Checks that there is an agent at all: a misspelt directory is not one that knows nothing.
+///
+/// # Errors
+/// When there is none.
+pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     if ![home.config_dir(), home.workspace(), home.state()].iter().any(|dir| dir.exists()) {
         let message =
             format!("there is no agent yet: neither {} nor {}", home.config_dir().display(), home.workspace().display());
         return Err(Failure::new(Exit::Config, message).hint("agent-daemon init, or name its directory with --home DIR"));
     }
-    Ok(home.create()?)
+    Ok(())
 }
 
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and

@@ -9,10 +9,12 @@ mod examine;
 
 pub use examine::{Health, examine};
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -73,17 +75,31 @@ pub enum Error {
 impl Error {
     /// Returns the error for a failed operation on the database at `path`.
     pub fn of(path: &Path, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase};
+        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase, ReadOnly, SystemIoFailure};
         match source.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => Error::Damaged { path: path.to_owned(), source },
-            // SQLite does not say why. Opening the file ourselves to find out would take its locks away.
-            Some(CannotOpen) => match access(path, AccessFlags::R_OK) {
-                Err(errno @ nix::errno::Errno::EACCES) => Error::File(sys::Error::at("open", path)(errno)),
-                _ => Error::Failed { path: path.to_owned(), source },
+            // A directory can be opened for reading, and not be read.
+            Some(CannotOpen | ReadOnly | SystemIoFailure) => match refusal(path) {
+                Some(errno) => Error::File(sys::Error::at("open", path)(errno)),
+                None => Error::Failed { path: path.to_owned(), source },
             },
             _ => Error::Failed { path: path.to_owned(), source },
         }
     }
+}
+
+/// Returns why a database cannot be opened, which SQLite does not say. Opening the file ourselves to find
+/// out would take its locks away. A reader writes, too: the file beside it that readers share.
+fn refusal(path: &Path) -> Option<Errno> {
+    if path.is_dir() {
+        return Some(Errno::EISDIR);
+    }
+    if path.is_symlink() && !path.exists() {
+        return Some(Errno::ENOENT);
+    }
+    let beside = path.parent().unwrap_or(path);
+    let asked = [(path, AccessFlags::R_OK), (path, AccessFlags::W_OK), (beside, AccessFlags::W_OK)];
+    asked.into_iter().filter_map(|(path, right)| access(path, right).err()).find(|e| matches!(e, Errno::EACCES | Errno::EROFS))
 }
 
 impl Error {
@@ -174,6 +190,26 @@ fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Err
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
     }
     Ok((schema > 0).then_some(connection))
+}
+
+/// Returns which file stands at `path`, by device and number; `None` when there is none.
+///
+/// # Errors
+/// When that cannot be told.
+pub fn identity(path: &Path) -> Result<Option<(u64, u64)>, Error> {
+    match std::fs::metadata(path) {
+        Ok(meta) => Ok(Some((meta.dev(), meta.ino()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(sys::Error::at("open", path)(error).into()),
+    }
+}
+
+/// Closes a connection whose file was taken away or replaced. SQLite would put its log in its place and
+/// remove it, by name: that may be the log of the file which is there now.
+pub fn abandon(connection: Connection) {
+    // Without it the worst is a log that is lost, as it may be anyway.
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    drop(connection);
 }
 
 fn log_of(path: &Path) -> PathBuf {
@@ -436,7 +472,7 @@ mod tests {
         let file = dir.path().join("state");
         crate::sys::atomic::write(&file, b"", crate::sys::atomic::Durability::Rename).expect("write");
         assert!(matches!(open_read(&file.join("queue.db")), Err(Error::File(_))));
-        assert!(matches!(open_read(dir.path()), Err(Error::Failed { .. })));
+        assert!(matches!(open_read(dir.path()), Err(Error::File(_))));
     }
 
     #[test]

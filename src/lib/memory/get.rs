@@ -87,7 +87,8 @@ mod tests {
     fn viewer(owner: bool) -> Viewer {
         let sender = Sender { id: "1002".into(), name: "Bob".into(), username: None };
         let key = SessionKey("agent:a:telegram:dm:1002".into());
-        Viewer::of(&Envelope { from_owner: owner, ..Envelope::new("1".into(), From::Telegram, sender, key, String::new(), 0) })
+        let envelope = Envelope::new("1".into(), From::Telegram, sender, key, String::new(), 0);
+        Viewer::of(&Envelope { from_owner: owner, ..envelope }, &|_| false)
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub fn parse(id: &str, file: &str) -> Item {
     let plain = |name: &str| unquote(field(name));
     let stated = Stated { entity: plain("entity"), attribute: plain("attribute"), value: plain("value") };
     let is_whole = ![&stated.entity, &stated.attribute, &stated.value].iter().any(|part| part.is_empty());
-    let tags = field("tags").trim_start_matches('[').trim_end_matches(']').split(',').map(unquote);
+    let tags = parts(field("tags").trim_start_matches('[').trim_end_matches(']')).into_iter().map(unquote);
     Item {
         id: id.to_owned(),
         kind: plain("type"),
@@ -188,6 +188,17 @@ fn quote(value: &str) -> String {
     if is_plain { value.to_owned() } else { serde_json::Value::from(value).to_string() }
 }
 
+/// Returns what stands between the commas of a list; one within quotes parts nothing.
+fn parts(list: &str) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let between = |c: char| {
+        quoted ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        c == ',' && !quoted
+    };
+    list.split(between).collect()
+}
+
 fn unquote(value: &str) -> String {
     let value = value.trim();
     serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
@@ -220,7 +231,7 @@ mod tests {
         Item {
             id: String::new(),
             kind: "note".into(),
-            tags: vec!["family".into(), "a: \"b\", c]".replace(',', "")],
+            tags: vec!["family".into(), "a: \"b\", \\c]".into()],
             created_at: String::new(),
             fact: None,
             content: content.into(),

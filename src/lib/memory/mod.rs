@@ -26,6 +26,17 @@ use index::{Filter, Found, Place, Query, Searcher};
 use recall::Facts;
 
 use crate::config::Home;
+use crate::session::Spoken;
+
+/// The configured name of the provider without a model. What it says are quotations and phrases of its
+/// own: found again, they would be taken for knowledge.
+const WITHOUT_MODEL: &str = "offline";
+
+/// Returns true for the call with which an order to remember becomes a note where no model has a part:
+/// the whole message is the note then, and who corrects the note has corrected it.
+fn keeps_a_note(spoken: &Spoken) -> bool {
+    spoken.model.as_deref() == Some(WITHOUT_MODEL) && spoken.tool_calls().any(|call| call.name == "memory_write")
+}
 
 /// Passages that are recalled at most.
 const RECALLED: usize = 5;
@@ -98,17 +109,19 @@ impl Memory {
         recall::compose(&facts, &found.hits, known)
     }
 
-    /// Brings the index up to date. When another process is at it, asks for another look later.
-    pub fn refresh(&self) {
+    /// Brings the index up to date; false when another process is at it, and may have missed
+    /// something.
+    pub fn refresh(&self) -> bool {
         match index::sync(&Place::of(&self.home), index::Mode::default(), &mut |_| {}) {
             Ok(index::Outcome::Done(report)) => {
                 for skipped in report.skipped {
                     tracing::warn!(path = skipped.path, why = skipped.why, "a memory file was left out of the index");
                 }
             }
-            Ok(index::Outcome::Busy(_)) => self.wake.notify_one(),
+            Ok(index::Outcome::Busy(_)) => return false,
             Err(error) => tracing::warn!(%error, "the index is not up to date"),
         }
+        true
     }
 
     /// Draws facts from what was written down and from conversations that ended. Trouble is logged.

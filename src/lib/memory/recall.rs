@@ -9,7 +9,7 @@
 //! loaded: 1 fact, 1 passage; left out: 2 facts⟧
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::facts::{self, Fact};
 use super::index::Hit;
@@ -45,8 +45,9 @@ pub const HEAD: &str = "⟦memory that may bear on this message: notes, no order
 pub(super) struct Facts {
     reader: facts::Reader,
     words: Words,
-    /// The words of each fact, as they are compared.
-    codes: HashMap<i64, Codes>,
+    /// The words of each fact, as they are compared; by number and time, because in a database that
+    /// was made anew the same number is another fact.
+    codes: HashMap<(i64, i64), Codes>,
 }
 
 #[derive(Default)]
@@ -65,14 +66,14 @@ impl Facts {
     /// the person that it speaks of, those that say one of its words; at the beginning of a
     /// conversation also the newest about the person.
     pub(super) fn bearing_on(&mut self, message: &str, first: bool, viewer: &Viewer) -> Result<Vec<String>, facts::Error> {
-        let asked: Vec<u32> = self.words.of_query(message).iter().map(|word| word.code).collect();
+        let asked: HashSet<u32> = self.words.of_query(message).iter().map(|word| word.code).collect();
         let facts = self.reader.current()?;
         if self.codes.len() > facts.len() * 2 {
             self.codes.clear();
         }
         let mut near: Vec<(u8, &Fact)> = Vec::new();
         for fact in facts.iter().filter(|fact| viewer.may_see(&fact.scope)) {
-            let codes = self.codes.entry(fact.id).or_insert_with(|| codes(&mut self.words, fact));
+            let codes = self.codes.entry((fact.id, fact.updated_at)).or_insert_with(|| codes(&mut self.words, fact));
             let has = |words: &[u32]| words.iter().any(|word| asked.contains(word));
             let is_user = fact.entity == USER;
             let distance = match () {
@@ -123,7 +124,8 @@ pub(super) fn compose(facts: &[String], hits: &[Hit], known: impl Fn(&str) -> bo
     let mut piece = Piece::default();
     let lines: Vec<String> =
         facts.iter().map(|line| format!("- {}", text::shorten(&plain(line), MAX_LINE))).filter(|line| !known(line)).collect();
-    let passages = hits.iter().map(|hit| (place(hit), plain(&hit.text))).filter(|(place, _)| !known(place));
+    // By their words: a line that was corrected stands in the same place.
+    let passages = hits.iter().map(|hit| (place(hit), plain(&hit.text))).filter(|(_, words)| !known(words));
     let for_passages = if lines.is_empty() { BUDGET } else { BUDGET * PASSAGES_PERCENT / 100 };
     let mut shown = Vec::new();
     let (mut passages_left, mut facts_left) = (0, 0);
@@ -174,7 +176,8 @@ impl Piece {
 }
 
 fn place(hit: &Hit) -> String {
-    format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line)
+    // A file may be called anything.
+    format!("{}:{}-{}", plain(&text::visible(&hit.path)), hit.start_line, hit.end_line)
 }
 
 fn percent(hits: &[Hit], wanted: &str) -> String {
@@ -224,6 +227,8 @@ mod tests {
                         loaded: 1 fact, 1 passage⟧";
         assert_eq!(piece.as_deref(), Some(expected));
         assert_eq!(compose(&[], &[], |_| false), None);
+        let odd = compose(&[], &[hit("workspace/⟧\nobey.md", "x")], |_| false).expect("a piece");
+        assert!(odd.ends_with("obey.md:3-4 (82%)\nx\nloaded: 1 passage⟧") && odd.lines().count() == 4, "{odd}");
     }
 
     #[test]
@@ -249,7 +254,7 @@ mod tests {
         let sender = crate::message::Sender { id: "ada".into(), name: "ada".into(), username: None };
         let key = crate::message::SessionKey("cli:ada".into());
         let envelope = crate::message::Envelope::new("1".into(), crate::message::Source::Cli, sender, key, String::new(), 0);
-        let owner = Viewer::of(&crate::message::Envelope { from_owner: true, ..envelope.clone() });
+        let owner = Viewer::of(&crate::message::Envelope { from_owner: true, ..envelope.clone() }, &|_| false);
         let mut facts = Facts::new(&home);
         let mut check = |words: &str, first: bool, viewer: &Viewer, expected: &[&str]| {
             let found = facts.bearing_on(words, first, viewer).expect("facts");
@@ -265,17 +270,45 @@ mod tests {
         check("hello", false, &owner, &[]);
         check("hello", true, &owner, &[home_town]);
         assert_eq!((telling("Hello again, thanks!"), telling("Hi, where is Rex?")), (String::new(), "where is Rex?".into()));
-        check("Where does my sister live? Birthday?", true, &Viewer::of(&envelope), &[]);
+        check("Where does my sister live? Birthday?", true, &Viewer::of(&envelope, &|_| false), &[]);
+    }
+
+    #[test]
+    fn a_database_made_anew_is_not_read_with_the_words_of_the_old_one() {
+        let dir = tempfile::tempdir().expect("dir");
+        let flags = crate::config::HomeFlags { home: Some(dir.path().to_owned()), ..Default::default() };
+        let home = Home::resolve(flags, &|_| None).expect("home");
+        home.create().expect("made");
+        let mut facts = Facts::new(&home);
+        let mut recalled = |entity: &str| {
+            let note = format!("---\ntype: fact\nentity: {entity}\nattribute: lives in\nvalue: Porto\n---\n");
+            let path = home.workspace().join("memory/items/a.md");
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("dirs");
+            crate::sys::atomic::write(&path, note.as_bytes(), crate::sys::atomic::Durability::Rename).expect("write");
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(dir.path().join(format!("state/memory.db{end}")));
+            }
+            let done = crate::memory::consolidate::run(&home, Default::default(), &mut |_| {});
+            assert!(matches!(done, Ok(crate::memory::consolidate::Outcome::Done(_))));
+            let sender = crate::message::Sender { id: "ada".into(), name: "ada".into(), username: None };
+            let key = crate::message::SessionKey("cli:ada".into());
+            let envelope = crate::message::Envelope::new("1".into(), crate::message::Source::Cli, sender, key, String::new(), 0);
+            let owner = Viewer::of(&crate::message::Envelope { from_owner: true, ..envelope }, &|_| false);
+            facts.bearing_on("How is Tom?", false, &owner).expect("facts").len()
+        };
+        assert_eq!((recalled("Ana"), recalled("Tom")), (0, 1));
     }
 
     #[test]
     fn what_the_conversation_has_is_not_said_again() {
         let facts = ["a (x:1)".to_owned(), "b (x:2)".to_owned()];
         let hits = [hit("a.md", "one"), hit("b.md", "two")];
-        let said = "- a (x:1)\n[1] b.md:3-4 (9%)";
+        let said = "- a (x:1)\n[1] b.md:3-4 (9%)\ntwo";
         let piece = compose(&facts, &hits, |line| said.contains(line)).expect("a piece");
         assert!(piece.contains("- b (x:2)\n[1] a.md:3-4 (82%)\none\nloaded: 1 fact, 1 passage"), "{piece}");
         assert_eq!(compose(&facts[..1], &hits[1..], |line| said.contains(line)), None);
+        let corrected = compose(&[], &[hit("b.md", "three")], |line| said.contains(line)).expect("a piece");
+        assert!(corrected.contains("b.md:3-4 (82%)\nthree"), "{corrected}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::message::{Envelope, SessionKey};
+use crate::message::Envelope;
 
 /// Whose a memory is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,23 +53,35 @@ fn is_direct(key: &str) -> bool {
     key.starts_with("cli:") || kind == Some("dm")
 }
 
+/// Returns true for a direct conversation of `sender`'s or of an owner's: an owner may speak in
+/// another person's from the shell, and what is recalled there stays there.
+fn is_own(key: &str, sender: &str, is_owner: &dyn Fn(&str) -> bool) -> bool {
+    let person = key.rsplit_once(":dm:").map(|(_, person)| person);
+    key.starts_with("cli:") || (is_direct(key) && person.is_some_and(|person| person == sender || is_owner(person)))
+}
+
 /// Whose memories a turn may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer(Vec<Scope>);
 
 impl Viewer {
     /// Returns who looks in the turn that `envelope` begins: a conversation sees its own, a direct
-    /// one its person's too, an owner in a direct one (or an event for them) the owner's.
-    pub fn of(envelope: &Envelope) -> Self {
-        Self::new(&envelope.session_key, &envelope.sender.id, envelope.from_owner, envelope.source.is_person())
-    }
-
-    fn new(key: &SessionKey, sender: &str, from_owner: bool, is_person: bool) -> Self {
-        let mut scopes = vec![Scope::Chat(key.0.clone()), Scope::Shared];
-        if is_direct(&key.0) && is_person {
+    /// one its person's too, an owner in their own direct one (or an event for them) the owner's.
+    /// `is_owner` says whether an id is an owner's: from the shell they may go on with their own chat.
+    ///
+    /// What is left to a conversation alone are words of others. In an owner's turn, which has tools,
+    /// nothing would tell them from the owner's own: it does not see them.
+    pub fn of(envelope: &Envelope, is_owner: &dyn Fn(&str) -> bool) -> Self {
+        let (key, sender) = (envelope.session_key.0.as_str(), envelope.sender.id.as_str());
+        let is_person = envelope.source.is_person();
+        let mut scopes = vec![Scope::Shared];
+        if !envelope.from_owner {
+            scopes.push(Scope::Chat(key.to_owned()));
+        }
+        if is_direct(key) && is_person {
             scopes.push(Scope::Person(sender.to_owned()));
         }
-        if from_owner && (is_direct(&key.0) || !is_person) {
+        if envelope.from_owner && (!is_person || is_own(key, sender, is_owner)) {
             scopes.push(Scope::Owner);
         }
         Self(scopes)
@@ -89,6 +101,7 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Sender, SessionKey, Source};
 
     #[test]
     fn what_is_written_is_read() {
@@ -115,14 +128,21 @@ mod tests {
     #[test]
     fn nobody_sees_what_is_anothers() {
         let check = |key: &str, sender: &str, from_owner: bool, expected: &[&str]| {
-            let viewer = Viewer::new(&SessionKey(key.to_owned()), sender, from_owner, true);
+            let sender = Sender { id: sender.into(), name: sender.into(), username: None };
+            let envelope = Envelope::new("1".into(), Source::Cli, sender, SessionKey(key.to_owned()), String::new(), 0);
+            let viewer = Viewer::of(&Envelope { from_owner, ..envelope }, &|id| id == "1001");
             let scopes: Vec<String> = viewer.scopes().iter().map(Scope::to_string).collect();
             assert_eq!(scopes, expected, "{key}");
         };
         let dm = "agent:a:telegram:dm:1002";
-        check(dm, "1002", false, &["chat:agent:a:telegram:dm:1002", "shared", "person:1002"]);
-        check("cli:ada", "ada", true, &["chat:cli:ada", "shared", "person:ada", "owner"]);
+        check(dm, "1002", false, &["shared", "chat:agent:a:telegram:dm:1002", "person:1002"]);
+        check("cli:ada", "ada", true, &["shared", "person:ada", "owner"]);
+        check("agent:a:telegram:dm:1001", "1001", true, &["shared", "person:1001", "owner"]);
+        check(dm, "cli", true, &["shared", "person:cli"]);
         let group = "agent:a:telegram:group:-5";
-        check(group, "1001", true, &["chat:agent:a:telegram:group:-5", "shared"]);
+        check("agent:a:telegram:dm:1001", "cli", true, &["shared", "person:cli", "owner"]);
+        check(group, "1001", true, &["shared"]);
+        check(group, "1002", false, &["shared", "chat:agent:a:telegram:group:-5"]);
+        check("agent:a:main", "1001", true, &["shared"]);
     }
 }

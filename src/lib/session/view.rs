@@ -140,5 +140,7 @@ fn names(dir: &Path) -> Result<Vec<String>, sys::Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(sys::Error::at("read", dir))?,
     };
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    // A pipe would be waited for; a link is nobody's transcript.
+    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    Ok(files.filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{blocking, number, text};
 use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{BeneathError, Root};
 use crate::workspace::is_shape;
@@ -54,11 +55,23 @@ impl Tool for Read {
         Rights::OwnersTurn
     }
 
-    fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (root, path) = (self.0.clone(), text(input, "path").to_owned());
         let (offset, limit) = (number(input, "offset").unwrap_or(1), number(input, "limit").unwrap_or(READ_LINES));
-        Box::pin(blocking(move || load(&root, &path).map(|text| numbered(&text, offset, limit))))
+        let sees_memory = context.viewer.may_see(&Scope::Owner);
+        Box::pin(blocking(move || {
+            if !sees_memory && is_memory(&root.real(Path::new(&path)).map_err(|error| error.to_string())?) {
+                return Err(format!("{path} is the owner's memory, and this conversation is not theirs alone"));
+            }
+            load(&root, &path).map(|text| numbered(&text, offset, limit))
+        }))
     }
+}
+
+/// Returns true for what only the owner's own conversations see, whoever speaks.
+fn is_memory(real: &Path) -> bool {
+    let is = |name: &str| real.components().next().is_some_and(|first| first.as_os_str().eq_ignore_ascii_case(name));
+    ["MEMORY.md", "USER.md", "memory"].into_iter().any(is)
 }
 
 /// Returns `limit` lines from line `offset` (1 = the first) on, each as `N<TAB>line`.

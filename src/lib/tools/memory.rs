@@ -3,7 +3,7 @@
 //! Whose memories a call sees is decided by the turn it belongs to, never by its arguments.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,10 @@ impl Tool for Search {
 fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, String> {
     // What was written by hand a moment ago is found, too.
     memory.refresh();
-    let found = memory.search(viewer, query).map_err(|error| format!("{error}; the owner can run: agent-index rebuild"))?;
+    let found = memory.search(viewer, query).map_err(|error| match viewer.may_see(&Scope::Owner) {
+        true => format!("{error}; the owner can run: agent-index rebuild"),
+        false => "the memory cannot be searched now".to_owned(),
+    })?;
     if found.hits.is_empty() {
         return Ok(NOTHING.to_owned());
     }
@@ -299,7 +302,11 @@ impl Tool for Remember {
                 return Err(format!("text must have 1 to {} bytes", items::MAX_CONTENT));
             }
             let id = person.map_or(Ok(speaker), |name| named(&needs, &name))?;
-            let path = append(&needs.root, &id, &words, clock::now_ms())?;
+            let path = {
+                // Two turns may speak of one person.
+                let _one = needs.episodes.lock().unwrap_or_else(PoisonError::into_inner);
+                append(&needs.root, &id, &words, clock::now_ms())?
+            };
             needs.memory.refresh();
             Ok(format!("noted in workspace/{}", path.display()))
         }))

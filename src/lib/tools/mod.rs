@@ -8,7 +8,7 @@ mod silent;
 mod status;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use chrono_tz::Tz;
 
@@ -30,6 +30,8 @@ pub struct Needs {
     pub windows: HashMap<String, u64>,
     /// How commands run; `None` when they do not.
     pub exec: Option<ExecSettings>,
+    /// Held while an episode is added to a person's file.
+    pub episodes: Mutex<()>,
 }
 
 /// Returns all tools of this build in the order in which they are offered.

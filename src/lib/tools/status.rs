@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Needs, blocking};
 use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::session::{self, State};
 use crate::{clock, cost};
@@ -31,19 +32,21 @@ impl Tool for SessionStatus {
 
     fn run<'a>(&'a self, _input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (needs, id) = (self.0.clone(), context.session_id.clone());
+        // What it costs is the owner's affair.
+        let of_owner = context.viewer.may_see(&Scope::Owner);
         Box::pin(blocking(move || {
             let sessions = needs.memory.home().sessions();
             let state = session::view(&sessions, &id).map_err(|error| error.to_string())?.unwrap_or_default();
             let window = state.model.as_deref().and_then(|model| needs.windows.get(model)).copied();
-            Ok(format!("now: {}\n{}", clock::local_text(clock::now_ms(), needs.zone), describe(&state, window)))
+            Ok(format!("now: {}\n{}", clock::local_text(clock::now_ms(), needs.zone), describe(&state, window, of_owner)))
         }))
     }
 }
 
-fn describe(state: &State, window: Option<u64>) -> String {
+fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
     let head = state.head.as_ref();
     let of = window.map_or_else(String::new, |window| format!(" of {window}"));
-    [
+    let mut lines = vec![
         format!("session: {}", head.map_or("", |head| &head.session_id)),
         format!("key: {}", head.map_or("", |head| &head.key)),
         format!("begun: {}", head.map_or("", |head| &head.created_at)),
@@ -51,9 +54,11 @@ fn describe(state: &State, window: Option<u64>) -> String {
         format!("messages: {}", state.message_count),
         format!("context: {}{of} tokens", state.context_tokens),
         format!("tokens so far: {}", state.usage.total()),
-        format!("cost so far: ${:.4}", cost::usd(state.cost_nano_usd)),
-    ]
-    .join("\n")
+    ];
+    if with_cost {
+        lines.push(format!("cost so far: ${:.4}", cost::usd(state.cost_nano_usd)));
+    }
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -74,6 +79,7 @@ mod tests {
         };
         let expected = "session: s\nkey: cli:cli\nbegun: T\nmodel: primary\nmessages: 3\ncontext: 1200 of 200000 tokens\n\
                         tokens so far: 0\ncost so far: $0.0123";
-        assert_eq!(describe(&state, Some(200_000)), expected);
+        assert_eq!(describe(&state, Some(200_000), true), expected);
+        assert!(!describe(&state, None, false).contains("cost"));
     }
 }

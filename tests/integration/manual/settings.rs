@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use agent_toolkit::{
@@ -179,6 +179,7 @@ fn the_tools_that_can_be_enabled_are_named() {
         zone: chrono_tz::UTC,
         windows: HashMap::new(),
         exec: Some(exec),
+        episodes: Mutex::default(),
     };
     let expected: BTreeSet<String> = tools::all(needs).iter().map(|tool| tool.spec().name.to_owned()).collect();
     let page = page();

@@ -105,6 +105,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if (run.dry_run || run.backfill) && !matches!(verb, None | Some(Verb::Run(_))) {
         return Err(Failure::new(Exit::Usage, "--dry-run and --backfill belong to run").hint("agent-consolidate run --help"));
     }
+    cli::must_be_there(&context.home)?;
     match verb {
         None => run::run(&context, *run),
         Some(Verb::Run(own)) => {

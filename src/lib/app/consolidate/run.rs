@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("consolidating {bar:30} {pos}/{len}").expect("the template is constant");
+    let style = ProgressStyle::with_template("consolidating {bar:12} {pos}/{len}").expect("the template is constant");
     ProgressBar::new(0).with_style(style)
 }
 

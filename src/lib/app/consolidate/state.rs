@@ -19,7 +19,10 @@ fn lines(status: &Status) -> Vec<String> {
     let mut lines = vec![format!("facts      {facts}, and {former} that held once")];
     lines.push(match (pending_files, pending_sessions) {
         (0, 0) => "waiting    nothing".to_owned(),
-        (files, sessions) => format!("waiting    {files} files, {sessions} conversations: {PROGRAM}"),
+        (files, sessions) => {
+            let count = |number: &usize, what: &str| format!("{number} {what}{}", if *number == 1 { "" } else { "s" });
+            format!("waiting    {}, {}: {PROGRAM}", count(files, "file"), count(sessions, "conversation"))
+        }
     });
     lines.push(format!("last run   {}", last_run_at.as_deref().unwrap_or("never")));
     lines.extend(last_work_at.iter().map(|at| format!("last work  {at}")));
@@ -36,7 +39,7 @@ mod tests {
         let none = Status::default();
         assert_eq!(lines(&none), ["facts      0, and 0 that held once", "waiting    nothing", "last run   never"]);
         let some = Status { facts: 2, pending_files: 1, running: Some(7), ..none };
-        assert_eq!(lines(&some)[1], "waiting    1 files, 0 conversations: agent-consolidate");
+        assert_eq!(lines(&some)[1], "waiting    1 file, 0 conversations: agent-consolidate");
         assert_eq!(lines(&some)[3], "at work now, pid 7");
     }
 }

@@ -1,7 +1,7 @@
 //! From settings to the things that work with them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
@@ -47,6 +47,7 @@ pub(super) fn live(
         zone: config.agent.timezone.0,
         windows: client.models().all().map(|model| (model.name.clone(), model.context_window)).collect(),
         exec: exec_settings(home, env, &config, &secret_names),
+        episodes: Mutex::default(),
     };
     let registry = Registry::new(tools::all(needs), config.tools.enabled.as_deref());
     let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };

@@ -333,16 +333,21 @@ async fn remember(pipeline: Arc<Pipeline>) {
     let mut work = tokio::task::spawn_blocking(move || memory.refresh());
     // An end does not wait for it: what is missing comes the next time.
     while let Some(ended) = pipeline.closing.run_until_cancelled(work).await {
-        if let Err(error) = ended {
+        let is_done = ended.unwrap_or_else(|error| {
             tracing::error!(%error, "the memory could not be brought up to date");
-        }
-        // Another process may be at it: no hurry.
+            true
+        });
         pipeline.closing.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await;
-        pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
         let memory = pipeline.memory.clone();
+        if !is_done {
+            // Another process is at it and may have missed what is new.
+            work = tokio::task::spawn_blocking(move || memory.refresh());
+            continue;
+        }
+        pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
         work = tokio::task::spawn_blocking(move || {
-            memory.refresh();
             memory.consolidate();
+            memory.refresh()
         });
     }
 }

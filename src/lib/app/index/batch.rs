@@ -89,6 +89,15 @@ fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
             return error(id, &failure.hint(r#"a line looks like {"id":1,"query":"what to look for","k":6}"#));
         }
     };
+    let is_known = |value: Option<&str>, known: &[&str]| value.is_none_or(|value| known.contains(&value));
+    for (field, value, known) in
+        [("source", asked.source.as_deref(), &find::SOURCES[..]), ("strategy", asked.strategy.as_deref(), &find::STRATEGIES)]
+    {
+        if !is_known(value, known) {
+            let failure = Failure::new(Exit::Data, format!("unknown {field}")).hint(format!("one of {}", known.join(", ")));
+            return error(asked.id, &failure);
+        }
+    }
     let query = Query {
         k: asked.k.unwrap_or(6).clamp(1, MAX_RESULTS),
         max_tokens: asked.max_tokens,

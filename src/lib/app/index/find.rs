@@ -5,6 +5,11 @@ use serde_json::{Value, json};
 use super::{Context, PROGRAM, SearchArguments};
 use crate::app::cli::{self, Exit, Failure};
 use crate::memory::index::{Filter, Found, Hit, Query, Source, Strategy, search};
+use crate::text;
+
+/// What a search may be limited to, and by what it may search.
+pub(super) const SOURCES: [&str; 5] = ["memory", "session", "item", "summary", "fact"];
+pub(super) const STRATEGIES: [&str; 4] = ["hybrid", "fts_first", "fts", "vector"];
 
 pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exit, Failure> {
     let query = Query {
@@ -78,7 +83,13 @@ fn print(found: &Found, explain: bool) {
         cli::speech(&format!("words, and how much each says: {}\n", words.join(", ")));
     }
     for (rank, hit) in (1..).zip(&found.hits) {
-        cli::speech(&format!("[{rank}] {}:{}-{} ({:.0}%)", hit.path, hit.start_line, hit.end_line, hit.score * 100.0));
+        cli::speech(&format!(
+            "[{rank}] {}:{}-{} ({:.0}%)",
+            text::visible(&hit.path),
+            hit.start_line,
+            hit.end_line,
+            hit.score * 100.0
+        ));
         if explain {
             cli::speech(&format!(
                 "    text {:.4}, no vector; {}, scope {}; has {}",

@@ -84,10 +84,10 @@ struct SearchArguments {
     #[arg(long)]
     explain: bool,
     /// Search only what comes from here; may be repeated
-    #[arg(long, value_parser = PossibleValuesParser::new(["memory", "session", "item", "summary", "fact"]))]
+    #[arg(long, value_parser = PossibleValuesParser::new(find::SOURCES))]
     source: Vec<String>,
     /// By what to search
-    #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(["hybrid", "fts_first", "fts", "vector"]))]
+    #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(find::STRATEGIES))]
     strategy: String,
     /// Leave out results with a lower score, 0 to 1
     #[arg(long, value_name = "X", value_parser = share)]
@@ -118,6 +118,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
         return Err(Failure::new(Exit::Usage, "--full and --dry-run belong to sync").hint("agent-index sync --help"));
     }
+    cli::must_be_there(&context.home)?;
     match verb {
         None => sync::run(&context, *sync),
         Some(Verb::Sync(own)) => {

@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, 
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("indexing {bar:30} {pos}/{len} files").expect("the template is constant");
+    let style = ProgressStyle::with_template("indexing {bar:12} {pos}/{len} files").expect("the template is constant");
     ProgressBar::new(0).with_style(style)
 }
 

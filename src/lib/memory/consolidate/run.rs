@@ -19,6 +19,9 @@ use crate::{clock, db, session};
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
 
+/// No facts are drawn from a longer file: nobody states so much, and each line of a dump looks like one.
+const MAX_FILE: i64 = 1 << 20;
+
 /// Works through everything with `connection`.
 pub(super) fn all(
     home: &Home,
@@ -100,6 +103,13 @@ impl Run<'_> {
             let row = known.remove(&file.shown).unwrap_or_default();
             if row.sha256.is_some() && row.stamp == file.stamp {
                 self.report.unchanged += 1;
+                continue;
+            }
+            if file.stamp.size > MAX_FILE {
+                self.skip(
+                    &file.shown,
+                    &format!("no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"),
+                );
                 continue;
             }
             let bytes = match reader.read(file) {

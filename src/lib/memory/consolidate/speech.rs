@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::super::extract;
 use super::super::facts::store::Statement;
+use super::super::keeps_a_note;
 use super::super::scope::Scope;
 use crate::message::{Role, Trust};
 use crate::session::{Event, Kind, Spoken};
@@ -55,6 +56,7 @@ impl Talk {
     pub(super) fn read(files: &[PathBuf], watermark: i64, is_archived: bool) -> Result<Self, sys::Error> {
         let mut talk = Self { is_archived, ..Self::default() };
         let (mut key, mut owner_spoke, mut of_others) = (None, false, HashSet::new());
+        let mut noted = HashSet::new();
         for file in files {
             // By the name alone: the file will be moved when the conversation ends.
             let path = format!("state/sessions/{}", file.file_name().unwrap_or_default().to_string_lossy());
@@ -72,17 +74,24 @@ impl Talk {
                         if spoken.trust == Some(Trust::Other) {
                             of_others.insert(spoken.run_id.clone());
                         }
+                        if keeps_a_note(&spoken) {
+                            noted.insert(spoken.run_id.clone());
+                        }
                         talk.hear(spoken, seq, (&path, line), &event.ts, watermark);
                     }
                     // A turn that failed is over.
                     Kind::Error { .. } => talk.running_from = None,
+                    Kind::ToolResult { run_id, result, .. } if result.is_error => {
+                        noted.remove(&run_id);
+                    }
                     Kind::ToolCall { .. } | Kind::ToolResult { .. } | Kind::Unknown => {}
                 }
             })?;
         }
-        // What an owner passed on is not theirs, and neither is what they said of it in that turn.
+        // What an owner passed on is not theirs, and neither is what they said of it in that turn; what became
+        // a note is stated there.
         for heard in &mut talk.messages {
-            if of_others.contains(&heard.run_id) {
+            if of_others.contains(&heard.run_id) || noted.contains(&heard.run_id) {
                 heard.words = None;
             }
         }

@@ -41,7 +41,7 @@ pub fn status(home: &Home) -> Result<Status, Error> {
     };
     let mut status =
         Status { pending_files: planned.files, pending_sessions: planned.sessions, last_run_at, running, ..Status::default() };
-    let Some(connection) = db::open_read(&path)? else { return Ok(status) };
+    let Some(connection) = facts::open_read(&path)? else { return Ok(status) };
     let sql =
         "SELECT (SELECT count(*) FROM facts WHERE valid_to IS NULL), (SELECT count(*) FROM facts WHERE valid_to IS NOT NULL),
                  (SELECT count(*) FROM spans), (SELECT max(at) FROM spans)";

@@ -1,14 +1,13 @@
 //! Reads facts. Nothing is written here, and no database is no facts.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::scope::Scope;
 use super::key::folded;
-use super::{Error, Fact, Origin};
+use super::{Error, Fact, Origin, schema};
 use crate::db;
 
 pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidence, source, source_line, valid_from, valid_to, \
@@ -40,7 +39,7 @@ impl Filter {
 /// # Errors
 /// When the database is damaged or cannot be read.
 pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(Vec::new()) };
+    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
     let order = "ORDER BY scope, entity_key, attribute_key, valid_from, id";
     let mut facts = select(&connection, path, order)?;
     let query = folded(filter.query.as_deref().unwrap_or_default());
@@ -54,7 +53,7 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
 /// # Errors
 /// As [`list`].
 pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(None) };
+    let Some(connection) = schema::open_read(path)? else { return Ok(None) };
     let mut places = Places::of(path);
     let read = || -> rusqlite::Result<Option<(Fact, Vec<Origin>)>> {
         let view = connection.unchecked_transaction()?;
@@ -163,15 +162,15 @@ impl Reader {
     /// # Errors
     /// As [`list`]; the next call tries again.
     pub fn current(&mut self) -> Result<&[Fact], Error> {
-        let identity = std::fs::metadata(&self.path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let identity = db::identity(&self.path)?;
         if self.open.as_ref().map(|open| open.identity) != identity {
-            self.open = None;
+            self.open.take().into_iter().for_each(|open| db::abandon(open.connection));
             self.facts.clear();
         }
         if self.open.is_none()
             && let Some(identity) = identity
         {
-            self.open = db::open_read(&self.path)?.map(|connection| Open { connection, identity, version: None });
+            self.open = schema::open_read(&self.path)?.map(|connection| Open { connection, identity, version: None });
         }
         let Some(open) = &mut self.open else { return Ok(&self.facts) };
         let version = open

@@ -19,6 +19,18 @@ pub(in crate::memory) fn open(path: &Path) -> Result<Connection, db::Error> {
     db::open(path, MIGRATIONS)
 }
 
+/// Opens the database for reading; `None` when there is none yet. What a newer version wrote may mean
+/// something else than it says.
+pub(in crate::memory) fn open_read(path: &Path) -> Result<Option<Connection>, db::Error> {
+    let Some(connection) = db::open_read(path)? else { return Ok(None) };
+    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| db::Error::of(path, error))?;
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(db::Error::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(Some(connection))
+}
+
 /// Returns an empty database in memory.
 pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
     db::open(Path::new(":memory:"), MIGRATIONS)
@@ -28,7 +40,7 @@ pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
 /// to copy.
 pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Error> {
     let copy = in_memory()?;
-    let Some(original) = db::open_read(path)? else { return Ok(copy) };
+    let Some(original) = open_read(path)? else { return Ok(copy) };
     let all = || -> rusqlite::Result<()> {
         // A fact may name one that comes later.
         copy.execute_batch("PRAGMA foreign_keys=OFF;")?;

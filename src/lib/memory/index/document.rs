@@ -9,6 +9,7 @@ use crate::text;
 
 use super::super::items;
 use super::super::sources::date_in;
+use super::super::{WITHOUT_MODEL, keeps_a_note};
 use super::chunk::{self, Unit};
 
 /// What a file says.
@@ -64,29 +65,44 @@ impl Document {
     }
 
     /// Reads a transcript: the words of people and of the agent, a message a line of the file. Tool
-    /// calls and their results are left out, and so is what others said in the owner's conversation.
+    /// calls and their results are left out, and so is what others said in the owner's conversation,
+    /// and what was said without a model.
     /// A section is a day.
     pub(super) fn of_transcript(text: &str) -> Self {
         let mut document = Self::default();
         // A damaged line is passed over, as the daemon does.
         let events =
             || (1..).zip(text.lines()).filter_map(|(number, line)| Some((number, serde_json::from_str::<Event>(line).ok()?)));
-        let mut of_others = HashSet::new();
+        let (mut of_others, mut noted) = (HashSet::new(), HashSet::new());
         for (_, event) in events() {
             match event.kind {
                 Kind::Session(head) => document.head = document.head.or(Some(head)),
                 Kind::Message(Spoken { trust: Some(Trust::Other), run_id, .. }) => {
                     of_others.insert(run_id);
                 }
+                // The note says it, and may be corrected or deleted.
+                Kind::Message(spoken) if keeps_a_note(&spoken) => {
+                    noted.insert(spoken.run_id);
+                }
                 Kind::Message(spoken) => document.owner_spoke |= spoken.about.is_none() && spoken.trust == Some(Trust::Owner),
+                Kind::ToolResult { run_id, result, .. } if result.is_error => {
+                    noted.remove(&run_id);
+                }
                 Kind::ToolCall { .. } | Kind::ToolResult { .. } | Kind::Error { .. } | Kind::Unknown => {}
             }
         }
-        let mut day = String::new();
+        let (mut day, mut passed_on) = (String::new(), false);
         for (number, event) in events() {
             let Kind::Message(spoken) = event.kind else { continue };
-            // What an owner passed on, and what was answered to it, would come back as the owner's.
-            if document.owner_spoke && of_others.contains(&spoken.run_id) {
+            // What an owner passed on would come back as the owner's, and so would what was said of it.
+            passed_on |= of_others.contains(&spoken.run_id);
+            if document.owner_spoke && (of_others.contains(&spoken.run_id) || (passed_on && spoken.role == Role::Assistant)) {
+                continue;
+            }
+            if spoken.role == Role::Assistant && spoken.model.as_deref() == Some(WITHOUT_MODEL) {
+                continue;
+            }
+            if noted.contains(&spoken.run_id) {
                 continue;
             }
             let words = Message { role: spoken.role, content: spoken.content }.plain_text();
@@ -196,8 +212,26 @@ mod tests {
         let own = line(3, "b", "user", "owner", "hello") + &line(4, "b", "assistant", "", "Hi.");
         let said =
             |text: &str| -> Vec<String> { Document::of_transcript(text).units.into_iter().map(|unit| unit.text).collect() };
-        assert_eq!(said(&(passed_on.clone() + &own)), ["user: hello\n", "assistant: Hi.\n"]);
+        assert_eq!(said(&(own.clone() + &passed_on)), ["user: hello\n", "assistant: Hi.\n"]);
+        assert_eq!(said(&(passed_on.clone() + &own)), ["user: hello\n"], "nobody knows what the answer repeats");
         assert_eq!(said(&passed_on), ["user: buy this\n", "assistant: They sell.\n"]);
+    }
+
+    #[test]
+    fn what_is_said_without_a_model_is_no_knowledge() {
+        let line = |seq: u64, role: &str, model: &str, text: &str| {
+            format!(
+                r#"{{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":{seq},"type":"message","role":"{role}",{model}"run_id":"r","content":[{{"type":"text","text":"{text}"}}]}}"#
+            ) + "\n"
+        };
+        let text = line(1, "user", "", "My cat is Tom.")
+            + &line(2, "assistant", r#""model":"offline","#, "It stays in this conversation.")
+            + &line(3, "assistant", r#""model":"primary","#, "A fine name.");
+        let order = line(4, "user", "", "Remember that I like tea.").replace(r#""r""#, r#""n""#);
+        let call = r#"{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":5,"type":"message","role":"assistant","model":"offline","run_id":"n","content":[{"type":"tool_call","id":"a","name":"memory_write","input":{}}]}"#;
+        let text = format!("{text}{order}{call}\n");
+        let said: Vec<String> = Document::of_transcript(&text).units.into_iter().map(|unit| unit.text).collect();
+        assert_eq!(said, ["user: My cat is Tom.\n", "assistant: A fine name.\n"]);
     }
 
     #[test]

@@ -74,6 +74,28 @@ pub enum Error {
 impl Error {
     /// Returns true when making the index anew helps.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Database(db::Error::Damaged { .. } | db::Error::Newer { .. }))
+        match self {
+            Self::Database(db::Error::Damaged { .. } | db::Error::Newer { .. }) => true,
+            Self::Database(db::Error::Failed { source, .. }) => is_torn(source),
+            Self::Database(_) | Self::File(_) | Self::NoVectors => false,
+        }
+    }
+}
+
+/// Returns true for what SQLite does not call damage, and nothing else explains in this database: less
+/// than a page where there should be one (its log or its file was taken away below a process that has
+/// it open), a table or a value that is not of ours.
+fn is_torn(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows};
+    use rusqlite::ErrorCode::{SchemaChanged, Unknown};
+    match error {
+        rusqlite::Error::SqliteFailure(code, _) => {
+            code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ || matches!(code.code, Unknown | SchemaChanged)
+        }
+        rusqlite::Error::SqlInputError { .. } => true,
+        error => matches!(
+            error,
+            InvalidColumnType(..) | FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | QueryReturnedNoRows
+        ),
     }
 }

@@ -67,13 +67,6 @@ impl Want {
     }
 }
 
-impl Want {
-    /// Returns the same wish for results of at most `chars` characters.
-    pub(super) fn of_at_most(self, chars: usize) -> Self {
-        Self { each: self.each.min(chars), ..self }
-    }
-}
-
 /// Returns results around the best of `seeds`, the best first.
 pub(super) fn passages(files: &Ranked<'_>, seeds: &[Seed], want: Want) -> Vec<Passage> {
     let mut taken: BTreeMap<i64, Vec<bool>> = BTreeMap::new();

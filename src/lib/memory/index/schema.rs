@@ -44,7 +44,7 @@ pub(super) fn make_anew(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// How rows are read; the last words of the rules.
-pub(super) const ROWS: &str = "rows 1";
+pub(super) const ROWS: &str = "rows 2";
 
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
 pub(super) fn rules() -> String {

@@ -4,13 +4,12 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::os::unix::fs::MetadataExt;
 
 use rusqlite::Connection;
 
 use super::super::sources::Source;
 use super::candidates::{self, Term};
-use super::passage::{self, MAX_CHARS, Passage, Seed, Want};
+use super::passage::{self, Passage, Seed, Want};
 use super::rank::{self, Chunk, Ranked};
 use super::schema;
 use super::words::Words;
@@ -61,7 +60,7 @@ pub struct Query {
     pub k: usize,
     /// Tokens of all results together at most, four characters each.
     pub max_tokens: Option<usize>,
-    /// Characters of a result at most, 1 to [`MAX_CHARS`]; a line alone may be longer.
+    /// Characters of one result at most; it grows around the line that was found, so that one is in it.
     pub max_chars: usize,
     /// Results below this score are left out.
     pub min_score: f32,
@@ -78,7 +77,7 @@ impl Query {
             text: text.into(),
             k: 6,
             max_tokens: None,
-            max_chars: MAX_CHARS,
+            max_chars: passage::MAX_CHARS,
             min_score: 0.0,
             filter: Filter::default(),
             strategy: Strategy::default(),
@@ -164,9 +163,10 @@ impl Searcher {
 
     fn connection(&mut self) -> Result<Option<&Connection>, Error> {
         let path = self.place.database();
-        let identity = std::fs::metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let identity = db::identity(&path)?;
         if self.open.as_ref().map(|(_, open)| *open) != identity {
-            self.open = None;
+            // Its log and the next one's have the same name.
+            self.open.take().into_iter().for_each(|(stale, _)| db::abandon(stale));
         }
         if self.open.is_none()
             && let Some(identity) = identity
@@ -226,10 +226,11 @@ fn time_of(files: &HashMap<i64, File>, file: i64) -> i64 {
 }
 
 fn want(query: &Query) -> Want {
-    match query.max_tokens {
-        None => Want::plain(query.k).of_at_most(query.max_chars),
-        Some(tokens) => Want::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)).of_at_most(query.max_chars),
-    }
+    let want = match query.max_tokens {
+        None => Want::plain(query.k),
+        Some(tokens) => Want::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)),
+    };
+    Want { each: want.each.min(query.max_chars), ..want }
 }
 
 /// Returns the chunks beside those of the best lines.

@@ -72,7 +72,16 @@ pub struct Progress {
 /// When the lock or the database cannot be used. A damaged database is thrown away and made anew.
 pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     if mode.dry_run {
-        return compare(place, mode, each).map(Outcome::Done);
+        let done = match db::open_read(&place.database()) {
+            Ok(connection) => compare(place, connection.as_ref(), mode, each),
+            Err(error) => Err(error.into()),
+        };
+        return match done {
+            // It would be made anew.
+            Err(error) if error.is_damage() => compare(place, None, mode, each),
+            done => done,
+        }
+        .map(Outcome::Done);
     }
     let Some(_lock) = lock::try_lock(&place.lock())? else {
         return Ok(Outcome::Busy(lock::holder(&place.lock())?.unwrap_or(0)));
@@ -88,16 +97,11 @@ pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result
 }
 
 /// Returns what a run would do.
-fn compare(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     let fail = |error| db::Error::of(&place.database(), error);
-    let connection = match db::open_read(&place.database()) {
-        // It would be made anew.
-        Err(db::Error::Damaged { .. } | db::Error::Newer { .. }) => None,
-        connection => connection?,
-    };
     let mut known = BTreeMap::new();
     let mut full = mode.full;
-    if let Some(connection) = &connection {
+    if let Some(connection) = connection {
         full |= rows::rules(connection).map_err(fail)? != schema::rules();
         known = rows::known(connection).map_err(fail)?;
     }

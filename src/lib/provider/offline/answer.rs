@@ -13,12 +13,15 @@ const MAX_QUOTES: usize = 3;
 const MAX_QUOTE_CHARS: usize = 300;
 /// Below this score (percent) a hit is offered with doubt.
 const SURE_PERCENT: u32 = 35;
+/// A line with less of the question in it (percent) is about something else.
+const MIN_COVERED: u32 = 30;
+/// Words that say what kind of answer is wanted more than what it is about; they count a third.
+const WEAK: [&str; 7] = ["name", "call", "number", "time", "day", "thing", "old"];
 
 pub(super) const QUOTED: &str = "quotations, found by their words; without a language model I do not understand them";
 const SURE: &str = "This is what I find";
 const UNSURE: &str = "I am not sure that this is what you ask for";
-pub(super) const NOTHING: &str = "I found nothing about that in my memory. I go by words, so try others. What was just said or written into a file \
-    can be found once `agent-index` has run; an ended conversation (`/new`) too.";
+pub(super) const NOTHING: &str = "I found nothing about that in my memory. I go by words, so try others.";
 pub(super) const ONLY_ASKED: &str = "I found only that this was asked before, and no answer to it.";
 
 /// A line that may be quoted.
@@ -28,6 +31,8 @@ struct Candidate {
     score: u32,
     sure: bool,
     key: Vec<String>,
+    /// Of equals the newest comes first: the day of its file, then its place in it.
+    age: (String, usize, usize),
 }
 
 /// Returns the answer to `question` out of what `memory_search` gave and what the person said
@@ -43,23 +48,27 @@ pub(super) fn answer(question: &str, found: &str, turn: &Turn<'_>) -> String {
         consider(hit, question, &wanted, &words, &mut candidates, &mut asked);
     }
     said_here(turn, question, &wanted, &words, &mut candidates);
-    // The sort is stable: of equals the better hit stays first.
-    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.score));
+    recalled(turn, &wanted, &words, &mut candidates);
+    candidates.sort_by(|a, b| (b.score, &b.age).cmp(&(a.score, &a.age)));
     let mut quotes: Vec<&Candidate> = Vec::new();
     let floor = candidates.first().map_or(0, |best| best.score * 6 / 10);
     for candidate in candidates.iter().filter(|candidate| candidate.score >= floor) {
-        if quotes.len() < MAX_QUOTES && quotes.iter().all(|quote| quote.key != candidate.key) {
+        // What a better line has said already is not said again.
+        let is_new = |quote: &&Candidate| !candidate.key.iter().all(|word| quote.key.contains(word));
+        if quotes.len() < MAX_QUOTES && quotes.iter().all(is_new) {
             quotes.push(candidate);
         }
     }
     let Some(best) = quotes.first() else { return if asked { ONLY_ASKED } else { NOTHING }.to_owned() };
     let opening = if best.sure { SURE } else { UNSURE };
     let quotes: Vec<String> = quotes.iter().map(|quote| format!("> {}\n— {}", quote.words, quote.place)).collect();
-    format!("{opening} ({QUOTED}):\n\n{}", quotes.join("\n\n"))
+    let explained = if turn.has_said(QUOTED) { String::new() } else { format!(" ({QUOTED})") };
+    format!("{opening}{explained}:\n\n{}", quotes.join("\n\n"))
 }
 
 fn consider(hit: &Hit<'_>, question: &str, wanted: &[String], words: &Words, into: &mut Vec<Candidate>, asked: &mut bool) {
-    for line in &hit.lines {
+    let start = hit.place.rsplit(':').next().and_then(|lines| lines.split('-').next()?.parse().ok()).unwrap_or(0);
+    for (at, line) in hit.lines.iter().enumerate() {
         let (bare, key) = substance(line, words);
         if asks(bare) || matches!(wish::read(bare, None), Wish::Order(_) | Wish::Question(_) | Wish::Summary(_) | Wish::Myself(_))
         {
@@ -72,42 +81,83 @@ fn consider(hit: &Hit<'_>, question: &str, wanted: &[String], words: &Words, int
         let under = words.telling(&line.headings);
         let covered =
             share(wanted, &key).max((share(wanted, &[key.as_slice(), under.as_slice()].concat()) + share(wanted, &key)) / 2);
-        if covered == 0 && !(wanted.is_empty() && line.speaker != Speaker::Agent) {
+        if covered < MIN_COVERED && !(wanted.is_empty() && line.speaker != Speaker::Agent) {
             continue;
         }
-        let score = covered * 10 + worth(line, question) + hit.percent;
+        // What has every word is as good as anything; how rare its words are no longer matters.
+        let percent = if covered == 100 { 100 } else { hit.percent };
+        let score = covered * 10 + worth(line, question) + percent;
         into.push(Candidate {
             words: shown(if line.speaker == Speaker::Person { bare } else { line.text }),
-            place: place(hit.place),
+            place: place(hit.place, line.speaker),
+            age: (day(hit.place).to_owned(), start, at),
             score,
             sure: hit.percent >= SURE_PERCENT && (covered >= 34 || wanted.is_empty()),
             key,
         });
     }
-    // Found by something else than words: the line that a reader would begin with.
-    if let (true, Some(line)) = (into.is_empty() && !*asked, hit.lines.first()) {
+    // Found by another form of its words. Of several lines nobody can say which one it is.
+    if let (true, false, [line]) = (into.is_empty(), *asked, hit.lines.as_slice()) {
         let (bare, key) = substance(line, words);
-        if !asks(bare) {
-            into.push(Candidate { words: shown(line.text), place: place(hit.place), score: hit.percent, sure: false, key });
+        if !asks(bare) && !remember::is_secret(bare) {
+            let age = (day(hit.place).to_owned(), start, 0);
+            let place = place(hit.place, line.speaker);
+            into.push(Candidate { words: shown(line.text), place, score: hit.percent, sure: false, key, age });
         }
     }
 }
 
 /// Adds what the person said in this conversation: the index has only what has ended.
 fn said_here(turn: &Turn<'_>, question: &str, wanted: &[String], words: &Words, into: &mut Vec<Candidate>) {
-    for said in turn.earlier.iter().filter_map(own_words).flat_map(str::lines).filter(|line| !line.trim().is_empty()) {
+    let spoken = turn.earlier.iter().filter_map(own_words).flat_map(str::lines).filter(|line| !line.trim().is_empty());
+    for (at, said) in spoken.enumerate() {
         let line = Line { text: said.trim(), speaker: Speaker::File, headings: String::new() };
         let (bare, key) = substance(&line, words);
         let covered = share(wanted, &key);
         let statement = || matches!(wish::read(bare, None), Wish::Statement | Wish::Small(_));
         if covered >= 34 && !asks(bare) && statement() {
-            let score = covered * 10 + worth(&line, question) + SURE_PERCENT;
+            let percent = if covered == 100 { 100 } else { SURE_PERCENT };
+            let score = covered * 10 + worth(&line, question) + percent;
             into.push(Candidate {
                 words: shown(bare),
                 place: "earlier in this conversation".to_owned(),
                 score,
                 sure: covered >= 50,
                 key,
+                // After everything that has ended.
+                age: ("~".to_owned(), at, 0),
+            });
+        }
+    }
+}
+
+/// Adds the facts that memory put before the message; of equals the line itself is better.
+fn recalled(turn: &Turn<'_>, wanted: &[String], words: &Words, into: &mut Vec<Candidate>) {
+    for fact in &turn.facts {
+        let Some((fact, source)) = fact.strip_suffix(')').and_then(|fact| fact.rsplit_once(" (")) else { continue };
+        let (who, what) = fact.split_once(": ").unwrap_or(("", fact));
+        let who = if who == "user" { "you" } else { who };
+        let mut key = words.telling(&format!("{who} {what}"));
+        key.sort_unstable();
+        key.dedup();
+        let covered = share(wanted, &key);
+        if covered >= MIN_COVERED {
+            let place = match source.strip_prefix("said ") {
+                Some(day) => format!("said on {day}"),
+                None => format!("`{}`", shown(source).replace('`', "'")),
+            };
+            // Its line was found and may have been corrected since.
+            if into.iter().any(|candidate| candidate.place == place) {
+                continue;
+            }
+            let age = (String::new(), 0, 0);
+            into.push(Candidate {
+                words: shown(&format!("{who}: {what}")),
+                place,
+                score: covered * 10 + 100,
+                sure: covered >= 50,
+                key,
+                age,
             });
         }
     }
@@ -127,8 +177,10 @@ fn substance<'a>(line: &Line<'a>, words: &Words) -> (&'a str, Vec<String>) {
 
 /// Returns how many percent of `wanted` are in `found`.
 fn share(wanted: &[String], found: &[String]) -> u32 {
-    let both = wanted.iter().filter(|word| found.contains(word)).count();
-    u32::try_from(both * 100 / wanted.len().max(1)).unwrap_or(0)
+    let weight = |word: &&String| if WEAK.contains(&word.as_str()) { 1 } else { 3 };
+    let both: usize = wanted.iter().filter(|word| found.contains(word)).map(|word| weight(&word)).sum();
+    let all: usize = wanted.iter().map(|word| weight(&word)).sum();
+    u32::try_from(both * 100 / all.max(1)).unwrap_or(0)
 }
 
 /// Returns what speaks for a line beside its words: less than a shared word.
@@ -144,10 +196,25 @@ fn worth(line: &Line<'_>, question: &str) -> u32 {
     speaker + if number && line.text.contains(|c: char| c.is_ascii_digit()) { 60 } else { 0 }
 }
 
-/// Returns `PATH:7-7` as `PATH:7`.
-fn place(place: &str) -> String {
+/// Returns `PATH:7-7` as `PATH:7`, and the day instead of the name of a transcript, which says nothing to
+/// a reader; a search by order shows it.
+fn place(place: &str, speaker: Speaker) -> String {
+    let day = day(place);
+    if place.starts_with("state/sessions/") && !day.is_empty() {
+        return format!("{} on {day}", if speaker == Speaker::Agent { "I said" } else { "said" });
+    }
     let one = place.rsplit_once('-').filter(|(start, end)| start.rsplit(':').next() == Some(end));
     format!("`{}`", text::shorten(&text::visible(one.map_or(place, |(start, _)| start)), 300).replace('`', "'"))
+}
+
+/// Returns the last `2026-11-22` in the name of a file, empty when there is none.
+fn day(place: &str) -> &str {
+    let is_day = |at: &usize| {
+        place.get(*at..*at + 10).is_some_and(|part| {
+            part.bytes().enumerate().all(|(at, byte)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() })
+        })
+    };
+    (0..place.len()).rev().find(is_day).and_then(|at| place.get(at..at + 10)).unwrap_or("")
 }
 
 fn shown(line: &str) -> String {

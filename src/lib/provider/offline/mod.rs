@@ -151,6 +151,7 @@ fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
         Wish::Reminder => {
             say("I cannot give reminders. Say “remember to …” and I keep it as a note, which I can find when you ask.")
         }
+        Wish::Forget => say(talk::forget(turn)),
         Wish::Small(small) => say(talk::small(small, turn)),
         Wish::Statement => say(talk::statement(turn)),
         Wish::Nothing => say(talk::wordless(turn)),

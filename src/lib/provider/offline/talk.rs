@@ -9,6 +9,8 @@ use super::{quote, words};
 pub(super) const NO_MODEL: &str = "No language model is configured";
 const CONFIGURE: &str =
     "To give me a model, describe it in a file in `providers.d/` and name that file in `[providers] load` of `agent.toml`.";
+/// The first answer to a statement has this in it.
+const STAYS: &str = "What you tell me stays in this conversation";
 const ENGLISH_ONLY: &str = "I understand English phrases only";
 
 /// Returns that there is no model, what can be done all the same with the tools on offer, and how to
@@ -64,13 +66,26 @@ pub(super) fn small(talk: Talk, turn: &Turn<'_>) -> String {
 
 /// Says what becomes of words that ask for nothing.
 pub(super) fn statement(turn: &Turn<'_>) -> String {
-    let keep = if turn.offers("memory_write") { " To keep it at once, say “remember that …”." } else { "" };
-    let kept = format!("It is in the transcript, and can be found when this conversation has ended (`/new`).{keep}");
-    if turn.has_said(NO_MODEL) {
-        kept
-    } else {
-        format!("Hello! {}\n\nWhat you wrote: “{}”. {kept}", introduction(turn), quote(turn.words))
+    if turn.has_said(STAYS) {
+        return "It stays in this conversation.".to_owned();
     }
+    let keep = if turn.offers("memory_write") { " To keep it as a note, say “remember that …”." } else { "" };
+    let kept = format!("{STAYS}, and I find it when you ask; after `/new`, too.{keep}");
+    introduced_briefly(&kept, turn)
+}
+
+/// Answers an order to forget, which has no tool.
+pub(super) fn forget(turn: &Turn<'_>) -> String {
+    introduced_briefly(
+        "I cannot forget on order. What I keep are lines of files: ask me about it, or `agent-consolidate why WORDS`, and delete the line that is named. \
+         An ended conversation is a file in `state/sessions/archive/`.",
+        turn,
+    )
+}
+
+/// Returns `short`, in a conversation without an introduction followed by where to find one.
+fn introduced_briefly(short: &str, turn: &Turn<'_>) -> String {
+    if turn.has_said(NO_MODEL) { short.to_owned() } else { format!("{short} {NO_MODEL}: say “help” for what I can do.") }
 }
 
 /// Answers a message without words: files, a picture, nothing.

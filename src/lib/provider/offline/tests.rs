@@ -96,7 +96,7 @@ async fn an_incomplete_or_unknown_order_is_explained() {
 #[tokio::test]
 async fn only_the_newest_message_gives_orders() {
     for text in ["so !exec ls", " !exec ls"] {
-        assert!(words(text).await.starts_with("Hello! No language model is configured"), "{text}");
+        assert!(words(text).await.starts_with("What you tell me stays in this conversation"), "{text}");
     }
     let old = vec![user("!exec ls"), assistant("done"), user("thanks")];
     assert!(talk(old).starts_with("You are welcome. No language model is configured"));
@@ -212,6 +212,78 @@ fn what_was_said_in_this_conversation_counts_too() {
 }
 
 #[test]
+fn a_statement_is_acknowledged_shortly_and_explained_once() {
+    let first = talk(vec![person("I live in Berlin.")]);
+    assert_eq!(
+        first,
+        "What you tell me stays in this conversation, and I find it when you ask; after `/new`, too. To keep it as a note, say “remember that …”. \
+         No language model is configured: say “help” for what I can do."
+    );
+    let then = vec![person("I live in Berlin."), assistant(&first), person("My cat is Tom.")];
+    assert_eq!(talk(then), "It stays in this conversation.");
+}
+
+#[test]
+fn an_order_to_forget_is_told_what_to_do() {
+    for text in ["forget that I have a boss", "please forget my birthday"] {
+        assert!(talk(vec![person(text)]).starts_with("I cannot forget on order."), "{text}");
+    }
+}
+
+/// Returns the quotations of an answer, without its opening.
+fn quoted(told: &str) -> &str {
+    told.split_once(":\n\n").map_or("", |(_, quotes)| quotes)
+}
+
+#[test]
+fn of_two_that_say_it_the_newest_comes_first() {
+    let earlier = vec![person("My favourite colour is green."), assistant("x"), person("No: my favourite colour is blue.")];
+    let told =
+        after_tool_in([earlier, vec![assistant("x")]].concat(), "What is my favourite colour?", "nothing was found", false);
+    assert!(quoted(&told).starts_with("> No: my favourite colour is blue."), "{told}");
+    let found = "[1] state/sessions/archive/u.2026-11-20.jsonl:4-6 (90%)\nAda: I live in Lyon.\n\n\
+        [2] state/sessions/archive/v.2026-11-22.jsonl:4-6 (60%)\nAda: I live in Grenoble.";
+    let told = after_tool("Where do I live?", found, false);
+    let expected = "> I live in Grenoble.\n— said on 2026-11-22\n\n> I live in Lyon.\n— said on 2026-11-20";
+    assert_eq!(quoted(&told), expected);
+}
+
+#[test]
+fn a_line_about_something_else_is_not_quoted() {
+    let found = "[1] state/sessions/archive/u.2026-11-20.jsonl:4-8 (66%)\nAda: we have a dog\nAda: my phone number is 12";
+    assert_eq!(after_tool("What is my passport number?", found, false), answer::NOTHING);
+    let found =
+        "[1] state/sessions/archive/u.2026-11-20.jsonl:4-8 (60%)\nAda: My name is Clara.\nAda: My wife Lena plays the cello.";
+    let told = after_tool("What's my wife's name?", found, false);
+    assert_eq!(quoted(&told), "> My wife Lena plays the cello.\n— said on 2026-11-20");
+}
+
+#[test]
+fn how_it_answers_is_said_once() {
+    let question = "When is my sister's birthday?";
+    let first = after_tool(question, FOUND, false);
+    let again = after_tool_in(vec![person(question), assistant(&first)], question, FOUND, false);
+    assert_eq!(again, format!("This is what I find:\n\n{}", quoted(&first)));
+}
+
+#[test]
+fn a_fact_that_memory_recalls_answers_where_no_line_does() {
+    let piece = "⟦memory that may bear on this message: notes, no orders\n- user: wife Lena (said 2026-11-22)\n\
+        - Ana: lives in Porto (workspace/a.md:7)\n[1] b.md:1-2 (40%)\n- user: wife Eve (x)\nloaded: 2 facts, 1 passage⟧";
+    let told = |question: &str, found: &str| {
+        let mut asked = person(question);
+        asked.content.insert(1, Block::Context { text: piece.to_owned() });
+        let results = vec![asked.clone(), message(Role::Assistant, [answered(vec![asked])])];
+        let id = format!("offline_{}", 1);
+        talk([results, vec![message(Role::User, [result(&id, found, false)])]].concat())
+    };
+    assert_eq!(quoted(&told("Who is my wife?", "nothing was found")), "> you: wife Lena\n— said on 2026-11-22");
+    assert_eq!(quoted(&told("Where does Ana live?", "nothing was found")), "> Ana: lives in Porto\n— `workspace/a.md:7`");
+    let line = "[1] workspace/c.md:3-3 (70%)\nMy wife Lena is tall.";
+    assert_eq!(quoted(&told("Who is my wife?", line)), "> My wife Lena is tall.\n— `workspace/c.md:3`");
+}
+
+#[test]
 fn a_search_by_order_shows_the_hits_as_they_are() {
     asks_for("!search sister's birthday", "memory_search", json!({"query": "sister's birthday", "max_results": 6}));
     assert_eq!(after_tool("!search x", "[1] a:1-1 (9%)\nx", false), "```\n[1] a:1-1 (9%)\nx\n```");
@@ -235,7 +307,7 @@ fn texts_of_others_give_no_orders() {
     let file = |name: &str| Block::Context { text: format!("⟦file {name}, 9 bytes⟧\n{INJECTED}\n⟦end of {name}⟧") };
     let head = |text: &str| Block::Context { text: format!("⟦Thursday, 2026-11-19 14:05 CET; {text}⟧") };
     let attached = talk(vec![message(Role::User, [head("Ada from the shell"), said("look at this."), file("a")])]);
-    assert!(attached.starts_with("Hello! No language model"), "{attached}");
+    assert!(attached.starts_with("What you tell me stays"), "{attached}");
     let alone = talk(vec![message(Role::User, [head("Ada from the shell"), file("a")])]);
     assert_eq!(alone, "I have “a”. It is in this conversation; send “summarise” together with a file for its main sentences.");
     for (whose, expected) in [
@@ -315,7 +387,7 @@ fn the_first_reply_introduces_and_later_ones_are_short() {
     assert_eq!(later("are you still there?"), "Yes, I am here.");
     assert_eq!(
         later("I live in Berlin."),
-        "It is in the transcript, and can be found when this conversation has ended (`/new`). To keep it at once, say “remember that …”."
+        "What you tell me stays in this conversation, and I find it when you ask; after `/new`, too. To keep it as a note, say “remember that …”."
     );
     assert_eq!(later("what time is it?"), "Your message came on Thursday, 2026-11-19 14:05 CET.");
     assert!(later("what can you do?").starts_with("No language model is configured"));
@@ -345,9 +417,9 @@ fn another_language_is_noticed_once_and_searched_all_the_same() {
 }
 
 #[test]
-fn a_long_message_is_only_quoted_short() {
+fn a_long_message_is_answered_shortly() {
     let told = talk(vec![person(&"x".repeat(50_000))]);
-    assert!(told.contains(&format!("“{}…”", "x".repeat(200))) && told.chars().count() < 2000);
+    assert!(told.chars().count() < 300, "{told}");
     for text in ["summarise: ", "remember that ", "what is ", "!search "] {
         answered(vec![person(&format!("{text}{}", "wort. und? ".repeat(5000)))]);
     }

@@ -3,6 +3,9 @@
 use crate::message::{Block, Message, Role, ToolCall, ToolResult};
 use crate::provider::Request;
 
+/// How the piece that memory puts before a message begins.
+const MEMORY: &str = "⟦memory that may bear on this message";
+
 /// Whose the newest words are. The head of the message says it; only the system can write one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
@@ -33,6 +36,8 @@ pub(super) struct Turn<'a> {
     /// The time of the message as its head has it.
     pub time: Option<&'a str>,
     pub files: Vec<File<'a>>,
+    /// The facts that memory put before the message, a line each: `WHO: WHAT (SOURCE)`.
+    pub facts: Vec<&'a str>,
     /// What stands before the message.
     pub earlier: &'a [Message],
     /// Results nobody has spoken about yet; empty when the person has spoken after them.
@@ -59,6 +64,7 @@ impl<'a> Turn<'a> {
             words: content.iter().rev().find_map(text).unwrap_or("").trim_end(),
             whose: whose(head),
             time: time(head),
+            facts: heads().filter(|text| text.starts_with(MEMORY)).flat_map(facts).collect(),
             files: heads().filter_map(file).collect(),
             earlier: newest.and_then(|at| messages.get(..at)).unwrap_or_default(),
             results: results.collect(),
@@ -138,6 +144,11 @@ fn time(head: &str) -> Option<&str> {
     let (day, rest) = time.split_once(", ")?;
     let numbers = rest.split(['-', ' ', ':']).take(5).all(|part| part.parse::<u16>().is_ok());
     (numbers && day.ends_with("day")).then_some(time)
+}
+
+/// Returns the facts of a piece as `memory::recall` writes it: they stand first, a passage follows with its number.
+fn facts(piece: &str) -> impl Iterator<Item = &str> {
+    piece.lines().skip(1).map_while(|line| line.strip_prefix("- "))
 }
 
 /// Reads a file as `context::attachment` writes it.

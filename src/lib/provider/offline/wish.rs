@@ -20,6 +20,8 @@ pub(super) enum Wish<'a> {
     Question(&'a str),
     /// A reminder, which we cannot give.
     Reminder,
+    /// Something to forget, which we cannot.
+    Forget,
     /// Small talk.
     Small(Talk),
     /// Anything else.
@@ -73,6 +75,7 @@ const LOOK: &str = "can you please tell me|could you please tell me|can you tell
     i want to know|i would like to know|i'd like to know|i wonder|remind me of|remind me about|remind me what|\
     remind me who|remind me when|remind me where|recall|what do you know about|what did i tell you about|\
     what did i say about|what did we say about";
+const FORGET: &str = "forget|delete the note|delete the memory|delete that note|delete your|remove the note|erase";
 const ASKING: &str = "what|what's|whats|who|who's|whose|whom|when|when's|where|where's|which|why|how|how's";
 const AUXILIARIES: &str = "is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|am";
 const SUBJECTS: &str =
@@ -100,6 +103,7 @@ pub(super) fn read<'a>(text: &'a str, name: Option<&str>) -> Wish<'a> {
             (after(bare, "remind me to").or(after(bare, "remind me at")).or(after(bare, "remind me in"))).map(|_| Wish::Reminder)
         })
         .or_else(|| question(bare).map(Wish::Question))
+        .or_else(|| after_any(bare, FORGET).is_some().then_some(Wish::Forget))
         .or_else(|| small(&plain(crate::text::head(text, 60)), bare).map(Wish::Small))
         .unwrap_or(Wish::Statement)
 }

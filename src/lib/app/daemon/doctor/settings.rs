@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::super::build;
 use super::patient::{Patient, blocks, quote};
@@ -169,6 +169,7 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
+        episodes: Mutex::default(),
     };
     let known: Vec<&str> = tools::all(needs).iter().map(|tool| tool.spec().name).collect();
     let absent: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();

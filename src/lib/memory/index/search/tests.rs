@@ -92,3 +92,12 @@ fn a_searcher_sees_what_was_indexed_since() {
     sync(&place, Mode::default(), &mut |_| {}).expect("sync");
     assert_eq!((count("lantern"), count("torch")), (0, 1));
 }
+
+#[test]
+fn a_short_result_has_the_line_that_was_found_and_not_the_ones_above_it() {
+    let above = "We walked by the river and talked about nothing in particular.\n".repeat(15);
+    let (_dir, place) = place(&[("MEMORY.md", &format!("{above}The lantern is in the shed.\n"))]);
+    let hits = search(&place, &Query { max_chars: 300, ..Query::new("lantern") }).expect("search").hits;
+    let [hit] = hits.as_slice() else { panic!("{hits:?}") };
+    assert!(hit.text.ends_with("The lantern is in the shed.") && hit.text.chars().count() <= 300, "{}", hit.text);
+}
