@@ -527,7 +527,8 @@ fn what_was_kept_outlives_kills_of_every_program() {
         });
         let mut kept: Vec<(String, &str)> = Vec::new();
         for name in NAMES {
-            if kept.len() >= KEPT && kills.load(Ordering::Relaxed) >= KILLS {
+            let enough = *daemons.lock().expect("nobody panics with it") >= KEPT;
+            if kept.len() >= KEPT && kills.load(Ordering::Relaxed) >= KILLS && enough {
                 break;
             }
             let told = sandbox.send(&["--wait=40", &format!("remember that {name}'s dog is Rex")]);
@@ -535,7 +536,10 @@ fn what_was_kept_outlives_kills_of_every_program() {
             kept.extend(path.map(|path| (path.to_owned(), name)));
             sure.fetch_add(1, Ordering::Relaxed);
         }
-        wait_for("enough kills", Duration::from_secs(40), || (kills.load(Ordering::Relaxed) >= KILLS).then_some(()));
+        wait_for("enough kills", Duration::from_secs(40), || {
+            let deaths = *daemons.lock().expect("nobody panics with it");
+            (kills.load(Ordering::Relaxed) >= KILLS && deaths >= KEPT).then_some(())
+        });
         over.store(true, Ordering::Relaxed);
         let said: Vec<String> = hammers.into_iter().flat_map(|one| one.join().expect("it does not panic")).collect();
         (kept, said)

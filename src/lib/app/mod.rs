@@ -1,5 +1,6 @@
 //! The five programs. Only here is anything printed and an exit code chosen.
 
+mod bar;
 pub mod cli;
 pub mod consolidate;
 pub mod daemon;

@@ -38,6 +38,15 @@ fn keeps_a_note(spoken: &Spoken) -> bool {
     spoken.model.as_deref() == Some(WITHOUT_MODEL) && spoken.tool_calls().any(|call| call.name == "memory_write")
 }
 
+/// How far a run over the memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Files, or files and conversations, that were looked at.
+    pub done: usize,
+    /// All of them.
+    pub total: usize,
+}
+
 /// Passages that are recalled at most.
 const RECALLED: usize = 5;
 /// Characters of one at most: what is needed in full is read by its path.

@@ -1,13 +1,13 @@
 //! The examples of the pages, pasted into a shell: one daemon with the offline provider and a bot, and the
 //! home where a user has it.
 
-use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Stdio};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Stdio, time::Duration};
 
 use super::{
     mdoc::{Block, Item, Page},
     report,
 };
-use crate::support::{FakeTelegram, Output, Sandbox};
+use crate::support::{FakeTelegram, Output, Sandbox, wait_for};
 
 /// A user with a home directory, whose agent is the sandbox's.
 struct User {
@@ -86,6 +86,11 @@ fn file_of(block: &Block) -> Option<&str> {
 fn check(file: &str) {
     let user = User::new();
     let _daemon = user.sandbox.ready();
+    // While the daemon indexes for the first time, `agent-index` leaves it to it.
+    wait_for("the first index", Duration::from_secs(20), || {
+        let status = user.sandbox.run("agent-index", &["status", "--json"], "").json();
+        (status["indexed"] == true && status["running"].is_null()).then_some(())
+    });
     let page = Page::read(file);
     assert!(examples(&page).count() > 0, "man/{file} has no examples");
     report(&user.try_examples(&page));

@@ -1,13 +1,11 @@
 //! `agent-consolidate [run]`. Silent when all went well, as cron likes it.
 
-use std::io::IsTerminal;
-
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::{Context, PROGRAM, RunArguments, document, whose};
+use crate::app::bar::{self, Bar};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::consolidate::{Change, Options, Outcome, Progress, Report, run as consolidate};
+use crate::memory::consolidate::{Change, Options, Outcome, Report, run as consolidate};
 use crate::memory::facts::{self, Fact};
 use crate::text;
 
@@ -16,36 +14,14 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
     if !options.dry_run {
         cli::prepare(&context.home)?;
     }
-    let bar = (!context.shared.quiet && std::io::stderr().is_terminal()).then(bar);
-    let outcome = consolidate(&context.home, options, &mut |progress| show(bar.as_ref(), progress));
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    let bar = Bar::new(context.shared, "consolidating", "");
+    let outcome = consolidate(&context.home, options, &mut |progress| bar.show(progress));
+    bar.end();
     match outcome? {
-        Outcome::Busy(pid) => busy(context, pid),
+        Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
         Outcome::Done(report) => tell(context, options, &report),
     }
     Ok(Exit::Ok)
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("consolidating {bar:12} {pos}/{len}").expect("the template is constant");
-    ProgressBar::new(0).with_style(style)
-}
-
-fn show(bar: Option<&ProgressBar>, progress: Progress) {
-    let Some(bar) = bar else { return };
-    bar.set_length(u64::try_from(progress.total).unwrap_or(u64::MAX));
-    bar.set_position(u64::try_from(progress.done).unwrap_or(u64::MAX));
-}
-
-fn busy(context: &Context<'_>, pid: i32) {
-    let wanted = context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
-    if context.json {
-        cli::json(&json!({"running": pid}));
-    } else if wanted {
-        cli::err(&format!("{PROGRAM}: already running (pid {pid})"));
-    }
 }
 
 /// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Context, PROGRAM, SearchArguments};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Filter, Found, Hit, Query, Source, Strategy, search};
+use crate::memory::index::{self, Filter, Found, Hit, Query, Source, Strategy, search};
 use crate::text;
 
 /// What a search may be limited to, and by what it may search.
@@ -27,7 +27,10 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
         print(&found, wanted.explain);
     }
     if !found.indexed && !context.shared.quiet {
-        cli::err(&format!("{PROGRAM}: nothing is indexed yet\nhint: {PROGRAM}"));
+        // What it says of others is no failure of this search.
+        let running = index::status(&context.place).ok().and_then(|status| status.running);
+        let hint = running.map_or_else(|| PROGRAM.to_owned(), |pid| format!("pid {pid} is indexing just now; try again"));
+        cli::err(&format!("{PROGRAM}: nothing is indexed yet\nhint: {hint}"));
     } else if found.hits.is_empty() && !context.shared.quiet && !context.json {
         cli::err(&format!("{PROGRAM}: nothing found"));
     }

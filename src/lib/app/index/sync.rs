@@ -1,13 +1,11 @@
 //! `agent-index [sync]` and `rebuild`. Silent when all went well, as cron likes it.
 
-use std::io::IsTerminal;
-
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::{Context, PROGRAM, SyncArguments};
+use crate::app::bar::{self, Bar};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Mode, Outcome, Progress, Report, sync};
+use crate::memory::index::{Mode, Outcome, Report, sync};
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, Failure> {
@@ -15,36 +13,14 @@ pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, 
     if !mode.dry_run {
         cli::prepare(&context.home)?;
     }
-    let bar = (!context.shared.quiet && std::io::stderr().is_terminal()).then(bar);
-    let outcome = sync(&context.place, mode, &mut |progress| show(bar.as_ref(), progress));
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    let bar = Bar::new(context.shared, "indexing", "files");
+    let outcome = sync(&context.place, mode, &mut |progress| bar.show(progress));
+    bar.end();
     match outcome? {
-        Outcome::Busy(pid) => busy(context, pid),
+        Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
         Outcome::Done(report) => tell(context, mode, &report),
     }
     Ok(Exit::Ok)
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("indexing {bar:12} {pos}/{len} files").expect("the template is constant");
-    ProgressBar::new(0).with_style(style)
-}
-
-fn show(bar: Option<&ProgressBar>, progress: Progress) {
-    let Some(bar) = bar else { return };
-    bar.set_length(u64::try_from(progress.total).unwrap_or(u64::MAX));
-    bar.set_position(u64::try_from(progress.done).unwrap_or(u64::MAX));
-}
-
-fn busy(context: &Context<'_>, pid: i32) {
-    let wanted = context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
-    if context.json {
-        cli::json(&json!({"running": pid}));
-    } else if wanted {
-        cli::err(&format!("{PROGRAM}: already running (pid {pid})"));
-    }
 }
 
 /// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.

@@ -24,6 +24,7 @@ pub use status::{Status, status};
 
 use std::path::PathBuf;
 
+use super::Progress;
 use super::facts;
 use crate::config::Home;
 use crate::sys::lock;
@@ -68,15 +69,6 @@ pub enum Outcome {
     Done(Report),
     /// Another process is at it: its id.
     Busy(i32),
-}
-
-/// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Files and conversations that were looked at.
-    pub done: usize,
-    /// All of them.
-    pub total: usize,
 }
 
 /// Returns the file that is locked by a run.

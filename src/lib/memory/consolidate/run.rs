@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::super::Progress;
 use super::super::facts::store::{self, Applied, Part, Statement};
 use super::super::facts::{self, Change, Places};
 use super::super::sources::{self, Candidate, Reader, Skipped, Stamp, Unread};
 use super::claim::Owner;
 use super::speech::{Span, Talk};
-use super::{Error, Options, Progress, Report, notes, rows};
+use super::{Error, Options, Report, notes, rows};
 use crate::config::Home;
 use crate::{clock, db, session};
 

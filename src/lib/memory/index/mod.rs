@@ -27,7 +27,7 @@ pub use passage::MAX_CHARS;
 pub(super) use rows::{document_of, scope_of};
 pub use search::{Filter, Found, Hit, Query, Searcher, Strategy, search};
 pub use status::{Status, examine, status};
-pub use sync::{Mode, Outcome, Progress, Report, sync};
+pub use sync::{Mode, Outcome, Report, sync};
 
 use std::path::PathBuf;
 

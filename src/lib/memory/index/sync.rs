@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::super::Progress;
 use super::super::sources::{self, Candidate, Reader, Skipped, Unread};
 use super::rows::{self, Row, Writer};
 use super::schema;
@@ -51,15 +52,6 @@ pub enum Outcome {
     Done(Report),
     /// Another process is at it: its id.
     Busy(i32),
-}
-
-/// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Files that were looked at.
-    pub done: usize,
-    /// All files.
-    pub total: usize,
 }
 
 /// Brings the index up to date. Blocking; the directory of the state must be there. `each` is told

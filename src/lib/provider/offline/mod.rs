@@ -10,7 +10,7 @@ mod hits;
 mod language;
 mod orders;
 mod remember;
-pub mod summary;
+mod summary;
 mod talk;
 mod turn;
 mod wish;

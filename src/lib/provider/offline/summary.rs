@@ -13,8 +13,6 @@ use super::words::Words;
 
 /// Longer sentences are lists or data; no more of their words count.
 const MAX_WORDS: usize = 60;
-/// A sentence of a summary is shown up to here, characters.
-const MAX_SENTENCE_CHARS: usize = 600;
 /// A line of fewer characters was not wrapped because it was full.
 const WRAPPED_CHARS: usize = 50;
 
@@ -23,23 +21,6 @@ const WRAPPED_CHARS: usize = 50;
 pub(super) struct Sentence {
     pub text: String,
     pub paragraph: usize,
-}
-
-/// Returns the `sentences` sentences of `text` that carry most, in their order, a space between
-/// those of one paragraph and a newline between others. All of it when it has no more. Nothing is
-/// added or changed but white space; a sentence of more than 600 characters is cut with `…`.
-pub fn summarise(text: &str, sentences: usize) -> String {
-    let all = split(text);
-    let mut summary = String::new();
-    let mut paragraph = None;
-    for sentence in pick(&all, sentences).into_iter().filter_map(|at| all.get(at)) {
-        if let Some(before) = paragraph {
-            summary.push(if before == sentence.paragraph { ' ' } else { '\n' });
-        }
-        summary.push_str(&crate::text::shorten(&sentence.text, MAX_SENTENCE_CHARS));
-        paragraph = Some(sentence.paragraph);
-    }
-    summary
 }
 
 /// Returns the sentences of `text`. Lines that are only wrapped are joined; a heading, an entry of
@@ -182,6 +163,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Returns the `sentences` sentences of `text` that carry most, in their order, a space between
+    /// those of one paragraph and a newline between others. All of it when it has no more. Nothing is
+    /// added or changed but white space.
+    fn summarise(text: &str, sentences: usize) -> String {
+        let all = split(text);
+        let mut summary = String::new();
+        let mut paragraph = None;
+        for sentence in pick(&all, sentences).into_iter().filter_map(|at| all.get(at)) {
+            if let Some(before) = paragraph {
+                summary.push(if before == sentence.paragraph { ' ' } else { '\n' });
+            }
+            summary.push_str(&sentence.text);
+            paragraph = Some(sentence.paragraph);
+        }
+        summary
+    }
 
     const HARBOUR: &str = "The harbour of Kiel is being rebuilt. Work began in March. \
         The harbour wall of Kiel was too old, says Dr. Brandt, who plans the harbour. It rained a lot.\n\n\
