@@ -147,7 +147,7 @@ fn recalled(turn: &Turn<'_>, wanted: &[String], words: &Words, into: &mut Vec<Ca
                 None => format!("`{}`", shown(source).replace('`', "'")),
             };
             // Its line was found and may have been corrected since.
-            if into.iter().any(|candidate| candidate.place == place) {
+            if into.iter().any(|candidate| candidate.place.starts_with(&place)) {
                 continue;
             }
             let age = (String::new(), 0, 0);
@@ -196,15 +196,16 @@ fn worth(line: &Line<'_>, question: &str) -> u32 {
     speaker + if number && line.text.contains(|c: char| c.is_ascii_digit()) { 60 } else { 0 }
 }
 
-/// Returns `PATH:7-7` as `PATH:7`, and the day instead of the name of a transcript, which says nothing to
-/// a reader; a search by order shows it.
+/// Returns `PATH:7-7` as `PATH:7`, and before the name of a transcript, which says little to a reader, the
+/// day.
 fn place(place: &str, speaker: Speaker) -> String {
+    let one = place.rsplit_once('-').filter(|(start, end)| start.rsplit(':').next() == Some(end));
+    let path = format!("`{}`", text::shorten(&text::visible(one.map_or(place, |(start, _)| start)), 300).replace('`', "'"));
     let day = day(place);
     if place.starts_with("state/sessions/") && !day.is_empty() {
-        return format!("{} on {day}", if speaker == Speaker::Agent { "I said" } else { "said" });
+        return format!("{} on {day}: {path}", if speaker == Speaker::Agent { "I said" } else { "said" });
     }
-    let one = place.rsplit_once('-').filter(|(start, end)| start.rsplit(':').next() == Some(end));
-    format!("`{}`", text::shorten(&text::visible(one.map_or(place, |(start, _)| start)), 300).replace('`', "'"))
+    path
 }
 
 /// Returns the last `2026-11-22` in the name of a file, empty when there is none.

@@ -244,7 +244,8 @@ fn of_two_that_say_it_the_newest_comes_first() {
     let found = "[1] state/sessions/archive/u.2026-11-20.jsonl:4-6 (90%)\nAda: I live in Lyon.\n\n\
         [2] state/sessions/archive/v.2026-11-22.jsonl:4-6 (60%)\nAda: I live in Grenoble.";
     let told = after_tool("Where do I live?", found, false);
-    let expected = "> I live in Grenoble.\n— said on 2026-11-22\n\n> I live in Lyon.\n— said on 2026-11-20";
+    let expected = "> I live in Grenoble.\n— said on 2026-11-22: `state/sessions/archive/v.2026-11-22.jsonl:4-6`\n\n\
+                    > I live in Lyon.\n— said on 2026-11-20: `state/sessions/archive/u.2026-11-20.jsonl:4-6`";
     assert_eq!(quoted(&told), expected);
 }
 
@@ -255,7 +256,10 @@ fn a_line_about_something_else_is_not_quoted() {
     let found =
         "[1] state/sessions/archive/u.2026-11-20.jsonl:4-8 (60%)\nAda: My name is Clara.\nAda: My wife Lena plays the cello.";
     let told = after_tool("What's my wife's name?", found, false);
-    assert_eq!(quoted(&told), "> My wife Lena plays the cello.\n— said on 2026-11-20");
+    assert_eq!(
+        quoted(&told),
+        "> My wife Lena plays the cello.\n— said on 2026-11-20: `state/sessions/archive/u.2026-11-20.jsonl:4-8`"
+    );
 }
 
 #[test]
