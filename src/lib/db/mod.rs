@@ -5,8 +5,10 @@
 //! waiting ones share one `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each inside a savepoint
 //! of its own, so that one that fails takes nothing of the others with it.
 
+mod aside;
 mod examine;
 
+pub use aside::{BESIDE, beside, set_aside};
 pub use examine::{Health, examine};
 
 use std::os::unix::fs::MetadataExt;
@@ -174,7 +176,7 @@ fn open_read_within(path: &Path, patience: Duration) -> Result<Option<Connection
 
 fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Error> {
     let fail = |source| Error::of(path, source);
-    let has_log = log_of(path).exists();
+    let has_log = beside(path, "-wal").exists();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // Read-write, because a reader of a WAL database must be able to make its -shm file; the
     // pragma then keeps it from changing anything.
@@ -210,12 +212,6 @@ pub fn abandon(connection: Connection) {
     // Without it the worst is a log that is lost, as it may be anyway.
     let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     drop(connection);
-}
-
-fn log_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    PathBuf::from(name)
 }
 
 fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -110,16 +110,7 @@ fn or_set_aside<T>(path: &Path, open: impl Fn() -> Result<T, db::Error>) -> Resu
     match open() {
         Ok(value) => Ok((value, None)),
         Err(error @ db::Error::Damaged { .. }) => {
-            let aside = atomic::set_aside(path)?;
-            for suffix in ["-wal", "-shm"] {
-                let with = |path: &Path| {
-                    let mut name = path.as_os_str().to_owned();
-                    name.push(suffix);
-                    PathBuf::from(name)
-                };
-                // There is none after a clean end.
-                let _ = std::fs::rename(with(path), with(&aside));
-            }
+            let aside = db::set_aside(path)?;
             let trouble = format!("{error}; it was set aside as {}, what was open in it is not handled", aside.display());
             tracing::error!("{trouble}");
             Ok((open()?, Some(trouble)))

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use super::Progress;
 use super::facts;
 use crate::config::Home;
+use crate::db;
 use crate::sys::lock;
 
 /// What is to be done.
@@ -94,7 +95,7 @@ pub fn run(home: &Home, options: Options, each: &mut dyn FnMut(Progress)) -> Res
     let work = |each: &mut dyn FnMut(Progress)| -> Result<Report, Error> { run::all(home, facts::open(&path)?, options, each) };
     match work(each) {
         Err(error) if error.is_damage() && options.backfill => {
-            let aside = facts::set_aside(&path)?;
+            let aside = db::set_aside(&path)?;
             let report = work(each)?;
             Ok(Outcome::Done(Report { set_aside: Some(aside), ..report }))
         }

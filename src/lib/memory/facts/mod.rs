@@ -23,7 +23,7 @@ mod timeline;
 pub(in crate::memory) use queries::Places;
 pub use queries::{Filter, Reader, list, why};
 pub use schema::examine;
-pub(in crate::memory) use schema::{in_memory, memory_copy, open, open_read, set_aside};
+pub(in crate::memory) use schema::{in_memory, memory_copy, open, open_read};
 
 use std::path::PathBuf;
 

@@ -1,13 +1,12 @@
-//! Opens `memory.db`, copies it for a dry run, sets a damaged one aside.
+//! Opens `memory.db`, copies it for a dry run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use crate::db::{self, Health};
-use crate::sys::{self, atomic};
 
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_facts.sql")];
 
@@ -61,27 +60,6 @@ pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Erro
     };
     all().map_err(|error| db::Error::of(path, error))?;
     Ok(copy)
-}
-
-/// Sets a damaged database aside with its log, so that `sqlite3 … .recover` finds both. Returns its
-/// new name.
-pub(in crate::memory) fn set_aside(path: &Path) -> Result<PathBuf, sys::Error> {
-    let aside = atomic::set_aside(path)?;
-    for end in ["-wal", "-shm"] {
-        let with = |path: &Path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        match std::fs::rename(with(path), with(&aside)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(sys::Error::at("set aside", &with(path))(error));
-            }
-            // There is none after a clean end.
-            _ => {}
-        }
-    }
-    Ok(aside)
 }
 
 /// Looks at the database as a doctor does, see [`db::examine`].

@@ -64,12 +64,10 @@ pub(super) fn open(place: &Place) -> Result<Connection, Error> {
 /// Removes a database that cannot be used: what was in it is made again from the files.
 pub(super) fn remove(path: &Path) -> Result<(), sys::Error> {
     // The log first: it must not be taken for that of the next database.
-    for end in ["-wal", "-shm", ""] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        match std::fs::remove_file(&name) {
+    for file in db::BESIDE.map(|end| db::beside(path, end)).iter().map(std::path::PathBuf::as_path).chain([path]) {
+        match std::fs::remove_file(file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(sys::Error::at("remove", Path::new(&name))(error));
+                return Err(sys::Error::at("remove", file)(error));
             }
             _ => {}
         }
