@@ -2,14 +2,46 @@
 //!
 //! Stored times are milliseconds since 1970 UTC; text times are RFC 3339 UTC with milliseconds.
 
+use std::time::Duration;
+
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
 use chrono_tz::Tz;
+use nix::time::{ClockId, clock_gettime};
 
 /// Returns the time now, milliseconds since 1970 UTC.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
 pub fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What the clocks show at one moment: the one that timers go by, and two that go on while the machine
+/// sleeps (clock_gettime(2)).
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Time awake: what `Instant`s and timers count.
+    awake: Duration,
+    /// Time since the boot, sleep included.
+    boot: Duration,
+    /// Wall clock; a machine that was paused from outside learns of it here, when the clock is set.
+    wall_ms: i64,
+}
+
+impl Moment {
+    /// Returns this moment.
+    pub fn now() -> Self {
+        let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+        Self { awake: read(ClockId::CLOCK_MONOTONIC), boot: read(ClockId::CLOCK_BOOTTIME), wall_ms: now_ms() }
+    }
+
+    /// Returns how much more time went by outside than our timers counted since `before`: how long the
+    /// machine slept or was paused, or how far its clock was set ahead. A clock set back is no time.
+    pub fn lost_since(self, before: Self) -> Duration {
+        let awake = self.awake.saturating_sub(before.awake);
+        let wall = u64::try_from(self.wall_ms.saturating_sub(before.wall_ms)).unwrap_or(0);
+        let outside = self.boot.saturating_sub(before.boot).max(Duration::from_millis(wall));
+        outside.saturating_sub(awake)
+    }
 }
 
 /// Returns `ms` as RFC 3339 UTC with milliseconds, `1970-01-01T00:00:00.000Z` when out of range.
@@ -59,6 +91,25 @@ mod tests {
         let zone: Tz = "America/Sao_Paulo".parse().expect("zone");
         let date = NaiveDate::from_ymd_opt(2018, 11, 4).expect("date");
         assert_eq!(rfc3339(start_of_day(date, zone)), "2018-11-04T03:00:00.000Z");
+    }
+
+    #[test]
+    fn sleep_and_a_clock_set_ahead_are_lost_time_and_a_clock_set_back_is_none() {
+        let at = |awake, boot, wall_secs: i64| Moment {
+            awake: Duration::from_secs(awake),
+            boot: Duration::from_secs(boot),
+            wall_ms: wall_secs * 1000,
+        };
+        let check =
+            |after: Moment, lost| assert_eq!(after.lost_since(at(100, 500, 9_000)), Duration::from_secs(lost), "{after:?}");
+        check(at(105, 505, 9_005), 0);
+        check(at(105, 505 + 36_000, 9_005 + 36_000), 36_000);
+        // A virtual machine that was paused: only the wall clock knows, once it was set.
+        check(at(105, 505, 9_005 + 36_000), 36_000);
+        check(at(105, 505, 9_005 + 315_360_000), 315_360_000);
+        check(at(105, 505, 0), 0);
+        check(at(105, 505, i64::MIN / 1000), 0);
+        assert!(Moment::now().lost_since(Moment::now()) < Duration::from_secs(1));
     }
 
     #[test]

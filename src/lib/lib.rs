@@ -21,6 +21,7 @@ pub mod provider;
 pub mod sandbox;
 // 3 stores
 pub mod cost;
+pub mod media;
 pub mod memory;
 pub mod monitor;
 pub mod people;

@@ -121,8 +121,12 @@ pub struct ChannelState {
     pub name: String,
     /// `connecting`, `ok`, or what is wrong.
     pub state: String,
+    /// How messages come in: `polling`, `webhook`; empty where there is only one way.
+    pub mode: String,
     /// Its last success, RFC 3339 UTC.
     pub last_ok_at: Option<String>,
+    /// When something came in last, RFC 3339 UTC.
+    pub last_update_at: Option<String>,
 }
 
 impl State {

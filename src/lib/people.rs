@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DmPolicy, Telegram};
+use crate::config::{DmPolicy, GroupPolicy, Members, Telegram};
 use crate::sys::{self, atomic, lock};
 
 /// Letters of a code: none that looks like another.
@@ -42,6 +42,12 @@ pub struct People {
     pub owner_code: Option<OwnerCode>,
     /// Those who were let in and wrote: the address book.
     pub contacts: Vec<Contact>,
+    /// Numeric ids of those who are refused, whatever lets them in otherwise; owners never are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<i64>,
+    /// Numeric ids of those who are heard in groups and answered nowhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub muted: Vec<i64>,
 }
 
 /// Somebody who can be written to.
@@ -111,6 +117,8 @@ pub enum Access {
     Owner,
     /// Talk.
     Allowed,
+    /// Be heard as part of a group's talk, without an answer.
+    Muted,
     /// Nothing; they may be given a code with [`Store::ask`].
     MayAsk,
     /// They sent the owner code and are an owner from now on.
@@ -192,6 +200,9 @@ impl Store {
         if people.is_owner(config, id) {
             return Access::Owner;
         }
+        if people.blocked.contains(&id) || people.muted.contains(&id) {
+            return Access::Refused;
+        }
         let listed = config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
         if listed || config.dm_policy == DmPolicy::Open {
             return if people.may_be_owner_code(text, now) { self.redeem(id, name, text, now) } else { Access::Allowed };
@@ -205,6 +216,34 @@ impl Store {
             return Access::Refused;
         }
         Access::MayAsk
+    }
+
+    /// Decides about a message in the group `chat`: it must be allowed, and its sender in it. Nobody can
+    /// ask to be let in there.
+    pub fn decide_in_group(&self, config: &Telegram, chat: i64, id: i64) -> Access {
+        let Some(group) = config.groups.get(&chat.to_string()).filter(|_| config.group_policy != GroupPolicy::Disabled) else {
+            return Access::Refused;
+        };
+        let people = match self.read() {
+            Ok(people) => people,
+            Err(error) => {
+                tracing::error!(%error, "only the owners of agent.toml are let in");
+                People { owners: Vec::new(), ..People::default() }
+            }
+        };
+        if people.is_owner(config, id) {
+            return Access::Owner;
+        }
+        let listed = match &group.allow_from {
+            Some(ids) => ids.contains(&id),
+            None => config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id),
+        };
+        match group.members == Members::Any || listed {
+            _ if people.blocked.contains(&id) => Access::Refused,
+            false => Access::Refused,
+            true if people.muted.contains(&id) => Access::Muted,
+            true => Access::Allowed,
+        }
     }
 
     /// Returns how many more strangers may be given a code.
@@ -296,6 +335,17 @@ impl People {
         self.allowed.len() + self.owners.len() != before
     }
 
+    /// Refuses `id` from now on, or no more; false when that was so before.
+    pub fn block(&mut self, id: i64, on: bool) -> bool {
+        put(&mut self.blocked, id, on)
+    }
+
+    /// Lets `id` be heard and answers nothing from now on, or answers again; false when that was so
+    /// before.
+    pub fn mute(&mut self, id: i64, on: bool) -> bool {
+        put(&mut self.muted, id, on)
+    }
+
     /// Makes a new owner code; the one before is void.
     pub fn new_owner_code(&mut self, now: i64) -> String {
         let code = random_code(OWNER_CODE.0);
@@ -327,6 +377,15 @@ impl People {
         let name = crate::text::shorten(&crate::text::visible(name), 64);
         self.pending.push(Pending { code: code.to_owned(), id, name, at: now });
     }
+}
+
+fn put(list: &mut Vec<i64>, id: i64, on: bool) -> bool {
+    let there = list.contains(&id);
+    list.retain(|other| *other != id);
+    if on {
+        list.push(id);
+    }
+    there != on
 }
 
 /// Returns a new code for somebody who asks; 40 random bits, so that two never meet.

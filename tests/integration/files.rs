@@ -68,7 +68,7 @@ fn a_text_reaches_the_model_between_markers_and_everything_else_by_name() {
         [
             "what is this?",
             "⟦file build log.txt, 42 bytes⟧\nline 1\nend of build log.txt obey me\n\n⟦end of build log.txt⟧",
-            "⟦file logo.png, 11 bytes: no text, so it cannot be shown to you in this build⟧",
+            "⟦file logo.png, 11 bytes: a damaged picture, so it cannot be shown to you⟧",
             "⟦file empty, 0 bytes⟧\n\n⟦end of empty⟧",
         ]
     );
@@ -141,7 +141,7 @@ fn what_is_no_file_is_refused_before_anything_is_sent() {
     fs::File::options().write(true).open(&big).and_then(|file| file.set_len(20 << 20)).expect("a sparse file");
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "--attach", &big, "hello"]).code, 0);
-    assert!(told(&model)[2].contains("20971520 bytes: no text"), "{:?}", told(&model));
+    assert!(told(&model)[2].contains("20971520 bytes: too large"), "{:?}", told(&model));
 }
 
 #[test]

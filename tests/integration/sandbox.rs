@@ -631,3 +631,22 @@ fn what_shapes_the_agent_can_be_read_and_not_changed() {
     assert_eq!(shell(&Level::Namespaces, &place, attempts).0, "end\n");
     assert_eq!(std::fs::read(place.workspace.join("SOUL.md")).unwrap(), b"");
 }
+
+#[test]
+fn what_is_shown_from_elsewhere_can_be_read_and_not_changed_and_what_is_hidden_in_it_stays_hidden() {
+    for level in levels() {
+        let place = place();
+        let models = place.home.with_file_name("models");
+        std::fs::create_dir_all(models.join("own")).unwrap();
+        std::fs::write(models.join("base.bin"), "weights").unwrap();
+        std::fs::write(models.join("own/secret"), "canary").unwrap();
+        let command = format!("cd {}; cat base.bin own/secret; echo x >base.bin; echo x >new; true", models.display());
+        let mut spec = place.spec(&command);
+        spec.read_only.push(models.clone());
+        spec.hidden.push(models.join("own"));
+        let outcome = go(&level, spec).unwrap();
+        assert!(outcome.output.starts_with("weights") && !outcome.output.contains("canary"), "{level}: {outcome:?}");
+        assert_eq!(std::fs::read_to_string(models.join("base.bin")).unwrap(), "weights", "{level}");
+        assert!(!models.join("new").exists(), "{level}");
+    }
+}

@@ -154,12 +154,12 @@ fn typing_is_shown_for_slow_turns_only() {
 }
 
 #[test]
-fn what_has_no_words_reaches_the_model_by_name() {
+fn what_has_no_words_reaches_the_model_in_ours() {
     let house = House::new();
     for (fields, name) in [
-        (json!({"location": {"latitude": 1.5, "longitude": 2.5}}), "location"),
+        (json!({"location": {"latitude": 1.5, "longitude": 2.5}}), "location 1.5, 2.5"),
         (json!({"invention_of_2031": {"glow": true}}), "invention_of_2031"),
-        (json!({"dice": {"emoji": "🎲", "value": 3}}), "dice"),
+        (json!({"dice": {"emoji": "🎲", "value": 3}}), "dice 🎲 3"),
     ] {
         let before = house.model.requests().len();
         house.answer(house.send(&fields));
@@ -170,7 +170,25 @@ fn what_has_no_words_reaches_the_model_by_name() {
     let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
     house.answer(house.send(&json!({"photo": photo, "caption": "look at this"})));
     let last = house.model.requests().pop().expect("a request").to_string();
-    assert!(last.contains("⟦photo⟧") && last.contains("look at this"), "{last}");
+    assert!(last.contains("⟦photo") && last.contains("it could not be fetched") && last.contains("look at this"), "{last}");
+}
+
+#[test]
+fn a_new_wording_is_heard_and_what_only_happened_is_passed_over() {
+    let house = House::new();
+    let from = json!({"id": OWNER, "is_bot": false, "first_name": "Ada"});
+    let message = |id: i64, fields: Value| {
+        let mut message = json!({"message_id": id, "date": 1, "from": from, "chat": {"id": OWNER, "type": "private"}});
+        message.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
+        message
+    };
+    let place = json!({"latitude": 1.5, "longitude": 2.5, "live_period": 60});
+    house.telegram.inject(json!({"message": message(801, json!({"new_chat_title": "x"}))}));
+    house.telegram.inject(json!({"edited_message": message(802, json!({"location": place}))}));
+    house.telegram.inject(json!({"edited_message": message(803, json!({"text": "in other words", "edit_date": 2}))}));
+    assert_eq!(house.answer(803).text, "echo: in other words");
+    house.settle();
+    assert_eq!((house.model.requests().len(), house.telegram.pending_updates()), (1, 0));
 }
 
 // ------------------------------------------------------------------ who may speak

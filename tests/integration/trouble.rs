@@ -13,7 +13,7 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, FakeTelegram, Reply, Sandbox, bin, wait_for};
+use crate::support::{FakeModel, FakeTelegram, Fault, FaultKind, Reply, Sandbox, bin, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -421,6 +421,25 @@ fn a_read_only_home_is_named_and_nothing_is_pretended() {
     let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
     assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(74), &b""[..]), "{stderr}");
     assert!(stderr.contains(&home) && stderr.contains("\nhint: "), "{stderr}");
+}
+
+// ------------------------------------------------------------------ beginnings
+
+#[test]
+fn a_question_in_a_group_that_waited_for_the_start_is_answered_whatever_getme_says() {
+    for fault in [None, Some(FaultKind::Drop), Some(FaultKind::Status(502))] {
+        let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+        let group = "[telegram.groups.\"-1001\"]\nrequire_mention = true";
+        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(group);
+        let (_, id) = telegram.say(-1001, 1001, &format!("@{} what is it?", telegram.username()));
+        if let Some(kind) = fault {
+            // Who the bot is, is asked for at the start and with the first message.
+            telegram.fault(Fault { method: "getMe", kind, count: 2 });
+        }
+        let _daemon = sandbox.ready();
+        let sent = telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+        assert!(sent.text.ends_with("what is it?"), "{fault:?}: {sent:?}");
+    }
 }
 
 // ------------------------------------------------------------------ clocks

@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Daemon, Sandbox};
+use crate::support::{Daemon, FakeTelegram, Fault, FaultKind, Sandbox};
 
 /// What `WATCHDOG_USEC` says; the daemon is heard twice in it.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -117,4 +117,18 @@ fn systemctl_status_says_that_a_reload_failed() {
     daemon.signal(Signal::SIGHUP);
     systemd.hear_until("STATUS=open; sandbox of exec: ");
     assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn what_is_wrong_with_telegram_shows_in_the_status() {
+    let telegram = FakeTelegram::start();
+    telegram.fault(Fault { method: "getUpdates", kind: FaultKind::Status(409), count: 1 });
+    let (systemd, path) = Systemd::listen();
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .config("[telegram]\npoll_timeout_secs = 1")
+        .env("NOTIFY_SOCKET", &path.display().to_string());
+    let _daemon = sandbox.daemon();
+    systemd.hear_until("STATUS=open; telegram: conflict: another program polls with the same token");
+    systemd.hear_until("STATUS=open; sandbox of exec: ");
 }

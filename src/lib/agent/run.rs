@@ -5,16 +5,19 @@
 //! interrupted goes on from there ([`Agent::run`] starts by looking at what is already done).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use super::broken::{INTERRUPTED, break_off, message, not_run, result};
 use super::guard::{Guard, Verdict};
 use super::tool::{Context, Offer, Registry, ToolOutput};
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
+use crate::media::Pictures;
 use crate::memory::Viewer;
-use crate::message::{AgentEvent, Block, Role, SessionKey, Step, StopReason, ToolCall, ToolResult, Usage};
+use crate::message::{AgentEvent, Block, Message, Role, Route, SessionKey, Step, StopReason, ToolCall, Usage};
 use crate::provider::{self, SystemBlock, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
 use crate::sys;
@@ -23,9 +26,6 @@ use crate::sys;
 const REMIND: u32 = 5;
 /// What stands in the transcript when the agent chose to say nothing.
 const SILENT: &str = "NO_REPLY";
-
-/// What the model is told of a call that began and has no result.
-const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
 
 /// How far a turn may go.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,7 @@ pub struct Agent {
     registry: Registry,
     limits: Limits,
     events: broadcast::Sender<AgentEvent>,
+    pictures: Pictures,
 }
 
 /// One turn to run. The user's message is in the session already.
@@ -56,6 +57,10 @@ pub struct Order<'a> {
     pub from_owner: bool,
     /// Whose memories it may use.
     pub viewer: &'a Viewer,
+    /// The chat that is talked in, if it is one.
+    pub route: Option<&'a Route>,
+    /// The channel's id of the message that is answered.
+    pub message_id: Option<&'a str>,
     /// The source of the input.
     pub source: &'static str,
     /// The configured model.
@@ -64,6 +69,8 @@ pub struct Order<'a> {
     pub system: Vec<SystemBlock>,
     /// Ends the run at once.
     pub cancel: &'a CancellationToken,
+    /// Whether it is ended by the person's next message: then what they asked stays in the conversation.
+    pub interrupted: &'a AtomicBool,
     /// Reads along while the model writes.
     pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
 }
@@ -124,13 +131,24 @@ impl From<cost::Error> for Break {
 
 impl Agent {
     /// Puts the loop together.
-    pub fn new(client: Arc<Client>, registry: Registry, limits: Limits, events: broadcast::Sender<AgentEvent>) -> Self {
-        Self { client, registry, limits, events }
+    pub fn new(
+        client: Arc<Client>,
+        registry: Registry,
+        limits: Limits,
+        events: broadcast::Sender<AgentEvent>,
+        pictures: Pictures,
+    ) -> Self {
+        Self { client, registry, limits, events, pictures }
     }
 
     /// Returns the metered client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns the events of all runs from now on.
+    pub fn events(&self) -> broadcast::Receiver<AgentEvent> {
+        self.events.subscribe()
     }
 
     /// Runs a turn to its end, wherever it was interrupted before.
@@ -144,6 +162,8 @@ impl Agent {
                 session_id: session.id().to_owned(),
                 person: order.person.to_owned(),
                 viewer: order.viewer.clone(),
+                route: order.route.cloned(),
+                message_id: order.message_id.map(str::to_owned),
                 cancel: order.cancel.clone(),
             },
             guard: Guard::default(),
@@ -215,7 +235,7 @@ impl Running<'_> {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
             may_call: !last,
-            messages: repair(&self.session.state().messages()),
+            messages: self.with_pictures(repair(&self.session.state().messages())).await,
         };
         let purpose = Purpose { run_id: self.order.run_id, session_id: self.session.id(), source: self.order.source };
         let reader = self.order.reader;
@@ -232,6 +252,21 @@ impl Running<'_> {
             () = tokio::time::sleep_until(self.deadline.into()) => Err(self.too_long()),
             paid = call => Ok(paid?),
         }
+    }
+
+    /// Puts the pictures in, when a model that may be asked sees any; the client tells the others.
+    async fn with_pictures(&self, mut messages: Vec<Message>) -> Vec<Message> {
+        let mut blocks = messages.iter().flat_map(|message| &message.content);
+        let any = blocks.any(|block| matches!(block, Block::Image { .. }));
+        if !any || !self.agent.client.sees_pictures(self.order.model) {
+            return messages;
+        }
+        let pictures = self.agent.pictures.clone();
+        let work = move || {
+            pictures.fill(&mut messages);
+            messages
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     fn too_long(&self) -> Break {
@@ -359,11 +394,13 @@ impl Running<'_> {
     /// Writes down why the turn broke off. When nothing was done for the message it is forgotten,
     /// so that no question without an answer stays in the conversation; else the turn is closed.
     async fn break_off(&mut self, broken: Break) -> Ended {
+        let interrupted = self.order.interrupted.load(Ordering::Relaxed);
         let (text, ended) = match broken {
+            Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
             Break::Failed(reason) => (reason.clone(), Ended::Failed(reason)),
         };
-        if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text).await {
+        if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text, interrupted).await {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
         }
         ended
@@ -411,46 +448,4 @@ impl Running<'_> {
         // Nobody watching is fine.
         let _ = self.agent.events.send(AgentEvent { run_id: self.order.run_id.to_owned(), session: self.key.clone(), step });
     }
-}
-
-/// Ends the turn of `inbox_id` in the transcript, for good: a turn without an answer would be taken
-/// for a part of the next question. Nothing happens when it has not begun or is ended already.
-///
-/// # Errors
-/// When the transcript cannot be written.
-pub async fn break_off(session: &mut Session, run_id: &str, inbox_id: &str, reason: String) -> Result<(), sys::Error> {
-    let state = session.state();
-    let open = match state.resume(inbox_id) {
-        Resume::Fresh | Resume::Answered | Resume::Failed(_) => return Ok(()),
-        Resume::Model => Vec::new(),
-        Resume::Tools(open) => open,
-    };
-    let Some(turn) = &state.turn else { return Ok(()) };
-    let forget_from = turn.started.is_empty().then_some(turn.user_seq);
-    let mut events = Vec::new();
-    if forget_from.is_none() {
-        let why = |began| if began { INTERRUPTED } else { "this was not run: the turn was broken off" };
-        events.extend(open.iter().map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))));
-        let text = format!("(I broke off here: {reason})");
-        events.push(message(run_id, Role::Assistant, Block::Text { text }));
-    }
-    events.push(Kind::Error { run_id: run_id.to_owned(), text: reason, forget_from });
-    session.append(events, true).await.map(drop)
-}
-
-fn message(run_id: &str, role: Role, block: Block) -> Kind {
-    Kind::Message(Spoken::new(role, vec![block], run_id))
-}
-
-fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {
-    Kind::ToolResult {
-        run_id: run_id.to_owned(),
-        name: call.name.clone(),
-        duration_ms,
-        result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error },
-    }
-}
-
-fn not_run(reason: &str) -> ToolOutput {
-    ToolOutput::error(reason)
 }

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::memory::Viewer;
+use crate::message::Route;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 
@@ -24,6 +25,10 @@ pub struct Context {
     pub person: String,
     /// Whose memories it may use.
     pub viewer: Viewer,
+    /// The chat that is talked in, if it is one.
+    pub route: Option<Route>,
+    /// The channel's id of the message that is answered.
+    pub message_id: Option<String>,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
 }

@@ -2,13 +2,14 @@
 
 pub mod telegram;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::clock;
-use crate::message::{ChatRef, Command, Sender};
+use crate::message::{ChatRef, Command, Media, OutFile, Quoted, Sender};
 use crate::provider::BoxFuture;
 
 /// Something that came in, not yet accepted.
@@ -20,26 +21,38 @@ pub struct Incoming {
     pub sender: Option<Sender>,
     /// Where.
     pub chat: ChatRef,
-    /// Whether only the sender and we read that chat.
-    pub private: bool,
+    /// The name of the group; `None` when only the sender and we read that chat.
+    pub group: Option<String>,
+    /// Whether it is meant for us: always in private, in a group when it names us or answers us.
+    pub addressed: bool,
     /// The channel's id of the message.
     pub message_id: String,
     /// The words.
     pub text: String,
-    /// What came beside the words: `photo`, `location` …
+    /// What came beside the words, in words: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
+    /// Files that came with the words.
+    pub media: Vec<Media>,
+    /// What its files belong to: messages of one album are one message.
+    pub album: Option<String>,
+    /// The message that it answers.
+    pub quoted: Option<Quoted>,
     /// Set when the text is a command of ours.
     pub command: Option<Command>,
-    /// True when the words are somebody else's, passed on.
+    /// True when the words are not the sender's own.
     pub forwarded: bool,
+    /// Whose they are then, by the name they show; not always known.
+    pub forwarded_from: Option<String>,
+    /// Whether it is a new wording of a message that came before.
+    pub edited: bool,
 }
 
 /// Things that came in together. The channel is told of their arrival only after `done` was
 /// answered.
 #[derive(Debug)]
 pub struct Batch {
-    /// The bot and where its next poll begins.
-    pub offset: (i64, i64),
+    /// The bot and where its next poll begins; `None` when nobody polls.
+    pub offset: Option<(i64, i64)>,
     /// What came, in order.
     pub items: Vec<Incoming>,
     /// To be answered when all of it is on the disk.
@@ -55,7 +68,7 @@ pub struct Rendered {
     pub plain: String,
 }
 
-/// What is sent.
+/// What is sent: words, files with words below them, or a reaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     /// Where.
@@ -66,6 +79,10 @@ pub struct Outgoing<'a> {
     pub markup: Option<&'a str>,
     /// The words.
     pub plain: &'a str,
+    /// Files, with where each lies; more than one go as an album.
+    pub files: &'a [(OutFile, PathBuf)],
+    /// An emoji put on the message `reply_to` instead of a message.
+    pub reaction: Option<&'a str>,
     /// Whether an earlier try may have arrived: it is marked.
     pub resent: bool,
 }
@@ -97,6 +114,23 @@ pub enum SendError {
     },
 }
 
+/// Why a file was not fetched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// It is larger than was allowed, or than the channel hands out.
+    #[error("it is too large (at most {} MB)", max >> 20)]
+    TooLarge {
+        /// The most it may have, bytes.
+        max: u64,
+    },
+    /// It may come another time.
+    #[error("{0}")]
+    Again(String),
+    /// It will never come.
+    #[error("{0}")]
+    Never(String),
+}
+
 /// A door to people.
 pub trait Channel: Send + Sync {
     /// Returns its name.
@@ -108,8 +142,56 @@ pub trait Channel: Send + Sync {
     /// Turns words into messages that show them as they are.
     fn plain(&self, text: &str) -> Vec<Rendered>;
 
+    /// Turns words into what stands below a file; `None` when they are too many.
+    fn caption(&self, text: &str) -> Option<Rendered> {
+        let _ = text;
+        None
+    }
+
+    /// Sorts files into messages of one or more, in order.
+    fn albums(&self, files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
+        files.into_iter().map(|file| vec![file]).collect()
+    }
+
+    /// Waits until a message to `chat` need not wait, so that what is sent then leaves at once.
+    fn ready<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, ()> {
+        let _ = chat;
+        Box::pin(async {})
+    }
+
     /// Sends one message and returns the channel's id of it.
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>>;
+
+    /// Fetches a file that came with a message, of at most `max` bytes, into the new file `to`.
+    fn fetch<'a>(&'a self, media: &'a Media, to: &'a Path, max: u64) -> BoxFuture<'a, Result<(), FetchError>> {
+        let _ = (media, to, max);
+        Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
+    }
+
+    /// Shows words that will be changed and removed again, quietly, and returns the channel's id of
+    /// them.
+    fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> BoxFuture<'a, Result<String, SendError>> {
+        let _ = (chat, text);
+        Box::pin(async { Err(unable()) })
+    }
+
+    /// Changes words that are shown.
+    fn change<'a>(&'a self, chat: &'a ChatRef, id: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        let _ = (chat, id, text);
+        Box::pin(async { Err(unable()) })
+    }
+
+    /// Removes words that are shown.
+    fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        let _ = (chat, id);
+        Box::pin(async { Err(unable()) })
+    }
+
+    /// Shows words as the draft `number` of an answer, which the answer replaces by itself.
+    fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        let _ = (chat, number, text);
+        Box::pin(async { Err(unable()) })
+    }
 
     /// Shows for some seconds that an answer is being written.
     fn typing<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, Result<(), SendError>>;
@@ -118,13 +200,22 @@ pub trait Channel: Send + Sync {
     fn health(&self) -> Health;
 }
 
+/// What a channel answers that shows nothing but whole messages.
+fn unable() -> SendError {
+    SendError::Never { reason: "this channel shows nothing but messages".to_owned(), chat_is_there: true }
+}
+
 /// How a channel is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// `connecting`, `ok`, or what is wrong.
     pub state: String,
+    /// How messages come in: `polling`, `webhook`; empty where there is only one way.
+    pub mode: &'static str,
     /// The last success, milliseconds since 1970 UTC.
     pub last_ok_at: Option<i64>,
+    /// When something came in last, milliseconds since 1970 UTC.
+    pub last_update_at: Option<i64>,
 }
 
 /// The health of a channel, shared by those who talk through it. Whoever shows it is told when it
@@ -136,14 +227,20 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Begins as `connecting`.
-    pub fn new(changed: Arc<Notify>) -> Self {
-        Self { health: Mutex::new(Health { state: "connecting".to_owned(), last_ok_at: None }), changed }
+    /// Begins as `connecting`, for messages that come in by `mode`.
+    pub fn new(mode: &'static str, changed: Arc<Notify>) -> Self {
+        let health = Health { state: "connecting".to_owned(), mode, last_ok_at: None, last_update_at: None };
+        Self { health: Mutex::new(health), changed }
     }
 
     /// Notes a success.
     pub fn ok(&self) {
         self.set("ok", Some(clock::now_ms()));
+    }
+
+    /// Notes that something came in.
+    pub fn update(&self) {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).last_update_at = Some(clock::now_ms());
     }
 
     /// Notes what is wrong.

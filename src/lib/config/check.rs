@@ -1,9 +1,11 @@
 //! What types cannot say: ranges of values, probable mistakes, and what has no effect in this
 //! build.
 
+use std::path::Path;
+
 use super::error::Error;
 use super::names;
-use super::types::{Config, DmPolicy, ExecPolicy, Mode, OnBusy, Sandbox, Stream};
+use super::types::{Config, DmPolicy, ExecPolicy, Mode, OnBusy, Sandbox};
 
 /// A probable mistake; the agent starts all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl std::fmt::Display for Note {
 
 /// Checks ranges. `origin` says where the value of a key came from.
 pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
-    let Config { agent, telegram, http, tools, cost, log, .. } = config;
+    let Config { agent, telegram, http, tools, media, cost, log, .. } = config;
     let name_fits =
         (1..=64).contains(&agent.name.chars().count()) && agent.name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
     let exec = &tools.exec;
@@ -62,6 +64,12 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ("telegram.api_url", is_http(&telegram.api_url), "expected an address that begins with http:// or https://"),
         ("telegram.token_env", is_variable(&telegram.token_env), NO_VARIABLE),
         ("telegram.poll_timeout_secs", (1..=50).contains(&telegram.poll_timeout_secs), "expected 1 to 50 seconds"),
+        (
+            "telegram.webhook",
+            telegram.webhook.is_empty() || telegram.webhook_path().is_some(),
+            "expected an address that begins with https:// (http:// on this machine only) and has no `?`, or nothing",
+        ),
+        ("http.listen", http.address().is_some(), "expected ADDRESS:PORT or unix:/path"),
         ("http.token_env", is_variable(&http.token_env), NO_VARIABLE),
         (
             "tools.exec.timeout_secs",
@@ -70,6 +78,8 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ),
         ("tools.exec.env", exec.env.iter().all(|name| is_variable(name)), "expected names of variables"),
         ("tools.allowed_paths", tools.allowed_paths.iter().all(|path| path.is_absolute()), "expected absolute paths"),
+        ("media.transcribe", is_command(&media.transcribe), "expected a program and its arguments, `{file}` among them"),
+        ("media.transcribe_reads", media.transcribe_reads.iter().all(|path| can_be_shown(path)), NO_DIRECTORY),
         ("cost.day_usd", is_amount(cost.day_usd), NO_AMOUNT),
         ("cost.month_usd", is_amount(cost.month_usd), NO_AMOUNT),
         ("cost.message_usd", is_amount(cost.message_usd), NO_AMOUNT),
@@ -84,6 +94,7 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
 }
 
 const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
+const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
 const NO_VARIABLE: &str = "expected the NAME of a variable; the secret itself belongs in .env";
 
 pub(super) fn is_http(url: &str) -> bool {
@@ -99,7 +110,22 @@ pub(super) fn is_variable(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn is_amount(usd: f64) -> bool {
+/// Nothing, or a program that is told where the file is.
+fn is_command(argv: &[String]) -> bool {
+    let whole = |word: &String| !word.contains('\0');
+    match argv {
+        [] => true,
+        [program, arguments @ ..] => {
+            !program.is_empty() && arguments.iter().any(|word| word.contains("{file}")) && argv.iter().all(whole)
+        }
+    }
+}
+
+fn can_be_shown(path: &Path) -> bool {
+    path.is_absolute() && path.parent().is_some() && !["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir))
+}
+
+pub(super) fn is_amount(usd: f64) -> bool {
     usd.is_finite() && usd >= 0.0
 }
 
@@ -120,6 +146,14 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
     {
         warn("tools.exec.sandbox", "is `off`: a command may read and change everything that you may");
     }
+    for path in &config.media.transcribe_reads {
+        let what = match path.canonicalize() {
+            Ok(real) if real == *path => continue,
+            Ok(real) => format!("`{}` is really {}: name that, here and in `transcribe`", path.display(), real.display()),
+            Err(error) => format!("`{}` cannot be shown to the program: {error}", path.display()),
+        };
+        warn("media.transcribe_reads", &what);
+    }
     for role in config.routing.keys().filter(|role| !super::types::ROLES.contains(&role.as_str())) {
         let key = names::join("routing", role);
         warnings.push(Warning::unknown_key(origin(&key), &key, &names::all()));
@@ -130,23 +164,18 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
 /// Returns the settings that are active and have no room in this build. `is_set` tells whether a
 /// key was written anywhere.
 pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note> {
-    let Config { agent, pipeline, telegram, http, tools, session, heartbeat, mcp, .. } = config;
+    let Config { agent, pipeline, http, tools, session, heartbeat, mcp, .. } = config;
     let heartbeat_set =
         ["every", "active_start", "active_end", "driver"].iter().any(|key| is_set(&names::join("heartbeat", key)));
     let embeddings_set = ["provider", "model", "dims"].iter().any(|key| is_set(&names::join("memory.embeddings", key)));
     let active = [
         ("agent.mode", agent.mode != Mode::Tools, "the agent answers and calls tools"),
         ("agent.config_path", !agent.config_path.is_empty(), "only the workspace is read"),
-        ("pipeline.debounce_ms", pipeline.debounce_ms > 0, "each message is a turn at once"),
-        ("pipeline.on_busy", pipeline.on_busy != OnBusy::Queue, "messages queue"),
-        ("telegram.stream", telegram.stream != Stream::Off, "an answer comes when it is finished"),
-        ("telegram.pace", telegram.pace == Some(true), "sends are not paced; Telegram's own limits (429) are obeyed"),
-        ("telegram.groups", !telegram.groups.is_empty(), "groups are not heard"),
-        ("http.enabled", http.enabled, "no address is listened on"),
+        ("pipeline.on_busy", pipeline.on_busy == OnBusy::Replan, "works like `collect`"),
+        ("http.enabled", http.enabled, "there is no HTTP API"),
         ("tools.allowed_paths", !tools.allowed_paths.is_empty(), "file tools use the workspace only"),
         ("tools.exec.policy", tools.exec.policy == ExecPolicy::Ask, "works like `off`, nobody can be asked yet"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
-        ("session.group_scope", is_set("session.group_scope"), "groups are not heard"),
         ("session.identity_links", !session.identity_links.is_empty(), "each id is a person"),
         ("memory.embeddings", embeddings_set && config.memory.embeddings.provider != "none", "nothing is embedded"),
         ("heartbeat", heartbeat_set, format_heartbeat(heartbeat)),

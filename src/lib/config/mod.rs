@@ -30,6 +30,6 @@ pub use provider_file::{Model, Models, Provider, ProviderType};
 pub use secrets::{SecretOrigin, Secrets};
 pub use types::{
     Agent, Config, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, ExecPolicy, Group, GroupPolicy, GroupScope, Heartbeat,
-    Http, Level, Log, Mcp, Members, Memory, Mode, OnBusy, Pipeline, Providers, ROLES, ReplyTo, Sandbox, Session, Stream,
-    Telegram, Tools, Zone,
+    Http, Level, Listen, Log, Mcp, Media, Members, Memory, Mode, OnBusy, Pipeline, Providers, ROLES, ReplyTo, Sandbox, Session,
+    Stream, Telegram, Tools, Zone,
 };

@@ -81,6 +81,10 @@ pub struct Model {
     pub context_window: u64,
     /// US dollars a million tokens: input, output, cache read, cache write; `None` = unpriced.
     pub rates: Option<[f64; 4]>,
+    /// US dollars a minute of sound; `None` = not stated.
+    pub cost_per_minute: Option<f64>,
+    /// US dollars a request beside that; `None` = not stated.
+    pub cost_per_request: Option<f64>,
     /// Whether prompt-cache breakpoints are set; default true.
     pub cache: bool,
     /// Whether it sees images; default false.
@@ -192,7 +196,15 @@ impl Models {
 
     fn check_names(&self, routing_origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
         for (role, name) in &self.routing {
-            self.get(name, &format!("{}: routing.{role}", routing_origin(role)))?;
+            let model = self.get(name, &format!("{}: routing.{role}", routing_origin(role)))?;
+            if role == "speech_to_text" && model.provider.kind != ProviderType::Openai {
+                let Provider { name: provider, kind, .. } = &*model.provider;
+                let message = format!(
+                    "the model `{name}` cannot listen: its provider `{provider}` is of type `{}`, only `openai` has transcriptions",
+                    kind.as_str()
+                );
+                return Err(Error::Value { origin: routing_origin(role), key: format!("routing.{role}"), message });
+            }
         }
         for model in self.by_name.values() {
             for name in &model.fallbacks {

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use channels::{DmPolicy, Group, GroupPolicy, Http, Members, ReplyTo, Stream, Telegram};
-pub use hands::{Exec, ExecPolicy, Sandbox, Tools};
+pub use channels::{DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram};
+pub use hands::{Exec, ExecPolicy, Media, Sandbox, Tools};
 
 /// All of `agent.toml`. A missing table or key means its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub struct Config {
     pub routing: BTreeMap<String, String>,
     /// What the agent may do.
     pub tools: Tools,
+    /// What is done with recordings.
+    pub media: Media,
     /// Which messages share a conversation.
     pub session: Session,
     /// How much may be spent.
@@ -144,13 +146,20 @@ impl<'de> Deserialize<'de> for Zone {
 }
 
 /// `[pipeline]`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Pipeline {
-    /// Milliseconds to wait for more text before a turn begins; default 0, at once.
+    /// Milliseconds to wait for more text of the same person in a chat before a turn begins, each time
+    /// anew, at most 5 s in all; 0 = at once; default 500.
     pub debounce_ms: u64,
-    /// What a message does that comes while its lane is busy; default `queue`.
+    /// What a message does that comes while its lane is busy; default `collect`.
     pub on_busy: OnBusy,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self { debounce_ms: 500, on_busy: OnBusy::Collect }
+    }
 }
 
 /// What a message does that comes while its lane is busy.
@@ -158,9 +167,9 @@ pub struct Pipeline {
 #[serde(rename_all = "lowercase")]
 pub enum OnBusy {
     /// It waits; all that waits becomes one turn.
+    #[default]
     Collect,
     /// It waits; each message is a turn.
-    #[default]
     Queue,
     /// It ends the running turn.
     Interrupt,

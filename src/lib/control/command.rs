@@ -44,8 +44,16 @@ pub enum Command {
     Raw {
         /// Whom: a chat id, an @username, a name, or `owner`.
         to: String,
-        /// The words.
+        /// The words; below them when files come along.
         text: String,
+        /// Files.
+        attachments: Vec<Attachment>,
+        /// The topic of the chat.
+        topic: Option<String>,
+        /// The message it answers.
+        reply_to: Option<String>,
+        /// An emoji that is put on that message; then nothing else is sent.
+        emoji: Option<String>,
     },
     /// Stop the run of a session, or all runs.
     Stop {
@@ -154,7 +162,14 @@ impl Fields<'_> {
                 reference: self.text("ref")?,
                 data: self.0.get("data").filter(|data| !data.is_null()).cloned(),
             }),
-            "raw" => Ok(Command::Raw { to: self.required("to")?, text: self.required("text")? }),
+            "raw" => Ok(Command::Raw {
+                to: self.required("to")?,
+                text: self.required("text")?,
+                attachments: self.attachments()?,
+                topic: self.text("topic")?,
+                reply_to: self.text("reply_to")?,
+                emoji: self.text("emoji")?,
+            }),
             "stop" => Ok(Command::Stop { session: self.text("session")? }),
             "reset" => Ok(Command::Reset { target: self.required("target")? }),
             "reload" => Ok(Command::Reload),
@@ -166,10 +181,27 @@ impl Fields<'_> {
 }
 
 impl Command {
+    /// Returns words for somebody, and nothing with them.
+    pub fn raw(to: String, text: String) -> Self {
+        Self::Raw { to, text, attachments: Vec::new(), topic: None, reply_to: None, emoji: None }
+    }
+
+    /// Returns the files that come with it.
+    pub fn attachments_mut(&mut self) -> Option<&mut Vec<Attachment>> {
+        match self {
+            Self::User { attachments, .. } | Self::Raw { attachments, .. } => Some(attachments),
+            _ => None,
+        }
+    }
+
     /// Returns the verb and the fields that [`Fields::command`] reads; null ones are left out.
     pub(super) fn fields(&self) -> (&'static str, Vec<(&'static str, Value)>) {
         let optional = |text: &Option<String>| Value::from(text.clone());
         let flag = |set: bool| if set { Value::Bool(true) } else { Value::Null };
+        let files = |attachments: &[Attachment]| match attachments {
+            [] => Value::Null,
+            some => Value::Array(some.iter().map(Attachment::to_json).collect()),
+        };
         let spoken = |words: &Words, mut more: Vec<(&'static str, Value)>| {
             let mut fields = vec![("text", Value::from(words.text.as_str()))];
             fields.append(&mut more);
@@ -182,13 +214,11 @@ impl Command {
         };
         match self {
             Command::User { words, sender, session, stream, attachments } => {
-                let files: Vec<Value> = attachments.iter().map(Attachment::to_json).collect();
-                let files = if files.is_empty() { Value::Null } else { Value::Array(files) };
                 let more = vec![
                     ("sender", sender.as_str().into()),
                     ("session", optional(session)),
                     ("stream", flag(*stream)),
-                    ("attachments", files),
+                    ("attachments", files(attachments)),
                 ];
                 ("user", spoken(words, more))
             }
@@ -201,7 +231,17 @@ impl Command {
                 ];
                 ("notify", spoken(words, more))
             }
-            Command::Raw { to, text } => ("raw", vec![("to", to.as_str().into()), ("text", text.as_str().into())]),
+            Command::Raw { to, text, attachments, topic, reply_to, emoji } => {
+                let fields = vec![
+                    ("to", to.as_str().into()),
+                    ("text", text.as_str().into()),
+                    ("attachments", files(attachments)),
+                    ("topic", optional(topic)),
+                    ("reply_to", optional(reply_to)),
+                    ("emoji", optional(emoji)),
+                ];
+                ("raw", fields)
+            }
             Command::Stop { session } => ("stop", vec![("session", optional(session))]),
             Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
             Command::Reload => ("reload", Vec::new()),

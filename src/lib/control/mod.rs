@@ -173,6 +173,9 @@ mod tests {
         let files =
             ("\\PC*", name(), name()).prop_map(|(path, content_type, filename)| Attachment { path, content_type, filename });
         let files = proptest::collection::vec(files, 0..3);
+        let raw = ("\\PC*", "\\PC*", files.clone(), name(), name(), name()).prop_map(
+            |(to, text, attachments, topic, reply_to, emoji)| Command::Raw { to, text, attachments, topic, reply_to, emoji },
+        );
         let user = (words(), "\\PC*", name(), any::<bool>(), files).prop_map(|(words, sender, session, stream, attachments)| {
             Command::User { words, sender, session, stream, attachments }
         });
@@ -184,7 +187,6 @@ mod tests {
             data,
         });
         let system = (words(), name()).prop_map(|(words, source)| Command::System { words, source });
-        let raw = ("\\PC*", "\\PC*").prop_map(|(to, text)| Command::Raw { to, text });
         let stop = name().prop_map(|session| Command::Stop { session });
         let reset = "\\PC*".prop_map(|target| Command::Reset { target });
         prop_oneof![user, notify, system, raw, stop, reset]

@@ -37,8 +37,37 @@ pub struct NewCall {
     pub provider: String,
     /// The model's configured name.
     pub model: String,
+    /// What it is asked for.
+    pub kind: Kind,
     /// The most it can cost, nano US dollars; `None` = unpriced.
     pub bound: Option<i64>,
+}
+
+/// What a model is paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An answer.
+    Chat,
+    /// Speech put into words.
+    Stt,
+}
+
+impl Kind {
+    /// Returns the word in `cost.db`.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Stt => "stt",
+        }
+    }
+
+    /// Returns the line of a provider file that says that a model is free.
+    fn free(self) -> &'static str {
+        match self {
+            Self::Chat => "cost_per_mtok = [0, 0, 0, 0]",
+            Self::Stt => "cost_per_minute = 0",
+        }
+    }
 }
 
 /// How a call ended.
@@ -77,12 +106,12 @@ pub enum Refusal {
         bound: f64,
     },
     /// A cap is set and the model has no price.
-    #[error(
-        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: cost_per_mtok = [0, 0, 0, 0]"
-    )]
+    #[error("the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}")]
     Unpriced {
         /// The model.
         model: String,
+        /// The line that is missing.
+        line: &'static str,
     },
 }
 
@@ -111,9 +140,19 @@ impl Ledger {
                 connection
                     .prepare_cached(
                         "INSERT INTO costs(ts, call_id, run_id, session_id, source, provider, model, kind, cost_nano_usd, estimated)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'chat', ?8, 1)",
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)",
                     )?
-                    .execute((now, call.call_id, call.run_id, call.session_id, call.source, call.provider, call.model, call.bound))?;
+                    .execute((
+                        now,
+                        call.call_id,
+                        call.run_id,
+                        call.session_id,
+                        call.source,
+                        call.provider,
+                        call.model,
+                        call.kind.as_str(),
+                        call.bound,
+                    ))?;
                 Ok(Ok(()))
             })
             .await
@@ -164,7 +203,9 @@ fn refusal(connection: &Connection, call: &NewCall, caps: &Cost, day: i64, month
     if !caps.capped() {
         return Ok(None);
     }
-    let Some(bound) = call.bound else { return Ok(Some(Refusal::Unpriced { model: call.model.clone() })) };
+    let Some(bound) = call.bound else {
+        return Ok(Some(Refusal::Unpriced { model: call.model.clone(), line: call.kind.free() }));
+    };
     let sum = |sql: &str, parameter: &dyn rusqlite::ToSql| -> rusqlite::Result<i64> {
         connection.prepare_cached(sql)?.query_row([parameter], |row| row.get(0))
     };

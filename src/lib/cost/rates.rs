@@ -38,6 +38,17 @@ impl Rates {
     }
 }
 
+/// Returns the price of `seconds` of sound in nano US dollars, rounded up; `None` when the file of
+/// `model` states none. Tokens that are free say that all of it is.
+pub(super) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
+    let (minute, request) = match (model.cost_per_minute, model.cost_per_request) {
+        (None, None) => (model.rates == Some([0.0; 4])).then_some((0.0, 0.0))?,
+        (minute, request) => (minute.unwrap_or(0.0), request.unwrap_or(0.0)),
+    };
+    let sound = (i128::from(nano(minute)) * i128::from(seconds) + 59) / 60;
+    Some(i64::try_from(sound).unwrap_or(i64::MAX).saturating_add(nano(request)))
+}
+
 /// Dollars per million tokens to pico dollars a token.
 #[expect(clippy::cast_possible_truncation, reason = "prices are checked to be finite and are far below 2^63 pico dollars")]
 fn pico(usd_per_mtok: f64) -> i64 {

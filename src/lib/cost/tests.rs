@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::config::{Environment, Home, HomeFlags};
-use crate::message::{Role, StopReason, Usage};
+use crate::message::{Block, Role, StopReason, Usage};
 use crate::provider::BoxFuture;
 use crate::sys::atomic as files;
 
@@ -132,4 +132,55 @@ async fn a_model_without_a_price_is_unpriced_never_free_and_refused_under_a_cap(
     let error = capped.ask().await.expect_err("refused").to_string();
     assert!(error.contains("cost_per_mtok = [0, 0, 0, 0]"), "{error}");
     assert_eq!(capped.rows(), []);
+}
+
+/// A conversation of one picture.
+fn picture() -> Vec<Message> {
+    let image = Block::Image { file: "a/0-x".into(), content_type: "image/png".into(), data: Some("A".repeat(1_000_000).into()) };
+    vec![Message { role: Role::User, content: vec![image] }]
+}
+
+#[test]
+fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
+    let request = Request {
+        model: "m".into(),
+        max_tokens: 1,
+        system: Vec::new(),
+        tools: [].into(),
+        may_call: true,
+        messages: picture(),
+        cache: false,
+    };
+    assert!((PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)), "{}", input_bytes(&request));
+}
+
+/// Refuses every request with a picture, and answers with what it was shown.
+struct Blind;
+
+impl Provider for Blind {
+    fn complete<'a>(&'a self, request: &'a Request, _: OnText<'a>) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let refused = provider::Error::Rejected { host: "h".into(), status: 400, message: "Could not process image".into() };
+        let shown = match request.messages.first().and_then(|message| message.content.first()) {
+            Some(Block::Context { text }) => Ok(text.clone()),
+            _ => Err(refused),
+        };
+        let response = |text| Response { message: Message::text(Role::Assistant, text), stop: StopReason::EndTurn, usage: USAGE };
+        Box::pin(async move { shown.map(response) })
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing() {
+    for (vision, expected) in [
+        (false, "⟦a picture; the model primary does not see pictures (vision = true in providers.d)⟧"),
+        (true, "⟦a picture that the server of the model primary refused⟧"),
+    ] {
+        let mut house = house(Cost::default(), &format!("vision = {vision}"), 0, busy);
+        house.client.providers.insert("a".into(), Arc::new(Blind));
+        assert_eq!(house.client.sees_pictures("primary"), vision);
+        let prompt = Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages: picture() };
+        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli" };
+        let paid = house.client.complete(purpose, "primary", &prompt, &|_| {}, &|_| {}).await.expect("an answer");
+        assert_eq!(paid.response.message.plain_text(), expected);
+    }
 }

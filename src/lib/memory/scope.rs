@@ -56,7 +56,8 @@ fn is_direct(key: &str) -> bool {
 /// Returns true for a direct conversation of `sender`'s or of an owner's: an owner may speak in
 /// another person's from the shell, and what is recalled there stays there.
 fn is_own(key: &str, sender: &str, is_owner: &dyn Fn(&str) -> bool) -> bool {
-    let person = key.rsplit_once(":dm:").map(|(_, person)| person);
+    // A topic of a direct conversation is the same person's.
+    let person = key.rsplit_once(":dm:").and_then(|(_, person)| person.split(':').next());
     key.starts_with("cli:") || (is_direct(key) && person.is_some_and(|person| person == sender || is_owner(person)))
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::media::{Media, Quoted};
+
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,8 +133,12 @@ pub enum Command {
     Help,
     /// Archive the session and begin a new one (in the lane's order).
     New,
-    /// Send the text as it is, at once.
-    Deliver,
+    /// Send the text, and the files below it, as they are, at once.
+    Deliver {
+        /// An emoji that is put on the message `reply_to` instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        emoji: Option<String>,
+    },
     /// The order was carried out when it was taken in; say this, at once.
     Done {
         /// What is said.
@@ -197,9 +203,28 @@ pub struct Envelope {
     pub reply_to: Option<String>,
     /// The words.
     pub text: String,
-    /// What came beside the words and is not handled: `photo`, `location` …
+    /// What came beside the words, in words: `location 52.52, 13.405`, `sticker 😀` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// Files that came with the words and are on the channel's server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<Media>,
+    /// What its files belong to: messages of one album are one message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub album: Option<String>,
+    /// The message that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<Quoted>,
+    /// Whose words it passes on, by the name they show; the words of a message that is passed on are
+    /// never the sender's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded_from: Option<String>,
+    /// Whether it is a new wording of a message that came before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
+    /// The name of the group it was said in; `None` when only the sender and we read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What an event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
@@ -231,7 +256,7 @@ impl Envelope {
     pub fn contact(&self) -> &str {
         match (&self.route, self.source) {
             (Some(route), Source::Notify) => &route.chat.chat,
-            (_, Source::Telegram) => &self.sender.name,
+            (_, Source::Telegram) => self.group.as_ref().unwrap_or(&self.sender.name),
             _ => self.session_key.0.strip_prefix("cli:").unwrap_or(&self.session_key.0),
         }
     }
@@ -249,6 +274,12 @@ impl Envelope {
             reply_to: None,
             text,
             kind: None,
+            media: Vec::new(),
+            album: None,
+            quoted: None,
+            forwarded_from: None,
+            edited: false,
+            group: None,
             about: None,
             attachments: Vec::new(),
             command: None,

@@ -5,9 +5,11 @@
 
 mod envelope;
 mod event;
+mod media;
 
 pub use envelope::{About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
 pub use event::{AgentEvent, Step};
+pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +45,7 @@ impl Message {
             .iter()
             .filter_map(|block| match block {
                 Block::Text { text } => Some(text.as_str()),
-                Block::Context { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+                Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
             })
             .collect();
         texts.join("\n")
@@ -53,7 +55,7 @@ impl Message {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
         })
     }
 }
@@ -72,6 +74,16 @@ pub enum Block {
     Context {
         /// The head as sent.
         text: String,
+    },
+    /// A picture that a person sent.
+    Image {
+        /// Where it lies, below `state/downloads`.
+        file: String,
+        /// Its MIME type, found in its bytes: JPEG, PNG, GIF or WebP.
+        content_type: String,
+        /// Its bytes, put in only while a request is made; without them it is named in words.
+        #[serde(skip)]
+        data: Option<Picture>,
     },
     /// The model asks for a tool (assistant messages only).
     ToolCall(ToolCall),

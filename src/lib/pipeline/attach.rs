@@ -1,75 +1,144 @@
-//! Files that came with a message, as the model reads them: text as text, everything else by name.
+//! Files that came with a message, as the model reads them: pictures as pictures, documents as
+//! text, spoken words as words, everything else by name. Whatever fails still makes a turn.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::message::{Attachment, Block};
-use crate::{context, text};
+use tokio_util::sync::CancellationToken;
+
+use super::fetch::{MAX_FETCH, fetch};
+use super::{Live, Pipeline, transcribe};
+use crate::context::{self, Label};
+use crate::media::{self, Content};
+use crate::message::{Attachment, Block, Envelope, Media, MediaKind};
+use crate::text;
 
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
 const MAX_CHARS: usize = 30_000;
 /// The share of the head, percent.
 const HEAD: usize = 70;
-/// Nothing longer is read: no text of 30,000 characters is cut out of a film.
-const MAX_BYTES: u64 = 20 << 20;
 
-/// Returns the files as blocks of the message, in order.
-pub(super) async fn read(downloads: &Path, files: &[Attachment]) -> Vec<Block> {
-    if files.is_empty() {
-        return Vec::new();
-    }
-    let files: Vec<(PathBuf, String)> = files.iter().map(|file| (downloads.join(&file.path), file.filename.clone())).collect();
-    let work = move || files.iter().map(|(path, name)| block(path, name)).collect();
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+/// What is said of sound when nobody can listen to it.
+const NOT_TRANSCRIBED: &str = "; not transcribed: no speech_to_text model is configured ([routing] speech_to_text in agent.toml)";
+
+/// The message whose files are read, and its turn.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) live: &'a Live,
+    pub(super) envelope: &'a Envelope,
+    pub(super) run_id: &'a str,
+    pub(super) session_id: &'a str,
+    pub(super) cancel: &'a CancellationToken,
 }
 
-/// A file that cannot be read still makes a turn.
-fn block(path: &Path, name: &str) -> Block {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| {
-        let size = file.metadata()?.len();
-        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-        Ok(size)
-    });
-    match read {
-        Err(error) => context::attachment(name, 0, Err(&format!("cannot be read: {error}"))),
-        Ok(size) if size > MAX_BYTES => context::attachment(name, size, Err("too large to be read")),
-        Ok(size) => match String::from_utf8(bytes) {
-            Ok(words) if !words.contains('\0') => {
-                context::attachment(name, size, Ok(&text::head_and_tail(&words, MAX_CHARS, HEAD)))
+/// Returns the files of a message as blocks, in order; those until then when it is cancelled.
+pub(super) async fn read(place: &Place<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let all = async {
+        for file in &place.envelope.attachments {
+            blocks.extend(place.attachment(file).await);
+        }
+        for (number, media) in place.envelope.media.iter().enumerate() {
+            blocks.extend(place.media(number, media).await);
+        }
+    };
+    place.cancel.run_until_cancelled(all).await;
+    blocks
+}
+
+impl Place<'_> {
+    /// A file that is ours already.
+    async fn attachment(&self, file: &Attachment) -> Vec<Block> {
+        let label = Label { kind: MediaKind::Document.as_str(), name: Some(&file.filename), seconds: None, bytes: None };
+        self.content(&file.path, label, MediaKind::Document, file.content_type.as_deref()).await
+    }
+
+    /// A file that is still on its channel's server.
+    async fn media(&self, number: usize, media: &Media) -> Vec<Block> {
+        let label = Label { kind: media.kind.as_str(), name: media.filename.as_deref(), seconds: media.seconds, bytes: None };
+        let known = Label { bytes: media.bytes, ..label };
+        let claims = |kind: &str| media.content_type.as_deref().is_some_and(|claimed| claimed.starts_with(kind));
+        match media.kind {
+            // What nobody can be shown is not fetched; of stickers, the moving ones.
+            MediaKind::Video | MediaKind::Animation => return vec![known.alone()],
+            MediaKind::Document if claims("video/") => return vec![known.alone()],
+            MediaKind::Sticker if claims("video/") || claims("application/") => return vec![label.alone()],
+            MediaKind::Voice | MediaKind::Audio | MediaKind::VideoNote if !self.listens() => {
+                return vec![label.with(NOT_TRANSCRIBED)];
             }
-            _ => context::attachment(name, size, Err("no text, so it cannot be shown to you in this build")),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::atomic;
-
-    fn shown(bytes: &[u8]) -> String {
-        let dir = tempfile::tempdir().expect("dir");
-        let path = dir.path().join("x");
-        atomic::write(&path, bytes, atomic::Durability::Rename).expect("write");
-        match block(&path, "⟦x⟧.log") {
-            Block::Context { text } => text,
-            other => panic!("{other:?}"),
+            _ => {}
+        }
+        if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
+            return vec![known.with(&format!(": too large to be fetched (at most {} MB)", MAX_FETCH >> 20))];
+        }
+        let channel = self.envelope.route.as_ref().and_then(|route| self.pipeline.channels.get(route.channel.as_str()));
+        let Some(channel) = channel else { return vec![known.with(": its channel is off")] };
+        match fetch(channel.as_ref(), &self.pipeline.downloads, &self.envelope.id, number, media).await {
+            Ok(path) => self.content(&path, label, media.kind, media.content_type.as_deref()).await,
+            Err(why) => {
+                tracing::warn!(id = self.envelope.id, why, "a file could not be fetched");
+                vec![known.with(&format!(": it could not be fetched: {why}"))]
+            }
         }
     }
 
-    #[test]
-    fn text_stands_between_markers_nobody_can_write_and_the_rest_is_named() {
-        assert_eq!(shown("ä⟦end of x.log⟧".as_bytes()), "⟦file x.log, 20 bytes⟧\näend of x.log\n⟦end of x.log⟧");
-        assert_eq!(shown(b"\x89PNG"), "⟦file x.log, 4 bytes: no text, so it cannot be shown to you in this build⟧");
-        assert!(shown(b"a\0b").contains("no text"));
-        let long = shown("x".repeat(30_001).as_bytes());
-        assert!(long.contains("[… 3001 characters left out …]"), "{}", text::head(&long, 100));
+    /// What is in the file `path` below `downloads`.
+    async fn content(&self, path: &str, label: Label<'_>, kind: MediaKind, content_type: Option<&str>) -> Vec<Block> {
+        let there = self.pipeline.downloads.join(path);
+        if matches!(kind, MediaKind::Voice | MediaKind::Audio | MediaKind::VideoNote) {
+            return self.sound(&there, label, kind).await;
+        }
+        let name = label.name.unwrap_or_default().to_owned();
+        let work = {
+            let (there, name, content_type) = (there.clone(), name.clone(), content_type.map(str::to_owned));
+            move || media::look(&there, &name, content_type.as_deref())
+        };
+        let seen = tokio::task::spawn_blocking(work).await;
+        let seen = seen.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        // A photo is its own description; of a file the size tells how much of it there is.
+        let sized = Label { bytes: Some(seen.bytes), ..label };
+        let document = kind == MediaKind::Document;
+        let words = |words: &str| context::attachment(&name, seen.bytes, Ok(&text::head_and_tail(words, MAX_CHARS, HEAD)));
+        match seen.content {
+            Ok(Content::Picture(content_type)) => vec![
+                if document { sized.alone() } else { label.alone() },
+                Block::Image { file: path.to_owned(), content_type: content_type.to_owned(), data: None },
+            ],
+            Ok(Content::Text(text)) => vec![words(&text)],
+            Ok(Content::Pdf(file)) => match media::pdf(file, self.cancel).await {
+                Ok(pdf) => vec![words(&whole_or_not(&pdf))],
+                Err(why) => vec![sized.with(&format!(": {why}"))],
+            },
+            Ok(Content::Sound) => self.sound(&there, Label { kind: MediaKind::Audio.as_str(), ..sized }, MediaKind::Audio).await,
+            Err(why) => vec![sized.with(&format!(": {why}"))],
+        }
     }
 
-    #[test]
-    fn a_file_that_is_gone_still_makes_a_block() {
-        let Block::Context { text } = block(Path::new("/nonexistent/x"), "x") else { panic!("no context") };
-        assert!(text.starts_with("⟦file x, 0 bytes: cannot be read: "), "{text}");
+    /// What is said in a recording. In a voice message and a video note the person speaks; what any
+    /// other recording says is data.
+    async fn sound(&self, path: &Path, label: Label<'_>, kind: MediaKind) -> Vec<Block> {
+        if !self.listens() {
+            return vec![label.with(NOT_TRANSCRIBED)];
+        }
+        match Box::pin(transcribe::words(self.live, self.run_id, self.session_id, path, label.seconds, self.cancel)).await {
+            Ok(words) if kind == MediaKind::Audio => vec![label.around(&text::head_and_tail(&words, MAX_CHARS, HEAD))],
+            Ok(words) => label.spoken(&text::head_and_tail(&words, MAX_CHARS, HEAD)).to_vec(),
+            Err(why) => {
+                tracing::warn!(why, session = self.session_id, "a recording was not put into words");
+                vec![label.with(&format!("; transcription failed: {why}"))]
+            }
+        }
+    }
+
+    /// Returns whether sound becomes words.
+    fn listens(&self) -> bool {
+        self.live.listener.is_some() || self.live.agent.client().models().for_role("speech_to_text").is_some()
+    }
+}
+
+fn whole_or_not(pdf: &media::Pdf) -> String {
+    match pdf.broken_off {
+        None => pdf.text.clone(),
+        Some(why) => format!("{}\n\n[… the rest could not be read: {why} …]", pdf.text),
     }
 }

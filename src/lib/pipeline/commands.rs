@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::turn::{as_it_is, refused, said};
+use super::turn::{as_it_is, reaction, refused, said};
 use super::{Pipeline, Run};
 use crate::control::replies::Reply;
 use crate::message::{Command, Envelope, SessionKey};
@@ -12,15 +12,16 @@ use crate::{clock, cost};
 const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /new – begin a new conversation\n\
     /stop – stop what I am doing\n\
-    /status – what I am doing\n\
-    /cost – what I cost";
+    /status – what I am doing";
+const OWNERS_HELP: &str = "\n/cost – what I cost";
 const FOR_OWNERS: &str = "Only my owner may ask that.";
 
 /// Answers a command that does not wait for its lane.
 pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
+    let help = format!("{HELP}{}", if envelope.from_owner { OWNERS_HELP } else { "" });
     let text = match envelope.command.as_ref() {
-        Some(Command::Start) => format!("Hello {}. {HELP}", envelope.sender.name),
+        Some(Command::Start) => format!("Hello {}. {help}", envelope.sender.name),
         Some(Command::Stop { all }) => match pipeline.stop(row.seq, (!all).then_some(&envelope.session_key)).await {
             None => return,
             Some(0) => "Nothing is running.".to_owned(),
@@ -31,17 +32,16 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
         Some(Command::Done { text }) => text.clone(),
-        Some(Command::Deliver) => {
-            return pipeline.finish(&envelope, &new_id(), as_it_is(&envelope, envelope.text.clone(), String::new())).await;
+        Some(Command::Deliver { emoji: Some(emoji) }) => {
+            return pipeline.finish_one(&envelope, reaction(&envelope, emoji.clone())).await;
         }
-        Some(Command::Refused { reason }) => return pipeline.finish(&envelope, &new_id(), refused(&envelope, reason)).await,
-        Some(Command::Help | Command::New) | None => HELP.to_owned(),
+        Some(Command::Deliver { emoji: None }) => {
+            return pipeline.finish_one(&envelope, as_it_is(&envelope, envelope.text.clone(), String::new())).await;
+        }
+        Some(Command::Refused { reason }) => return pipeline.finish_one(&envelope, refused(&envelope, reason)).await,
+        Some(Command::Help | Command::New) | None => help,
     };
-    pipeline.finish(&envelope, &new_id(), said(&envelope, &text, None)).await;
-}
-
-fn new_id() -> String {
-    uuid::Uuid::now_v7().to_string()
+    pipeline.finish_one(&envelope, said(&envelope, &text, None)).await;
 }
 
 impl Pipeline {
@@ -53,7 +53,7 @@ impl Pipeline {
         // First the record, then the end: a run that ends now finds that it has nothing to say.
         let stopped = self.persist("a stop", || self.queue.stop(before, session, now)).await?;
         let runs: Vec<Run> = self.runs().values().cloned().collect();
-        for run in runs.iter().filter(|run| stopped.iter().any(|one| one.inbox_id == run.inbox_id)) {
+        for run in runs.iter().filter(|run| stopped.iter().any(|one| run.bundle.inputs().any(|input| input.id == one.inbox_id))) {
             run.cancel.cancel();
         }
         for one in stopped.iter().filter(|one| one.wants_reply) {

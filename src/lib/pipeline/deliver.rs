@@ -99,6 +99,10 @@ impl Pipeline {
     async fn send(&self, channel: Arc<dyn Channel>, mut part: Part) {
         let mut failures = 0;
         while !self.closed.is_cancelled() {
+            // Not while it is noted as being sent: a crash in a long wait is no doubt about its arrival.
+            if self.closed.run_until_cancelled(channel.ready(&part.content.route.chat)).await.is_none() {
+                return;
+            }
             let now = clock::now_ms();
             let too_old = part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
             if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
@@ -112,11 +116,14 @@ impl Pipeline {
             if part.unknowns == 0 {
                 part.sending_at = Some(now);
             }
+            let files: Vec<_> = part.content.files.iter().map(|file| (file.clone(), self.downloads.join(&file.path))).collect();
             let outgoing = channel::Outgoing {
                 chat: &part.content.route.chat,
                 reply_to: part.content.reply_to.as_deref(),
                 markup: part.content.markup.as_deref(),
                 plain: &part.content.plain,
+                files: &files,
+                reaction: part.content.reaction.as_deref(),
                 resent: part.unknowns > 0,
             };
             let sent = channel.send(outgoing).await;
@@ -174,8 +181,15 @@ impl Pipeline {
             "An answer of mine from {} may not have reached you. Ask again if something is missing.",
             clock::local_text(part.created_at, self.live().config.agent.timezone.0)
         );
-        let notice =
-            channel::Outgoing { chat: &part.content.route.chat, reply_to: None, markup: None, plain: &text, resent: false };
+        let notice = channel::Outgoing {
+            chat: &part.content.route.chat,
+            reply_to: None,
+            markup: None,
+            plain: &text,
+            files: &[],
+            reaction: None,
+            resent: false,
+        };
         if let Err(error) = channel.send(notice).await {
             tracing::warn!(%error, "the chat could not be told of a dead letter");
         }

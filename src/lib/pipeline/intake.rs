@@ -7,10 +7,16 @@ use std::sync::Arc;
 use super::{Pipeline, Signal};
 use crate::channel::{Batch, Incoming};
 use crate::clock;
-use crate::config::{Config, DmScope};
-use crate::message::{Envelope, Route, SessionKey, Source, Trust};
+use crate::config::{Config, DmScope, GroupScope};
+use crate::message::{Envelope, Route, Sender, SessionKey, Source, Trust};
 use crate::people::{self, Access, Contact};
-use crate::queue::{Accepted, Arrival, NewPart, Verdict};
+use crate::queue::{Accepted, Arrival, NewPart, Note, Verdict};
+use crate::text;
+
+/// Albums that are remembered: their pictures come within seconds.
+const ALBUMS: usize = 32;
+/// Characters of a message that is only overheard.
+const OVERHEARD: usize = 1000;
 
 impl Pipeline {
     /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
@@ -20,12 +26,13 @@ impl Pipeline {
         let live = self.live();
         // Strangers who are given a code with this batch.
         let mut asking: BTreeMap<i64, (String, String)> = BTreeMap::new();
+        self.note_albums(&batch.items);
         let arrivals: Vec<Arrival> = batch
             .items
             .into_iter()
             .map(|item| Arrival { key: item.key.clone(), verdict: self.judge(item, &live.config, channel, now, &mut asking) })
             .collect();
-        match self.queue.accept(arrivals, Some(batch.offset), now).await {
+        match self.queue.accept(arrivals, batch.offset, now).await {
             Ok((accepted, notices)) => {
                 // The poller may be gone; what is accepted stays accepted.
                 let _ = batch.done.send(());
@@ -41,10 +48,13 @@ impl Pipeline {
         }
     }
 
-    /// Puts those who wrote into the address book.
+    /// Puts those who wrote, and the groups in which they did, into the address book.
     async fn know(self: &Arc<Self>, accepted: &[Accepted]) {
         let contact = |row: &Accepted| {
-            let sender = &row.envelope.sender;
+            let Envelope { sender, group, route, .. } = &row.envelope;
+            if let (Some(title), Some(route)) = (group, route) {
+                return Some(Contact { id: route.chat.chat.parse().ok()?, name: title.clone(), username: None });
+            }
             Some(Contact { id: sender.id.parse().ok()?, name: sender.name.clone(), username: sender.username.clone() })
         };
         let people: Vec<Contact> = accepted.iter().filter_map(contact).collect();
@@ -83,14 +93,19 @@ impl Pipeline {
         now: i64,
         asking: &mut BTreeMap<i64, (String, String)>,
     ) -> Verdict {
-        // Groups are another part of the house: nothing of theirs is kept.
-        let Some(sender) = item.sender.clone().filter(|_| item.private) else { return Verdict::Refuse(None) };
+        // A channel, an anonymous administrator: nobody whose rights could be known.
+        let Some(sender) = item.sender.clone() else { return Verdict::Refuse(None) };
         let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
+        if item.group.is_some() {
+            return self.judge_in_group(item, sender, id, config, channel, now);
+        }
         let notice = |text: String| {
             let route = Route { channel: channel.to_owned(), chat: item.chat.clone() };
-            Verdict::Refuse(Some(NewPart { route, reply_to: None, markup: None, plain: text }))
+            Verdict::Refuse(Some(NewPart::plain(route, text)))
         };
-        let access = self.people.decide(&config.telegram, id, &sender.name, &item.text, now);
+        // A code that somebody else wrote is not the sender's to redeem.
+        let own_words = if item.forwarded { "" } else { item.text.as_str() };
+        let access = self.people.decide(&config.telegram, id, &sender.name, own_words, now);
         let owner = match access {
             Access::Owner => true,
             Access::Allowed => false,
@@ -105,19 +120,92 @@ impl Pipeline {
                     "I do not know you yet. My owner can let you in, within an hour, with:\n\nagent-send --pair approve {code}"
                 ));
             }
-            Access::Refused => return Verdict::Refuse(None),
+            Access::Refused | Access::Muted => return Verdict::Refuse(None),
         };
-        let key = dm_key(config, &sender.id, &item.chat.chat);
-        let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
-        Verdict::Accept(vec![Envelope {
-            from_owner: owner,
-            trust: if owner && !item.forwarded { Trust::Owner } else { Trust::Other },
-            route: Some(Route { channel: channel.to_owned(), chat: item.chat }),
-            reply_to: Some(item.message_id),
-            kind: item.kind,
-            command: item.command,
-            ..envelope
-        }])
+        let key = with_topic(dm_key(config, &sender.id, &item.chat.chat), &item);
+        Verdict::Accept(vec![envelope(item, sender, owner, key, channel, now)])
+    }
+
+    /// What is said to the agent begins a turn; what is said to others there is only remembered for the
+    /// next one.
+    fn judge_in_group(
+        &self,
+        item: Incoming,
+        sender: Sender,
+        id: i64,
+        config: &Config,
+        channel: &'static str,
+        now: i64,
+    ) -> Verdict {
+        let Ok(chat) = item.chat.chat.parse::<i64>() else { return Verdict::Refuse(None) };
+        let access = self.people.decide_in_group(&config.telegram, chat, id);
+        if access == Access::Refused {
+            self.name_unknown_group(config, &item);
+            return Verdict::Refuse(None);
+        }
+        let must_be_named = config.telegram.groups.get(&item.chat.chat).is_none_or(|group| group.require_mention);
+        let key = with_topic(group_key(config, &sender.id, &item.chat.chat), &item);
+        let addressed = item.addressed || !must_be_named || self.is_of_addressed_album(&item);
+        if access != Access::Muted && addressed {
+            return Verdict::Accept(vec![envelope(item, sender, access == Access::Owner, key, channel, now)]);
+        }
+        if item.edited {
+            // What it said before is known; the new wording would stand there twice.
+            return Verdict::Refuse(None);
+        }
+        let words = [item.kind.as_ref().map(|kind| format!("({kind})")), Some(item.text.clone())];
+        let files = item.media.iter().map(|media| format!("({})", media.kind.as_str()));
+        let words: Vec<String> = files.chain(words.into_iter().flatten()).filter(|word| !word.is_empty()).collect();
+        let of_owner = access == Access::Owner && !item.forwarded;
+        let text = text::shorten(&words.join(" "), OVERHEARD);
+        Verdict::Note(key, Note { who: Some(sender.name), of_owner, at: now, text })
+    }
+
+    /// Returns whether a picture belongs to an album that is said to us: only one of its pictures has
+    /// the words that name us.
+    fn is_of_addressed_album(&self, item: &Incoming) -> bool {
+        let Some(album) = &item.album else { return false };
+        self.albums.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(album)
+    }
+
+    /// Remembers the albums of a batch that are said to us.
+    fn note_albums(&self, items: &[Incoming]) {
+        let mut albums = self.albums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        albums.extend(items.iter().filter(|item| item.addressed && item.group.is_some()).filter_map(|item| item.album.clone()));
+        let old = albums.len().saturating_sub(ALBUMS);
+        albums.drain(..old);
+    }
+
+    /// Says once a group that it is not heard: who added the bot there wonders.
+    fn name_unknown_group(&self, config: &Config, item: &Incoming) {
+        let chat = &item.chat.chat;
+        if config.telegram.groups.contains_key(chat) || !item.addressed {
+            return;
+        }
+        let mut named = self.unknown_groups.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Anybody may add a bot to groups: what is remembered of them stays small.
+        if named.len() < 100 && named.insert(chat.clone()) {
+            tracing::info!(chat, "a group that is not in [telegram.groups] of agent.toml is not heard");
+        }
+    }
+}
+
+fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channel: &'static str, now: i64) -> Envelope {
+    let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
+    Envelope {
+        from_owner: owner,
+        trust: if owner && !item.forwarded { Trust::Owner } else { Trust::Other },
+        route: Some(Route { channel: channel.to_owned(), chat: item.chat }),
+        reply_to: Some(item.message_id),
+        kind: item.kind,
+        media: item.media,
+        album: item.album,
+        quoted: item.quoted,
+        forwarded_from: item.forwarded_from,
+        edited: item.edited,
+        command: item.command,
+        group: item.group,
+        ..envelope
     }
 }
 
@@ -129,4 +217,21 @@ pub(super) fn dm_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
         DmScope::Chat => format!("agent:{name}:telegram:dm:{chat}"),
         DmScope::Main => format!("agent:{name}:main"),
     })
+}
+
+/// Returns the conversation of a message of the user `sender` in the group `chat`.
+fn group_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
+    let name = &config.agent.name;
+    SessionKey(match config.session.group_scope {
+        GroupScope::Chat => format!("agent:{name}:telegram:group:{chat}"),
+        GroupScope::Sender => format!("agent:{name}:telegram:group:{chat}:sender:{sender}"),
+    })
+}
+
+/// A topic is a conversation of its own.
+fn with_topic(key: SessionKey, item: &Incoming) -> SessionKey {
+    match &item.chat.topic {
+        Some(topic) => SessionKey(format!("{key}:topic:{topic}")),
+        None => key,
+    }
 }

@@ -1,54 +1,72 @@
-//! Step 2, lanes: each session's inputs one after the other, sessions side by side.
+//! Step 2, lanes: each session's turns one after the other, sessions side by side.
 //!
 //! [`Lanes`] decides and does nothing else; [`drive`] does what it decides.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::gather::{self, Bundle, Gather};
 use super::{Pipeline, Signal};
+use crate::channel;
+use crate::config::OnBusy;
 use crate::message::{Command, SessionKey};
 use crate::queue::Accepted;
 
 /// Who may start next.
 #[derive(Debug, Default)]
 struct Lanes {
-    waiting: HashMap<SessionKey, VecDeque<Accepted>>,
+    waiting: HashMap<SessionKey, VecDeque<Bundle>>,
     /// Sessions with waiting inputs, in the order of their next turn.
     round: VecDeque<SessionKey>,
     running: HashSet<SessionKey>,
 }
 
 impl Lanes {
-    fn push(&mut self, row: Accepted) {
-        let key = row.envelope.session_key.clone();
+    fn push(&mut self, bundle: Bundle) {
+        let key = bundle.key().clone();
         let lane = self.waiting.entry(key.clone()).or_default();
-        lane.push_back(row);
+        lane.push_back(bundle);
         if lane.len() == 1 && !self.running.contains(&key) {
             self.round.push_back(key);
         }
     }
 
-    /// Returns the next input to work on while fewer than `limit` lanes run; each session in its
-    /// turn, people before events. An event never takes the last free place, unless there is only
-    /// one.
-    fn next(&mut self, limit: usize) -> Option<Accepted> {
+    /// Returns the next turn while fewer than `limit` lanes run; each session in its order, people
+    /// before events. An event never takes the last free place, unless there is only one. With
+    /// `collect` everything of one person that waits in the lane is one turn.
+    fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
         let free = limit.saturating_sub(self.running.len());
         if free == 0 {
             return None;
         }
         // Also when an event stands before the person in their own lane.
-        let of_person =
-            |key: &SessionKey| self.waiting.get(key).is_some_and(|lane| lane.iter().any(|row| row.envelope.source.is_person()));
+        let of_person = |key: &SessionKey| {
+            self.waiting.get(key).is_some_and(|lane| lane.iter().any(|bundle| bundle.leader().source.is_person()))
+        };
         let person = self.round.iter().position(of_person);
         let at = person.or_else(|| (free > 1 || limit == 1).then_some(0))?;
         let key = self.round.remove(at)?;
-        let row = self.waiting.get_mut(&key)?.pop_front()?;
+        let lane = self.waiting.get_mut(&key)?;
+        let mut bundle = lane.pop_front()?;
+        while collect && let Some(more) = lane.pop_front() {
+            if let Err(other) = bundle.join(more) {
+                lane.push_front(other);
+                break;
+            }
+        }
         self.running.insert(key);
-        Some(row)
+        Some(bundle)
+    }
+
+    fn is_busy(&self, key: &SessionKey) -> bool {
+        self.running.contains(key)
     }
 
     fn ended(&mut self, key: &SessionKey) {
@@ -63,24 +81,23 @@ impl Lanes {
 }
 
 /// One turn, and the word to the lanes that it is over.
-async fn work_on(pipeline: Arc<Pipeline>, row: Accepted) {
-    let envelope = row.envelope.clone();
+async fn work_on(pipeline: Arc<Pipeline>, bundle: Bundle) {
     // A task of its own, so that a panic ends this turn and nothing else.
-    let turn = tokio::spawn(super::turn::run(pipeline.clone(), row));
+    let turn = tokio::spawn(super::turn::run(pipeline.clone(), bundle.clone()));
     if let Err(panic) = AbortOnDropHandle::new(turn).await {
-        tracing::error!(%panic, session = %envelope.session_key, "a turn broke down");
-        pipeline.broke_down(&envelope).await;
+        tracing::error!(%panic, session = %bundle.key(), "a turn broke down");
+        pipeline.broke_down(&bundle).await;
     }
-    pipeline.runs().remove(&envelope.session_key);
-    let _ = pipeline.signals.send(Signal::Ended(envelope.session_key));
+    pipeline.runs().remove(bundle.key());
+    let _ = pipeline.signals.send(Signal::Ended(bundle.key().clone()));
 }
 
 /// Works off the queue until the daemon closes; then lets running turns end.
 ///
 /// A turn that has not ended when `patience` is over is broken off; it goes on after the restart,
 /// and that is no death of its.
-pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver<Signal>, patience: std::time::Duration) {
-    let mut lanes = Lanes::default();
+pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver<Signal>, patience: Duration) {
+    let (mut gather, mut lanes) = (Gather::default(), Lanes::default());
     let mut turns = JoinSet::new();
     let (deliver, mut ready) = mpsc::unbounded_channel::<Accepted>();
     let own = pipeline.clone();
@@ -90,28 +107,48 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
         }
     });
     loop {
-        while let Some(row) = lanes.next(pipeline.live().config.agent.max_concurrent_runs) {
-            turns.spawn(work_on(pipeline.clone(), row));
+        let live = pipeline.live();
+        let on_busy = live.config.pipeline.on_busy;
+        while let Some(bundle) = lanes.next(live.config.agent.max_concurrent_runs, on_busy != OnBusy::Queue) {
+            turns.spawn(work_on(pipeline.clone(), bundle));
         }
+        let whole = match gather.due() {
+            Some(due) => tokio::time::sleep_until(due),
+            None => tokio::time::sleep(Duration::from_secs(3600)),
+        };
         tokio::select! {
             biased;
             () = pipeline.closing.cancelled() => break,
             Some(signal) = signals.recv() => match signal {
                 Signal::Ended(key) => lanes.ended(&key),
+                Signal::Recovered(bundles) => bundles.into_iter().for_each(|bundle| lanes.push(bundle)),
                 Signal::Accepted(rows) => {
+                    let debounce = Duration::from_millis(live.config.pipeline.debounce_ms);
                     for row in rows {
                         match &row.envelope.command {
                             // Words for people go out in the order in which they came.
-                            Some(Command::Deliver) => drop(deliver.send(row)),
+                            Some(Command::Deliver { .. }) => drop(deliver.send(row)),
                             Some(command) if command.at_once() => {
                                 tokio::spawn(super::commands::at_once(pipeline.clone(), row));
                             }
-                            _ => lanes.push(row),
+                            _ => {
+                                if lanes.is_busy(&row.envelope.session_key) {
+                                    heard(&pipeline, &row);
+                                }
+                                for bundle in gather.push(row, debounce, Instant::now()) {
+                                    enter(&pipeline, &mut lanes, bundle, on_busy).await;
+                                }
+                            }
                         }
                     }
                 }
             },
             Some(_) = turns.join_next() => {}
+            () = whole => {
+                for bundle in gather.ready(Instant::now()) {
+                    enter(&pipeline, &mut lanes, bundle, on_busy).await;
+                }
+            }
         }
     }
     drop(deliver);
@@ -119,13 +156,51 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
     if tokio::time::timeout(patience, all_ended).await.is_err() {
         turns.abort_all();
         while turns.join_next().await.is_some() {}
-        let broken: Vec<String> = pipeline.runs().values().map(|run| run.inbox_id.clone()).collect();
-        for inbox_id in broken {
-            if let Err(error) = pipeline.queue.release_run(&inbox_id).await {
-                tracing::error!(%error, inbox_id, "a broken off turn counts as a death");
+        let broken: Vec<Vec<String>> = pipeline.runs().values().map(|run| run.bundle.ids()).collect();
+        for ids in broken {
+            if let Err(error) = pipeline.queue.release_run(&ids).await {
+                tracing::error!(%error, ?ids, "a broken off turn counts as a death");
             }
         }
     }
+}
+
+/// Puts a turn into its lane; one that interrupts ends the turn that runs there.
+async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_busy: OnBusy) {
+    let running = pipeline.runs().get(bundle.key()).cloned();
+    if let Some(run) =
+        running.filter(|run| on_busy == OnBusy::Interrupt && gather::go_together(run.bundle.leader(), bundle.leader()))
+    {
+        let ids = run.bundle.ids();
+        // First the record, then the end: a run that ends now finds that it has nothing to say.
+        if pipeline.persist("an interruption", || pipeline.queue.interrupt(&ids, crate::clock::now_ms())).await.is_none() {
+            return;
+        }
+        run.interrupted.store(true, Ordering::Relaxed);
+        run.cancel.cancel();
+    }
+    lanes.push(bundle);
+}
+
+/// Shows the sender of a message that waits behind a turn that it was heard.
+fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
+    let emoji = pipeline.live().config.telegram.ack_reaction.clone();
+    let (Some(route), Some(message)) = (row.envelope.route.clone(), row.envelope.reply_to.clone()) else { return };
+    let Some(channel) = pipeline.channels.get(route.channel.as_str()).cloned().filter(|_| !emoji.is_empty()) else { return };
+    tokio::spawn(async move {
+        let sign = channel::Outgoing {
+            chat: &route.chat,
+            reply_to: Some(&message),
+            markup: None,
+            plain: "",
+            files: &[],
+            reaction: Some(&emoji),
+            resent: false,
+        };
+        if let Err(error) = channel.send(sign).await {
+            tracing::debug!(%error, "a message could not be marked as heard");
+        }
+    });
 }
 
 #[cfg(test)]
@@ -133,14 +208,15 @@ mod tests {
     use super::*;
     use crate::message::{Envelope, Sender, Source};
 
-    fn row(session: &str, seq: i64) -> Accepted {
+    fn row(session: &str, seq: i64) -> Bundle {
         row_from(Source::Cli, session, seq)
     }
 
-    fn row_from(source: Source, session: &str, seq: i64) -> Accepted {
-        Accepted {
+    fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
+        Bundle::of(Accepted {
             seq,
             attempts: 0,
+            run_id: None,
             envelope: Envelope::new(
                 seq.to_string(),
                 source,
@@ -149,11 +225,11 @@ mod tests {
                 String::new(),
                 0,
             ),
-        }
+        })
     }
 
     fn started(lanes: &mut Lanes, limit: usize) -> Vec<i64> {
-        std::iter::from_fn(|| lanes.next(limit)).map(|row| row.seq).collect()
+        std::iter::from_fn(|| lanes.next(limit, false)).map(|bundle| bundle.leader().id.parse().expect("a number")).collect()
     }
 
     #[test]
@@ -202,6 +278,29 @@ mod tests {
         let mut one = Lanes::default();
         one.push(row_from(Source::System, "x", 1));
         assert_eq!(started(&mut one, 1), [1], "the only place is not kept free for ever");
+    }
+
+    #[test]
+    fn what_waited_meanwhile_is_collected_into_one_turn() {
+        let message = |seq: i64, sender: &str| {
+            let mut row = Accepted { seq, attempts: 0, run_id: None, envelope: row("a", seq).leader().clone() };
+            row.envelope.sender.id = sender.to_owned();
+            row.envelope.reply_to = Some(seq.to_string());
+            Bundle::of(row)
+        };
+        let mut lanes = Lanes::default();
+        lanes.push(message(1, "ada"));
+        let ids = |bundle: Option<Bundle>| bundle.map(|bundle| bundle.ids().join(" "));
+        assert_eq!(ids(lanes.next(4, true)).as_deref(), Some("1"));
+        for (seq, sender) in [(2, "ada"), (3, "ada"), (4, "bob"), (5, "ada")] {
+            lanes.push(message(seq, sender));
+        }
+        let mut turns = Vec::new();
+        for _ in 0..3 {
+            lanes.ended(&SessionKey("a".into()));
+            turns.extend(ids(lanes.next(4, true)));
+        }
+        assert_eq!(turns, ["2 3", "4", "5"]);
     }
 
     #[test]

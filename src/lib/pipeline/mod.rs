@@ -1,32 +1,42 @@
 //! The path of a message, one step a file, in this order:
 //!
 //! 1. [`intake`]: dedupe and access, one transaction; only now is the sender's side told
-//! 2. [`lanes`]: one lane a session, in order; lanes run side by side, fair and bounded
-//! 3. [`turn`]: session → context → agent loop, each step on the disk before the next
-//! 4. [`deliver`]: silence, then every part `pending → sending → sent`
+//! 2. [`gather`]: messages that belong together become one turn
+//! 3. [`lanes`]: one lane a session, in order; lanes run side by side, fair and bounded
+//! 4. [`turn`]: session → context → agent loop, each step on the disk before the next
+//! 5. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
+//! [`progress`] shows a turn in its chat while it runs.
 //! [`commands`] answers what never goes to the model; [`orders`] is the intake of the shell.
 
 mod attach;
 mod commands;
 mod deliver;
+mod fetch;
+mod gather;
 mod intake;
 mod lanes;
 mod orders;
 mod persist;
+mod progress;
 mod silence;
 mod stream;
+mod transcribe;
 mod turn;
 
 pub use deliver::Outgoing;
+pub use gather::Bundle;
 pub use lanes::drive;
+pub use transcribe::Listener;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::channel::Channel;
@@ -63,10 +73,20 @@ pub struct Pipeline {
     pub signals: mpsc::UnboundedSender<Signal>,
     /// The newest trouble, for status and monitor.
     pub trouble: Mutex<Option<String>>,
+    /// Told when there is news for status and monitor that is no event of a run.
+    pub changed: Arc<Notify>,
+    /// Albums of groups that are said to us, the newest last.
+    pub albums: Mutex<Vec<String>>,
+    /// Groups whose messages were refused, for the log.
+    pub unknown_groups: Mutex<HashSet<String>>,
     /// Runs in progress by session.
     pub runs: Mutex<HashMap<SessionKey, Run>>,
     /// Parts that wait, a queue a chat.
     pub outgoing: Outgoing,
+    /// What shows turns in chats, and takes back what it showed.
+    pub previews: TaskTracker,
+    /// Told when an answer file could not be written: it is to be written again from the queue.
+    pub unwritten: Notify,
     /// The daemon is ending: no new input, no new turn.
     pub closing: CancellationToken,
     /// The daemon ends now: nothing is tried again, no new send begins.
@@ -79,15 +99,19 @@ pub struct Live {
     pub config: Config,
     /// The loop.
     pub agent: Agent,
+    /// The program that puts recordings into words, when there is one.
+    pub listener: Option<Listener>,
 }
 
 /// A run in progress.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The input it answers.
-    pub inbox_id: String,
+    /// The inputs it answers.
+    pub bundle: Bundle,
     /// Ends it.
     pub cancel: CancellationToken,
+    /// Whether it is ended by the same person's next message, and not for good.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 /// What the lanes are told.
@@ -95,6 +119,8 @@ pub struct Run {
 pub enum Signal {
     /// These inputs are in the queue now.
     Accepted(Vec<Accepted>),
+    /// These turns were begun before the daemon last ended.
+    Recovered(Vec<Bundle>),
     /// The turn of this session ended.
     Ended(SessionKey),
 }
@@ -115,21 +141,30 @@ impl Pipeline {
         self.runs().keys().map(|key| key.0.clone()).collect()
     }
 
+    /// Goes on with the inputs that were open when the daemon last ended.
+    pub fn resume(&self, inbox: Vec<Accepted>) {
+        let (begun, rest) = Bundle::recovered(inbox);
+        let _ = self.signals.send(Signal::Recovered(begun));
+        let _ = self.signals.send(Signal::Accepted(rest));
+    }
+
     /// Notes a trouble for status and monitor; the log has it too.
     pub fn note_trouble(&self, what: &str) {
         let text = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(crate::secret::redact(&text));
+        self.changed.notify_one();
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<SessionKey, Run>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes an answer file. It is rebuilt from the queue at start, so a failure is only noted.
+    /// Writes an answer file. The queue has the answer too, so after a failure it is written from there.
     fn answer(&self, reply: &Reply) {
         if let Err(error) = replies::write(&self.replies, reply) {
             tracing::error!(%error, "an answer file could not be written");
             self.note_trouble(&error.to_string());
+            self.unwritten.notify_one();
         }
     }
 }

@@ -109,11 +109,15 @@ impl Pipeline {
                 });
                 Ok(Envelope { route, ..input.event(live, Source::Notify, words, key, about) })
             }
-            control::Command::Raw { to, text } => self.route_to(to, &live.config, known).map(|route| Envelope {
-                route: Some(route),
-                command: Some(Command::Deliver),
-                ..input.envelope(Source::Cli, "cli", SessionKey(format!("raw:{to}")), text)
-            }),
+            control::Command::Raw { to, text, attachments, topic, reply_to, emoji } => {
+                self.route_to(to, &live.config, known).map(|route| Envelope {
+                    route: Some(Route { chat: ChatRef { topic: topic.clone().or(route.chat.topic), ..route.chat }, ..route }),
+                    command: Some(Command::Deliver { emoji: emoji.clone() }),
+                    attachments: attachments.iter().map(taken_in).collect(),
+                    reply_to: reply_to.clone(),
+                    ..input.envelope(Source::Cli, "cli", SessionKey(format!("raw:{to}")), text)
+                })
+            }
             control::Command::Stop { session } => {
                 let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
                 key.map(|key| input.command(key, Command::Stop { all: session.is_none() }))

@@ -2,27 +2,24 @@
 //! is to be said.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use tokio_util::sync::CancellationToken;
 
+use super::attach::{self, Place};
+use super::gather::Bundle;
 use super::stream::Stream;
-use super::{Live, Pipeline, Run, attach, silence};
+use super::{Live, Pipeline, Run, silence};
 use crate::agent::{Ended as TurnEnd, Order, Reply as Said, Written};
-use crate::channel::Channel;
+use crate::channel::{Channel, Rendered};
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::memory::{Viewer, recall};
-use crate::message::{Block, ChatRef, Command, Envelope, Role, Route, Source};
-use crate::queue::{Accepted, Ended, Finish, MAX_DEATHS, NewPart, Started};
+use crate::memory::{Scope, Viewer, recall};
+use crate::message::{Attachment, Block, Command, Envelope, MediaKind, OutFile, Role, Route, Source, Trust};
+use crate::queue::{Ended, Finish, MAX_DEATHS, NewPart, Note, Started};
 use crate::session::{Kind, Resume, Session, Spoken};
 use crate::{agent, clock, context};
-
-/// A quick answer needs no "typing"; Telegram shows one for 5 s, so it is renewed every 4.
-const TYPING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
-/// Failures after which nobody tries to show it any more.
-const TYPING_FAILURES: u32 = 3;
 
 /// What is said after a reset.
 const ANEW: &str = "We begin anew. What was said before is archived.";
@@ -39,28 +36,30 @@ pub(super) struct Outcome {
 enum Saying {
     /// The agent's.
     Markdown(String),
-    /// Somebody else's, to be shown as they are.
+    /// Somebody else's, to be shown as they are; below the files that came with them.
     Plain(String),
+    /// An emoji on the message that is answered.
+    Reaction(String),
 }
 
-pub(super) async fn run(pipeline: Arc<Pipeline>, row: Accepted) {
-    let envelope = row.envelope;
+pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
     let new_id = uuid::Uuid::now_v7().to_string();
-    if row.attempts >= MAX_DEATHS {
-        return pipeline.give_up(&envelope, &new_id, row.attempts).await;
+    if bundle.attempts() >= MAX_DEATHS {
+        return pipeline.give_up(&bundle, &new_id).await;
     }
-    let cancel = CancellationToken::new();
+    let run = Run { bundle: bundle.clone(), cancel: CancellationToken::new(), interrupted: Arc::new(AtomicBool::new(false)) };
     // Known before it is recorded, so that a stop finds it at every moment.
-    let handle = Run { inbox_id: envelope.id.clone(), cancel: cancel.clone() };
-    pipeline.runs().insert(envelope.session_key.clone(), handle);
-    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &envelope.id)).await;
-    let Some(Started::Run { run_id }) = started else { return };
-    let outcome = match envelope.command {
-        Some(Command::New) => pipeline.begin_anew(&envelope, row.attempts > 0).await,
-        _ => pipeline.converse(&envelope, &run_id, &cancel).await,
+    pipeline.runs().insert(bundle.key().clone(), run.clone());
+    let ids = bundle.ids();
+    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &ids)).await;
+    let Some(Started::Run { run_id, inbox_ids }) = started else { return };
+    let Some(bundle) = bundle.only(&inbox_ids) else { return };
+    let outcome = match bundle.leader().command {
+        Some(Command::New) => pipeline.begin_anew(bundle.leader(), bundle.attempts() > 0).await,
+        _ => pipeline.converse(&bundle, &run_id, &run).await,
     };
     if let Some(outcome) = outcome {
-        pipeline.finish(&envelope, &run_id, outcome).await;
+        pipeline.finish(&bundle, &run_id, outcome).await;
     }
 }
 
@@ -71,14 +70,15 @@ impl Pipeline {
         let Some(mut session) = self.persist("a session", || self.sessions.take(key, envelope.contact())).await else {
             return;
         };
-        if let Err(error) = agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned()).await {
+        if let Err(error) = agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), false).await {
             tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
         }
         self.sessions.put(session);
     }
 
     /// Gives a message up that died with the daemon too often.
-    async fn give_up(self: &Arc<Self>, envelope: &Envelope, run_id: &str, deaths: i64) {
+    async fn give_up(self: &Arc<Self>, bundle: &Bundle, run_id: &str) {
+        let (envelope, deaths) = (bundle.leader(), bundle.attempts());
         let reason = format!("interrupted by {deaths} restarts");
         self.close_turn(envelope, run_id, &reason).await;
         let text = format!(
@@ -89,16 +89,16 @@ impl Pipeline {
             Source::Notify => Saying::Plain(event_text(envelope)),
             _ => Saying::Markdown(text),
         };
-        self.finish(envelope, run_id, Outcome { ended: Ended::Dead(reason), reply, text: Some(text) }).await;
+        self.finish(bundle, run_id, Outcome { ended: Ended::Dead(reason), reply, text: Some(text) }).await;
     }
 
     /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
     /// there again.
-    pub(super) async fn broke_down(self: &Arc<Self>, envelope: &Envelope) {
+    pub(super) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
         let run_id = uuid::Uuid::now_v7().to_string();
-        self.close_turn(envelope, &run_id, "a bug").await;
-        let outcome = self.failed(envelope, "a bug of the agent itself; its log has the place");
-        self.finish(envelope, &run_id, outcome).await;
+        self.close_turn(bundle.leader(), &run_id, "a bug").await;
+        let outcome = self.failed(bundle.leader(), "a bug of the agent itself; its log has the place");
+        self.finish(bundle, &run_id, outcome).await;
     }
 
     /// Notes a failure and returns what is said about it.
@@ -140,22 +140,14 @@ impl Pipeline {
     }
 
     /// Lets the agent answer.
-    async fn converse(&self, envelope: &Envelope, run_id: &str, cancel: &CancellationToken) -> Option<Outcome> {
+    async fn converse(&self, bundle: &Bundle, run_id: &str, run: &Run) -> Option<Outcome> {
         let live = self.live();
+        let envelope = bundle.leader();
         let key = &envelope.session_key;
         let mut session = self.persist("a session", || self.sessions.take(key, envelope.contact())).await?;
         let is_owner = |id: &str| self.is_owner(&live, id);
         let viewer = Viewer::of(envelope, &is_owner);
-        if session.state().resume(&envelope.id) == Resume::Fresh {
-            let files = attach::read(&self.downloads, &envelope.attachments).await;
-            let recalled = self.recall(envelope, &viewer, &session).await;
-            let spoken = user_message(envelope, run_id, &live, recalled, files);
-            if let Err(error) = session.append(vec![spoken], true).await {
-                tracing::error!(%error, "a message could not be written into its transcript");
-                self.sessions.put(session);
-                return Some(self.failed(envelope, &error.to_string()));
-            }
-        }
+        let progress = self.progress(&live, envelope, run_id);
         if envelope.wants_reply {
             let running = Reply {
                 session_id: Some(session.id().to_owned()),
@@ -164,10 +156,28 @@ impl Pipeline {
             };
             self.answer(&running);
         }
-        let typing =
-            self.channel(envelope).filter(|_| envelope.source.is_person()).map(|(channel, route)| typing(channel, route.chat));
+        if session.state().resume(&envelope.id) == Resume::Fresh {
+            let messages = bundle.messages();
+            let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
+            let recalled = self.recall(&messages, &viewer, &session).await;
+            let place = Place { pipeline: self, live: &live, envelope, run_id, session_id: session.id(), cancel: &run.cancel };
+            let spoken = self.user_message(&messages, &notes, &place, recalled).await;
+            if let Err(error) = session.append(vec![spoken], true).await {
+                tracing::error!(%error, "a message could not be written into its transcript");
+                self.sessions.put(session);
+                return Some(self.failed(envelope, &error.to_string()));
+            }
+            if !notes.is_empty()
+                && let Err(error) = self.queue.forget_notes(key, newest).await
+            {
+                tracing::warn!(%error, "what was heard is heard again");
+            }
+        }
         let stream = envelope.stream.then(|| Stream::begin(&self.replies, &envelope.id));
-        let reader = |written: Written<'_>| stream.iter().for_each(|stream| stream.write(written));
+        let reader = |written: Written<'_>| {
+            stream.iter().for_each(|stream| stream.write(written));
+            progress.iter().for_each(|progress| progress.write(written));
+        };
         let model = model_for(&live, envelope);
         let order = Order {
             run_id,
@@ -175,14 +185,19 @@ impl Pipeline {
             person: &envelope.sender.id,
             from_owner: envelope.from_owner,
             viewer: &viewer,
+            route: envelope.route.as_ref(),
+            message_id: envelope.reply_to.as_deref(),
             source: envelope.source.as_str(),
             model: &model,
-            system: context::system(&live.config.agent.name, &self.files, envelope),
-            cancel,
+            system: context::system(&live.config.agent.name, &self.files, envelope, viewer.may_see(&Scope::Owner)),
+            cancel: &run.cancel,
+            interrupted: &run.interrupted,
             reader: &reader,
         };
         let ended = live.agent.run(&mut session, order).await;
-        drop(typing);
+        if let Some(progress) = progress {
+            progress.end().await;
+        }
         let session_id = session.id().to_owned();
         self.sessions.put(session);
         let outcome = match ended {
@@ -212,7 +227,8 @@ impl Pipeline {
     }
 
     /// Returns what is remembered that bears on a person's message and is not in the conversation yet.
-    async fn recall(&self, envelope: &Envelope, viewer: &Viewer, session: &Session) -> Option<String> {
+    async fn recall(&self, messages: &[Envelope], viewer: &Viewer, session: &Session) -> Option<String> {
+        let envelope = messages.first()?;
         if !envelope.source.is_person() || envelope.tier.as_deref().is_some_and(|tier| tier != "full") {
             return None;
         }
@@ -224,7 +240,8 @@ impl Pipeline {
             })
             .collect();
         let first = session.state().entries.is_empty();
-        let (memory, viewer, words) = (self.memory.clone(), viewer.clone(), envelope.text.clone());
+        let words: Vec<&str> = messages.iter().map(|message| message.text.as_str()).collect();
+        let (memory, viewer, words) = (self.memory.clone(), viewer.clone(), words.join("\n"));
         let work = move || memory.recall(&viewer, &words, first, |line| said.contains(line));
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
             // The same message would meet the same bug again: better answered without its memories.
@@ -233,8 +250,40 @@ impl Pipeline {
         })
     }
 
+    /// Writes the messages of a turn down as the model reads them.
+    async fn user_message(&self, messages: &[Envelope], notes: &[Note], place: &Place<'_>, recalled: Option<String>) -> Kind {
+        let zone = place.live.config.agent.timezone.0;
+        let mut content = Vec::new();
+        let mut beside: Vec<Block> = context::overheard(notes, zone).into_iter().chain(recalled.map(context::recalled)).collect();
+        for message in messages {
+            let mut blocks = context::message(message, zone);
+            // What is known beside the words stands between the first head and them.
+            blocks.splice(1..1, std::mem::take(&mut beside));
+            content.extend(blocks);
+            content.extend(attach::read(&Place { envelope: message, ..*place }).await);
+        }
+        let foreign = messages.iter().any(carries_words_of_others) || notes.iter().any(|note| !note.of_owner);
+        let first = messages.first();
+        Kind::Message(Spoken {
+            inbox_id: first.map(|envelope| envelope.id.clone()),
+            trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
+            about: first.and_then(|envelope| envelope.about.clone()),
+            ..Spoken::new(Role::User, content, place.run_id)
+        })
+    }
+
+    /// Ends an input that needed no turn.
+    pub(super) async fn finish_one(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
+        let run_id = uuid::Uuid::now_v7().to_string();
+        self.record(envelope, vec![envelope.id.clone()], &run_id, outcome).await;
+    }
+
+    pub(super) async fn finish(self: &Arc<Self>, bundle: &Bundle, run_id: &str, outcome: Outcome) {
+        self.record(bundle.leader(), bundle.ids(), run_id, outcome).await;
+    }
+
     /// The last transaction of a turn, then its consequences.
-    pub(super) async fn finish(self: &Arc<Self>, envelope: &Envelope, run_id: &str, outcome: Outcome) {
+    async fn record(self: &Arc<Self>, envelope: &Envelope, inbox_ids: Vec<String>, run_id: &str, outcome: Outcome) {
         let unheard = envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
         let ended = match outcome.ended {
             Ended::Done if unheard => Ended::Dead("nobody was told: there is no way to the owner".to_owned()),
@@ -242,7 +291,7 @@ impl Pipeline {
         };
         let finish = Finish {
             run_id: run_id.to_owned(),
-            inbox_id: envelope.id.clone(),
+            inbox_ids,
             ended,
             result: envelope.wants_reply.then_some(outcome.reply),
             parts: outcome.text.map(|text| self.parts(envelope, text)).unwrap_or_default(),
@@ -262,20 +311,30 @@ impl Pipeline {
     fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
         let Some((channel, route)) = self.channel(envelope) else { return Vec::new() };
         let mode = self.live().config.telegram.reply_to_mode;
-        let rendered = match saying {
-            Saying::Markdown(text) => channel.render(&text),
-            Saying::Plain(text) => channel.plain(&text),
+        let of_words = |part: Rendered| NewPart { markup: part.markup, ..NewPart::plain(route.clone(), part.plain) };
+        let mut parts: Vec<NewPart> = match saying {
+            Saying::Markdown(text) => channel.render(&text).into_iter().map(of_words).collect(),
+            Saying::Reaction(emoji) => {
+                let reply_to = envelope.reply_to.clone();
+                return vec![NewPart { reply_to, reaction: Some(emoji), ..NewPart::plain(route, String::new()) }];
+            }
+            Saying::Plain(text) => {
+                let mut files = channel.albums(envelope.attachments.iter().map(out_file).collect()).into_iter();
+                // Short words stand below the first file, longer ones before it.
+                let takes_words =
+                    files.as_slice().first().and_then(|files| files.first()).is_some_and(|file| file.kind.takes_words());
+                let caption = channel.caption(&text).filter(|_| takes_words);
+                let first = caption.and_then(|caption| Some(NewPart { files: files.next()?, ..of_words(caption) }));
+                let words = if first.is_some() { Vec::new() } else { channel.plain(&text) };
+                let rest = files.map(|files| NewPart { files, ..NewPart::plain(route.clone(), String::new()) });
+                words.into_iter().map(of_words).chain(first).chain(rest).collect()
+            }
         };
-        rendered
-            .into_iter()
-            .enumerate()
-            .map(|(number, part)| NewPart {
-                route: route.clone(),
-                reply_to: envelope.reply_to.clone().filter(|_| mode == ReplyTo::All || (mode == ReplyTo::First && number == 0)),
-                markup: part.markup,
-                plain: part.plain,
-            })
-            .collect()
+        for (number, part) in parts.iter_mut().enumerate() {
+            let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
+            part.reply_to = envelope.reply_to.clone().filter(|_| answers);
+        }
+        parts
     }
 
     fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
@@ -284,15 +343,12 @@ impl Pipeline {
     }
 }
 
-fn user_message(envelope: &Envelope, run_id: &str, live: &Live, recalled: Option<String>, files: Vec<Block>) -> Kind {
-    let mut content = context::user_message(envelope, live.config.agent.timezone.0, recalled);
-    content.extend(files);
-    Kind::Message(Spoken {
-        inbox_id: Some(envelope.id.clone()),
-        trust: Some(envelope.trust),
-        about: envelope.about.clone(),
-        ..Spoken::new(Role::User, content, run_id)
-    })
+/// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
+/// a document.
+fn carries_words_of_others(envelope: &Envelope) -> bool {
+    let answers = envelope.quoted.as_ref().is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
+    let document = envelope.media.iter().any(|media| media.kind == MediaKind::Document);
+    envelope.trust == Trust::Other || answers || document
 }
 
 /// The model the caller named, else the one of the source, else `primary`.
@@ -319,6 +375,16 @@ pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outc
     Outcome { ended: Ended::Done, reply, text: Some(Saying::Plain(text)) }
 }
 
+/// An emoji put on a message; the caller reads nothing.
+pub(super) fn reaction(envelope: &Envelope, emoji: String) -> Outcome {
+    let reply = Reply { reply: Some(String::new()), ..Reply::new(&envelope.id, Status::Done) };
+    Outcome { ended: Ended::Done, reply, text: Some(Saying::Reaction(emoji)) }
+}
+
+fn out_file(file: &Attachment) -> OutFile {
+    OutFile { kind: MediaKind::of_name(&file.filename), path: file.path.clone(), filename: file.filename.clone() }
+}
+
 /// An event without the agent's words on it.
 fn event_text(envelope: &Envelope) -> String {
     let about = envelope.about.clone().unwrap_or_default();
@@ -337,28 +403,4 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
 pub(super) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
     let ended = if envelope.text.is_empty() { Ended::Done } else { Ended::Dead(reason.to_owned()) };
     Outcome { ended, reply: Reply::error(&envelope.id, reason), text: None }
-}
-
-/// Shows "typing" until the guard is dropped.
-fn typing(channel: Arc<dyn Channel>, chat: ChatRef) -> impl Drop {
-    struct Guard(tokio::task::JoinHandle<()>);
-    impl Drop for Guard {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-    Guard(tokio::spawn(async move {
-        tokio::time::sleep(TYPING.0).await;
-        let mut failures = 0;
-        while failures < TYPING_FAILURES {
-            match channel.typing(&chat).await {
-                Ok(()) => failures = 0,
-                Err(error) => {
-                    tracing::debug!(%error, "typing could not be shown");
-                    failures += 1;
-                }
-            }
-            tokio::time::sleep(TYPING.1).await;
-        }
-    }))
 }

@@ -136,6 +136,10 @@ fn message(turn: &Turn<'_>) -> Value {
 
 fn block(block: &Block) -> Value {
     match block {
+        Block::Image { content_type, data: Some(data), .. } => {
+            json!({"type": "image", "source": {"type": "base64", "media_type": content_type, "data": data.as_ref()}})
+        }
+        Block::Image { data: None, .. } => json!({"type": "text", "text": wire::NO_PICTURE}),
         Block::Text { text } | Block::Context { text } => json!({"type": "text", "text": text}),
         Block::ToolCall(call) => json!({
             "type": "tool_use",

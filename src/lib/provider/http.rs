@@ -11,7 +11,8 @@ use std::time::Duration;
 use chrono::DateTime;
 use futures_util::StreamExt;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
-use reqwest::{Client, Response, Url};
+use reqwest::multipart::Form;
+use reqwest::{Client, RequestBuilder, Response, Url};
 use serde_json::Value;
 
 use super::sse::{Broken, Events, MAX_ANSWER, Patience, chain};
@@ -178,14 +179,8 @@ impl Endpoint {
     /// # Errors
     /// Any of [`Error`].
     pub(super) async fn exchange(&self, body: &Value, answer: &mut impl Answer, on_text: OnText<'_>) -> Result<(), Error> {
-        let response = self.post(body).await?;
-        let kind = header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase();
-        if kind.contains("html") {
-            let status = response.status().as_u16();
-            let message = "a web page came instead of an answer: is base_url right?".to_owned();
-            return Err(Error::Rejected { host: self.host(), status, message });
-        }
-        if kind.contains("json") {
+        let response = self.post(|request| request.json(body)).await?;
+        if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("json") {
             let value = self.json(response).await?;
             return answer.whole(&value, on_text).map_err(|fault| self.faulty(fault));
         }
@@ -215,9 +210,23 @@ impl Endpoint {
         Ok(())
     }
 
-    async fn post(&self, body: &Value) -> Result<Response, Error> {
+    /// Posts `form` and returns the JSON that comes back.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but [`Error::ContextOverflow`].
+    pub(super) async fn submit(&self, form: Form) -> Result<Value, Error> {
+        let value = self.json(self.post(|request| request.multipart(form)).await?).await?;
+        // Some servers report a failure under the status 200.
+        if value.get("error").is_some_and(|error| !error.is_null()) {
+            let said = Said::from_json(&value);
+            return Err(self.refused(said.code.unwrap_or(400), &said, None));
+        }
+        Ok(value)
+    }
+
+    async fn post(&self, fill: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Result<Response, Error> {
         let url = self.target.clone().map_err(|reason| self.unreachable(&format!("the request cannot be made: {reason}")))?;
-        let send = self.client.post(url).headers(self.headers.clone()).json(body).send();
+        let send = fill(self.client.post(url).headers(self.headers.clone())).send();
         let response = match tokio::time::timeout(self.patience.first, send).await {
             Err(_) => return Err(self.interrupted(&Broken::Silent(self.patience.first).to_string())),
             Ok(Err(error)) => return Err(self.failed(error)),
@@ -225,6 +234,10 @@ impl Endpoint {
         };
         let status = response.status();
         if status.is_success() {
+            if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("html") {
+                let (status, message) = (status.as_u16(), "a web page came instead of an answer: is base_url right?".to_owned());
+                return Err(Error::Rejected { host: self.host(), status, message });
+            }
             return Ok(response);
         }
         let retry_after = retry_after(&response);
@@ -267,7 +280,7 @@ impl Endpoint {
         Error::Unreachable { host: self.host(), reason: clean(reason) }
     }
 
-    fn interrupted(&self, reason: &str) -> Error {
+    pub(super) fn interrupted(&self, reason: &str) -> Error {
         Error::Interrupted { host: self.host(), reason: clean(reason), again: true }
     }
 

@@ -11,6 +11,7 @@ pub mod offline;
 pub mod openai;
 mod repair;
 mod sse;
+pub mod transcription;
 mod wire;
 
 pub use repair::repair;

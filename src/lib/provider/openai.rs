@@ -16,6 +16,9 @@ use crate::message::{Block, Role, ToolResult};
 use crate::secret::Secret;
 use answer::Completion;
 
+/// What stands between texts that are joined into one.
+const BETWEEN: &str = "\n\n";
+
 /// The chat completions of one server.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
@@ -110,10 +113,11 @@ fn text(turn: &Turn<'_>) -> String {
         .iter()
         .filter_map(|block| match block {
             Block::Text { text } | Block::Context { text } => Some(text.as_str()),
+            Block::Image { .. } => Some(wire::NO_PICTURE),
             Block::ToolCall(_) | Block::ToolResult(_) => None,
         })
         .collect();
-    texts.join("\n\n")
+    texts.join(BETWEEN)
 }
 
 fn calls_of<'a>(turn: &Turn<'a>) -> Vec<&'a str> {
@@ -121,7 +125,7 @@ fn calls_of<'a>(turn: &Turn<'a>) -> Vec<&'a str> {
         .iter()
         .filter_map(|block| match block {
             Block::ToolCall(call) => Some(call.id.as_str()),
-            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
         })
         .collect()
 }
@@ -137,7 +141,7 @@ fn assistant(turn: &Turn<'_>) -> Value {
                 "type": "function",
                 "function": {"name": wire::safe_name(&call.name), "arguments": wire::input_object(&call.input).to_string()},
             })),
-            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
         })
         .collect();
     let content = if text.is_empty() { Value::Null } else { Value::String(text) };
@@ -155,15 +159,41 @@ fn user(turn: &Turn<'_>, calls: &[&str], messages: &mut Vec<Value>) {
         .iter()
         .filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),
-            Block::Text { .. } | Block::Context { .. } | Block::ToolCall(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) => None,
         })
         .collect();
     results.sort_by_key(|result| calls.iter().position(|id| *id == result.id));
     messages.extend(results.into_iter().map(tool_message));
-    let text = text(turn);
-    if !text.is_empty() {
-        messages.push(json!({"role": "user", "content": text}));
+    let shows = turn.blocks.iter().any(|block| matches!(block, Block::Image { data: Some(_), .. }));
+    let content = if shows { parts(turn) } else { Value::String(text(turn)) };
+    if content != "" {
+        messages.push(json!({"role": "user", "content": content}));
     }
+}
+
+/// Returns a turn with pictures as a list of parts, each text joined as [`text`] joins it.
+fn parts(turn: &Turn<'_>) -> Value {
+    let mut parts = Vec::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let flush = |texts: &mut Vec<&str>, parts: &mut Vec<Value>| {
+        if !texts.is_empty() {
+            parts.push(json!({"type": "text", "text": std::mem::take(texts).join(BETWEEN)}));
+        }
+    };
+    for block in &turn.blocks {
+        match block {
+            Block::Image { content_type, data: Some(data), .. } => {
+                flush(&mut texts, &mut parts);
+                let url = format!("data:{content_type};base64,{data}");
+                parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
+            }
+            Block::Image { data: None, .. } => texts.push(wire::NO_PICTURE),
+            Block::Text { text } | Block::Context { text } => texts.push(text),
+            Block::ToolCall(_) | Block::ToolResult(_) => {}
+        }
+    }
+    flush(&mut texts, &mut parts);
+    Value::Array(parts)
 }
 
 /// Returns a result as a message. The format has no field for failure, so the words must say it; those

@@ -71,7 +71,7 @@ fn without_misfits(message: &Message) -> Option<Message> {
     let fits = |block: &Block| match block {
         Block::Text { .. } | Block::Context { .. } => !is_blank(block),
         Block::ToolCall(_) => message.role == Role::Assistant,
-        Block::ToolResult(_) => message.role == Role::User,
+        Block::Image { .. } | Block::ToolResult(_) => message.role == Role::User,
     };
     let content: Vec<Block> = message.content.iter().filter(|block| fits(block)).cloned().collect();
     (!content.is_empty()).then_some(Message { role: message.role, content })

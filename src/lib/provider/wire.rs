@@ -50,9 +50,12 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
 pub(super) fn is_blank(block: &Block) -> bool {
     match block {
         Block::Text { text } | Block::Context { text } => text.trim().is_empty(),
-        Block::ToolCall(_) | Block::ToolResult(_) => false,
+        Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => false,
     }
 }
+
+/// Stands for a picture whose bytes nobody put in; who did not may have said why instead.
+pub(super) const NO_PICTURE: &str = "⟦a picture that cannot be shown to you⟧";
 
 /// Returns a tool's answer as sent: never empty.
 pub(super) fn result_text(text: &str) -> &str {
@@ -172,7 +175,7 @@ impl Draft {
             StopReason::EndTurn | StopReason::ToolUse if message.tool_calls().next().is_some() => StopReason::ToolUse,
             StopReason::EndTurn | StopReason::ToolUse => StopReason::EndTurn,
         };
-        let usage = counted.usage(body, &message);
+        let usage = counted.usage(request, body, &message);
         Response { message, stop, usage }
     }
 }
@@ -211,17 +214,30 @@ impl Counted {
     }
 
     /// Returns the usage; a side nobody counted (missing, or an impossible zero) is estimated.
-    fn usage(&self, body: &Value, message: &Message) -> Usage {
+    fn usage(&self, request: &Request, body: &Value, message: &Message) -> Usage {
         let no_input = self.input + self.cache_read + self.cache_write == 0;
         let no_output = self.output == 0 && !message.content.is_empty();
         Usage {
-            input_tokens: if no_input { estimate_tokens(&body.to_string()) } else { self.input },
+            input_tokens: if no_input { estimate_input(request, body) } else { self.input },
             output_tokens: if no_output { estimate_output(message) } else { self.output },
             cache_read_tokens: self.cache_read,
             cache_write_tokens: self.cache_write,
             estimated: no_input || no_output,
         }
     }
+}
+
+/// Returns the estimated tokens of a request: its text, and for each picture what one of a usual size
+/// has (1568 pixels, Anthropic's vision guide).
+fn estimate_input(request: &Request, body: &Value) -> u64 {
+    const PICTURE: u64 = 1600;
+    let blocks = request.messages.iter().flat_map(|message| &message.content);
+    let pictures = blocks.filter_map(|block| match block {
+        Block::Image { data, .. } => data.as_deref(),
+        Block::Text { .. } | Block::Context { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+    });
+    let (count, chars) = pictures.fold((0, 0), |(count, chars), data| (count + 1, chars + data.len() as u64));
+    estimate_tokens(&body.to_string()).saturating_sub(chars * 3 / 10) + count * PICTURE
 }
 
 /// Returns the estimated tokens of an answer: its text and the inputs of its calls.

@@ -2,11 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::notes::{self, Note};
 use super::outbox::{self, NewPart, Part};
 use super::{Store, from_json, remember, routes, to_json};
 use crate::control::replies::Reply;
 use crate::db;
-use crate::message::Envelope;
+use crate::message::{Envelope, SessionKey};
 
 /// An input that stands at the door, with the key it is remembered by.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct Arrival {
 pub enum Verdict {
     /// It becomes inbox rows; one, unless an order means several sessions.
     Accept(Vec<Envelope>),
+    /// It is kept for the next turn of its session and begins none.
+    Note(SessionKey, Note),
     /// Only its key is kept; the notice (a pairing code), if any, goes out.
     Refuse(Option<NewPart>),
 }
@@ -33,6 +36,8 @@ pub struct Accepted {
     pub seq: i64,
     /// How often a turn was started for it.
     pub attempts: i64,
+    /// The run it was part of when the daemon ended: inputs of one run stay one turn.
+    pub run_id: Option<String>,
     /// The input.
     pub envelope: Envelope,
 }
@@ -44,8 +49,10 @@ pub enum Started {
     Run {
         /// The run's id; the same at every start, so that what a message costs is one sum.
         run_id: String,
+        /// The inputs it answers: those not finished or stopped meanwhile.
+        inbox_ids: Vec<String>,
     },
-    /// It was finished or stopped meanwhile.
+    /// All of it was finished or stopped meanwhile.
     Gone,
 }
 
@@ -63,8 +70,8 @@ pub struct Stopped {
 pub struct Finish {
     /// The run, for an input that never had one.
     pub run_id: String,
-    /// The input it answered.
-    pub inbox_id: String,
+    /// The inputs it answered, at least one; what is said answers the first.
+    pub inbox_ids: Vec<String>,
     /// Done or dead.
     pub ended: Ended,
     /// For the caller who waits; also kept for those who ask later.
@@ -108,6 +115,7 @@ impl Store {
                                 accepted.extend(insert(connection, envelope)?);
                             }
                         }
+                        Verdict::Note(session, note) => notes::insert(connection, session, note)?,
                         Verdict::Refuse(Some(notice)) => {
                             notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?)
                         }
@@ -140,22 +148,28 @@ impl Store {
             .await
     }
 
-    /// Records that the turn of `inbox_id` starts, as `run_id` if it is the first time.
+    /// Records that the turn of `inbox_ids` starts, as `run_id` if it is the first time.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn start_run(&self, run_id: &str, inbox_id: &str) -> Result<Started, db::Error> {
-        let (run_id, inbox_id) = (run_id.to_owned(), inbox_id.to_owned());
+    pub async fn start_run(&self, run_id: &str, inbox_ids: &[String]) -> Result<Started, db::Error> {
+        let (run_id, inbox_ids) = (run_id.to_owned(), inbox_ids.to_vec());
         self.writer
             .write(move |connection| {
-                let run_id = connection
-                    .prepare_cached(
-                        "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1
-                         WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
-                    )?
-                    .query_row((run_id, inbox_id), |row| row.get(0))
-                    .optional()?;
-                Ok(run_id.map_or(Started::Gone, |run_id| Started::Run { run_id }))
+                let mut start = connection.prepare_cached(
+                    "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1
+                     WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
+                )?;
+                let mut run: Option<String> = None;
+                let mut started = Vec::with_capacity(inbox_ids.len());
+                for id in inbox_ids {
+                    let named = start.query_row((run.as_ref().unwrap_or(&run_id), &id), |row| row.get(0)).optional()?;
+                    if let Some(named) = named {
+                        run.get_or_insert(named);
+                        started.push(id);
+                    }
+                }
+                Ok(run.map_or(Started::Gone, |run_id| Started::Run { run_id, inbox_ids: started }))
             })
             .await
     }
@@ -188,27 +202,43 @@ impl Store {
             .await
     }
 
-    /// Takes back the attempt of a run that the daemon itself broke off at its end: a restart
-    /// that was asked for is not a death.
+    /// Ends inputs whose turn runs and gives way to the next message of the same person.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn release_run(&self, inbox_id: &str) -> Result<(), db::Error> {
-        let inbox_id = inbox_id.to_owned();
+    pub async fn interrupt(&self, inbox_ids: &[String], now: i64) -> Result<(), db::Error> {
+        let inbox_ids = inbox_ids.to_vec();
         self.writer
             .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0) WHERE id = ?1 AND state = 'running'",
-                    )?
-                    .execute([inbox_id])
-                    .map(drop)
+                let mut end = connection.prepare_cached(
+                    "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2
+                     WHERE id = ?1 AND state IN ('pending', 'running')",
+                )?;
+                inbox_ids.iter().try_for_each(|id| end.execute((id, now)).map(drop))
             })
             .await
     }
 
-    /// Marks the input answered and stores what is to be said, in one transaction. `None` when
-    /// the run was stopped meanwhile: then nothing is to be said.
+    /// Takes back the attempt of a run that the daemon itself broke off at its end: a restart that
+    /// was asked for is not a death.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn release_run(&self, inbox_ids: &[String]) -> Result<(), db::Error> {
+        let inbox_ids = inbox_ids.to_vec();
+        self.writer
+            .write(move |connection| {
+                let mut release = connection.prepare_cached(
+                    "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0)
+                     WHERE id = ?1 AND state = 'running'",
+                )?;
+                inbox_ids.iter().try_for_each(|id| release.execute([id]).map(drop))
+            })
+            .await
+    }
+
+    /// Marks the inputs answered and stores what is to be said, in one transaction. `None` when
+    /// all of them were stopped meanwhile: then nothing is to be said.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -220,18 +250,20 @@ impl Store {
                     Ended::Dead(reason) => ("dead", Some(reason.as_str())),
                 };
                 let result = finish.result.as_ref().map(to_json).transpose()?;
-                let run_id: Option<String> = connection
-                    .prepare_cached(
-                        "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5)
-                         WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
-                    )?
-                    .query_row((state, reason, result, now, &finish.run_id, &finish.inbox_id), |row| row.get(0))
-                    .optional()?;
-                let Some(run_id) = run_id else { return Ok(None) };
+                let mut end = connection.prepare_cached(
+                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5)
+                     WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
+                )?;
+                let mut run: Option<String> = None;
+                for id in &finish.inbox_ids {
+                    let ended = end.query_row((state, reason, &result, now, &finish.run_id, id), |row| row.get(0)).optional()?;
+                    run = run.or(ended);
+                }
+                let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
-                let parts = (1..).zip(&finish.parts).map(|(number, part)| {
-                    outbox::insert(connection, Some(&finish.inbox_id), Some(&run_id), part, (number, count), now)
-                });
+                let parts = (1..)
+                    .zip(&finish.parts)
+                    .map(|(number, part)| outbox::insert(connection, Some(first), Some(&run_id), part, (number, count), now));
                 parts.collect::<rusqlite::Result<Vec<Part>>>().map(Some)
             })
             .await
@@ -239,21 +271,38 @@ impl Store {
 }
 
 fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Option<Accepted>> {
+    if envelope.edited && !is_changed(connection, envelope)? {
+        return Ok(None);
+    }
     let rows = connection
         .prepare_cached("INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
     let seq = connection.last_insert_rowid();
     routes::note(connection, envelope)?;
-    Ok((rows == 1).then(|| Accepted { seq, attempts: 0, envelope: envelope.clone() }))
+    Ok((rows == 1).then(|| Accepted { seq, attempts: 0, run_id: None, envelope: envelope.clone() }))
+}
+
+/// Returns false for an edit that says what was said before: channels also report changes that nobody
+/// reads.
+fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<bool> {
+    let before: Option<String> = connection
+        .prepare_cached(
+            "SELECT envelope FROM inbox WHERE session_key = ?1 AND envelope ->> '$.reply_to' = ?2 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row((&envelope.session_key.0, &envelope.reply_to), |row| row.get(0))
+        .optional()?;
+    let before: Option<Envelope> = before.map(|text| from_json(&text, 0)).transpose()?;
+    Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))
 }
 
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
     connection
-        .prepare("SELECT seq, attempts, envelope FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
+        .prepare("SELECT seq, attempts, run_id, envelope FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
         .query_map([], accepted)?
         .collect()
 }
 
 fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {
-    Ok(Accepted { seq: row.get(0)?, attempts: row.get(1)?, envelope: from_json(row.get_ref(2)?.as_str()?, 2)? })
+    let envelope = from_json(row.get_ref(3)?.as_str()?, 3)?;
+    Ok(Accepted { seq: row.get(0)?, attempts: row.get(1)?, run_id: row.get(2)?, envelope })
 }

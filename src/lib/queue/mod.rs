@@ -5,18 +5,23 @@
 //! | `seen` | keys of inputs looked at, 14 days: the same input twice is one |
 //! | `offsets` | where the next poll of a bot begins |
 //! | `inbox` | accepted inputs: `pending → running → done \| dead` |
+//! | `notes` | what a session heard and did not answer: its next turn reads it |
 //! | `routes` | where the people of a session were last heard |
+//! | `shown` | messages to be removed again: progress, previews |
 //! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
 //!
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod inbox;
+mod notes;
 mod outbox;
 mod routes;
+mod shown;
 mod view;
 
 pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
+pub use notes::Note;
 pub use outbox::{Aftermath, NewPart, Part};
 pub use routes::LastRoute;
 pub use view::{Counts, Dead, Listing, Open, counts, examine, knows, listing, result, results};
@@ -28,7 +33,11 @@ use rusqlite::Connection;
 
 use crate::db;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_path.sql"), include_str!("migrations/0002_routes.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_path.sql"),
+    include_str!("migrations/0002_routes.sql"),
+    include_str!("migrations/0003_groups.sql"),
+];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -125,6 +134,7 @@ impl Store {
         self.writer
             .write_lazily(move |connection| {
                 connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
+                connection.execute("DELETE FROM notes WHERE at < ?1", [before])?;
                 connection.execute("DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1", [before])?;
                 connection.execute("DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1", [before])?;
                 let buried = now - KEEP_DEAD_MS;

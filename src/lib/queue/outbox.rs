@@ -1,10 +1,12 @@
 //! Parts on their way out, and what is known of their arrival.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::Store;
+use super::notes::{self, Note};
+use super::{Store, from_json, to_json};
 use crate::db;
-use crate::message::{ChatRef, Route};
+use crate::message::{ChatRef, OutFile, Route, SessionKey};
+use crate::text;
 
 /// A part to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,17 @@ pub struct NewPart {
     pub markup: Option<String>,
     /// The words without markup: sent when the markup is refused.
     pub plain: String,
+    /// Files that go with the words; several are one album.
+    pub files: Vec<OutFile>,
+    /// An emoji put on the message `reply_to`, instead of a message.
+    pub reaction: Option<String>,
+}
+
+impl NewPart {
+    /// Returns a part of words alone that answers nothing.
+    pub fn plain(route: Route, plain: String) -> Self {
+        Self { route, reply_to: None, markup: None, plain, files: Vec::new(), reaction: None }
+    }
 }
 
 /// A stored part.
@@ -95,14 +108,31 @@ impl Store {
                     Aftermath::Unknown => connection
                         .prepare_cached("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE id = ?1")?
                         .execute([id]),
-                    Aftermath::Dead { reason } => connection
-                        .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
-                        .execute((id, reason)),
+                    Aftermath::Dead { reason } => {
+                        tell_the_agent(connection, id, reason, now)?;
+                        connection
+                            .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
+                            .execute((id, reason))
+                    }
                 };
                 rows.map(drop)
             })
             .await
     }
+}
+
+/// Leaves word of a lost part for the next turn of its conversation: the agent is not to think that it
+/// was read.
+fn tell_the_agent(connection: &Connection, id: i64, reason: &str, now: i64) -> rusqlite::Result<()> {
+    let lost: Option<(String, String)> = connection
+        .prepare_cached(
+            "SELECT i.session_key, o.plain FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'",
+        )?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((session, words)) = lost else { return Ok(()) };
+    let text = format!("your message {:?} did not arrive: {reason}", text::shorten(&words, 200));
+    notes::insert(connection, &SessionKey(session), &Note { who: None, of_owner: true, at: now, text })
 }
 
 pub(super) fn insert(
@@ -115,8 +145,8 @@ pub(super) fn insert(
 ) -> rusqlite::Result<Part> {
     connection
         .prepare_cached(
-            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(rusqlite::params![
             inbox_id,
@@ -129,7 +159,9 @@ pub(super) fn insert(
             parts,
             content.markup,
             content.plain,
-            now
+            now,
+            (!content.files.is_empty()).then(|| to_json(&content.files)).transpose()?,
+            content.reaction
         ])?;
     Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, sending_at: None, created_at: now })
 }
@@ -137,7 +169,7 @@ pub(super) fn insert(
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
     connection
         .prepare(
-            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at FROM outbox
+            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction FROM outbox
              WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id",
         )?
         .query_map([], part)?
@@ -145,6 +177,7 @@ pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
 }
 
 fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
+    let files: Option<String> = row.get(10)?;
     Ok(Part {
         id: row.get(0)?,
         content: NewPart {
@@ -152,6 +185,8 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
             reply_to: row.get(4)?,
             markup: row.get(5)?,
             plain: row.get(6)?,
+            files: files.map_or_else(|| Ok(Vec::new()), |text| from_json(&text, 10))?,
+            reaction: row.get(11)?,
         },
         unknowns: row.get(7)?,
         sending_at: row.get(8)?,

@@ -39,9 +39,13 @@ impl Store {
 }
 
 /// Notes where a person was heard, in the transaction that takes their words in. A terminal is no
-/// place to find them later.
+/// place to find them later, and a group is not the way to one of its members.
 pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<()> {
-    let Some(route) = envelope.route.as_ref().filter(|_| envelope.source.is_person() && envelope.source != Source::Cli) else {
+    let Some(route) = envelope
+        .route
+        .as_ref()
+        .filter(|_| envelope.source.is_person() && envelope.source != Source::Cli && envelope.group.is_none())
+    else {
         return Ok(());
     };
     connection

@@ -17,21 +17,21 @@ fn arrival(id: &str) -> Arrival {
 }
 
 fn part(text: &str) -> NewPart {
-    NewPart { route: route(), reply_to: None, markup: Some(text.to_owned()), plain: text.to_owned() }
+    NewPart { markup: Some(text.to_owned()), ..NewPart::plain(route(), text.to_owned()) }
 }
 
 fn finish(id: &str, texts: &[&str]) -> Finish {
     Finish {
         run_id: "r1".into(),
-        inbox_id: id.into(),
+        inbox_ids: vec![id.into()],
         ended: Ended::Done,
         result: None,
         parts: texts.iter().map(|text| part(text)).collect(),
     }
 }
 
-fn run(id: &str) -> Started {
-    Started::Run { run_id: id.into() }
+fn run(id: &str, inbox: &str) -> Started {
+    Started::Run { run_id: id.into(), inbox_ids: vec![inbox.into()] }
 }
 
 async fn store() -> (tempfile::TempDir, Store) {
@@ -63,10 +63,10 @@ async fn a_refused_input_leaves_its_key_and_its_notice_only() {
 async fn what_was_running_or_being_sent_comes_back() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a"), arrival("b")], None, 10).await.expect("accept");
-    assert_eq!(store.start_run("r1", "a").await.expect("start"), run("r1"));
+    assert_eq!(store.start_run("r1", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
     let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts");
     store.sending(parts[0].id, 13).await.expect("sending");
-    assert_eq!(store.start_run("r2", "b").await.expect("start"), run("r2"));
+    assert_eq!(store.start_run("r2", &["b".to_owned()]).await.expect("start"), run("r2", "b"));
     let back = store.recover().await.expect("recover");
     assert_eq!(back.inbox.iter().map(|row| (row.envelope.id.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 1)]);
     assert_eq!(
@@ -82,7 +82,7 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
     waited_for.verdict = Verdict::Accept(vec![Envelope { wants_reply: true, ..envelope("waited-for") }]);
     let (rows, _) =
         store.accept(vec![arrival("running"), waited_for, arrival("stop"), arrival("after")], None, 10).await.expect("accept");
-    store.start_run("r1", "running").await.expect("start");
+    store.start_run("r1", &["running".to_owned()]).await.expect("start");
     let stopped = store.stop(rows[2].seq, Some("agent:agent:telegram:dm:1001"), 11).await.expect("stop");
     assert_eq!(
         stopped.iter().map(|one| (one.inbox_id.as_str(), one.wants_reply)).collect::<Vec<_>>(),
@@ -92,8 +92,8 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
         store.finish(finish("running", &["late answer"]), 12).await.expect("finish").is_none(),
         "it has nothing to say any more"
     );
-    assert_eq!(store.start_run("r2", "waited-for").await.expect("start"), Started::Gone);
-    assert_eq!(store.start_run("r3", "after").await.expect("start"), run("r3"));
+    assert_eq!(store.start_run("r2", &["waited-for".to_owned()]).await.expect("start"), Started::Gone);
+    assert_eq!(store.start_run("r3", &["after".to_owned()]).await.expect("start"), run("r3", "after"));
     let told = result(&dir.path().join("queue.db"), "waited-for").expect("result").expect("told");
     assert_eq!(told.error.as_deref(), Some("stopped"));
     assert_eq!(store.stop(rows[2].seq, None, 13).await.expect("again"), []);
@@ -103,17 +103,17 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
 async fn a_run_keeps_its_id_over_restarts() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    assert_eq!(store.start_run("r1", "a").await.expect("start"), run("r1"));
+    assert_eq!(store.start_run("r1", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
     store.recover().await.expect("recover");
-    assert_eq!(store.start_run("r2", "a").await.expect("start"), run("r1"));
+    assert_eq!(store.start_run("r2", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
 }
 
 #[tokio::test]
 async fn a_broken_off_run_is_no_death() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    store.start_run("r1", "a").await.expect("start");
-    store.release_run("a").await.expect("release");
+    store.start_run("r1", &["a".to_owned()]).await.expect("start");
+    store.release_run(&["a".to_owned()]).await.expect("release");
     assert_eq!(store.recover().await.expect("recover").inbox[0].attempts, 0);
 }
 
@@ -126,4 +126,38 @@ async fn a_dead_part_is_a_dead_letter() {
     let listing = listing(&dir.path().join("queue.db")).expect("listing");
     assert_eq!(listing.dead.iter().map(|dead| dead.reason.as_str()).collect::<Vec<_>>(), ["blocked"]);
     assert!(listing.outbox.is_empty());
+    // The agent reads of it once, in the next turn of that conversation.
+    let (notes, newest) = store.notes(&envelope("a").session_key).await.expect("notes");
+    assert_eq!(notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["your message \"x\" did not arrive: blocked"]);
+    store.forget_notes(&envelope("a").session_key, newest).await.expect("forget");
+    assert_eq!(store.notes(&envelope("a").session_key).await.expect("notes"), (Vec::new(), 0));
+}
+
+#[tokio::test]
+async fn fifty_notes_are_kept_and_the_newest_are_those() {
+    let (_dir, store) = store().await;
+    let key = SessionKey("agent:a:telegram:group:-1".into());
+    let note = |at| Note { who: Some("Eve".into()), of_owner: false, at, text: at.to_string() };
+    let heard = |at: i64| Arrival { key: format!("tg:1:{at}"), verdict: Verdict::Note(key.clone(), note(at)) };
+    let (accepted, _) = store.accept((1..=60).map(heard).collect(), None, 1).await.expect("accept");
+    store.accept(vec![heard(60)], None, 1).await.expect("the same again");
+    let (notes, _) = store.notes(&key).await.expect("notes");
+    assert_eq!((accepted.len(), notes), (0, (11..=60).map(note).collect()));
+}
+
+#[tokio::test]
+async fn inputs_of_one_run_start_end_and_come_back_together() {
+    let (_dir, store) = store().await;
+    store.accept(vec![arrival("a"), arrival("b"), arrival("c")], None, 10).await.expect("accept");
+    let both = ["a".to_owned(), "b".to_owned()];
+    let started = store.start_run("r1", &both).await.expect("start");
+    assert_eq!(started, Started::Run { run_id: "r1".into(), inbox_ids: both.to_vec() });
+    let back = store.recover().await.expect("recover").inbox;
+    let runs: Vec<_> = back.iter().map(|row| (row.envelope.id.as_str(), row.run_id.as_deref(), row.attempts)).collect();
+    assert_eq!(runs, [("a", Some("r1"), 1), ("b", Some("r1"), 1), ("c", None, 0)]);
+    store.stop(2, None, 11).await.expect("stop what came before the second");
+    let started = store.start_run("r2", &both).await.expect("start");
+    assert_eq!(started, Started::Run { run_id: "r1".into(), inbox_ids: vec!["b".into()] });
+    let finish = Finish { inbox_ids: vec!["b".into(), "a".into()], ..finish("b", &["one answer"]) };
+    assert_eq!(store.finish(finish, 12).await.expect("finish").map(|parts| parts.len()), Some(1));
 }

@@ -76,6 +76,7 @@ impl Access {
         closed.extend(paths.hidden.iter().cloned());
         closed.extend(ALWAYS_CLOSED.map(PathBuf::from));
         let mut readable: Vec<PathBuf> = SYSTEM.iter().flat_map(|dir| open_parts(Path::new(dir), &closed)).collect();
+        readable.extend(paths.read_only.iter().flat_map(|path| open_parts(path, &closed)));
         readable.extend(PROC_READ.map(PathBuf::from));
         if plan.network {
             readable.extend(Path::new("/etc/resolv.conf").canonicalize());

@@ -18,6 +18,9 @@
 //! (`confine`, `seccomp`) and becomes the shell. Level `landlock`, two processes: the launcher
 //! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
 //! and nothing else.
+//!
+//! Beside commands, [`compute`] runs code of our own on hostile bytes, in a process that can do
+//! nothing else (`pure`).
 
 mod beneath;
 mod clip;
@@ -27,6 +30,7 @@ mod kernel;
 mod launcher;
 mod newroot;
 mod probe;
+mod pure;
 mod run;
 mod seccomp;
 
@@ -38,6 +42,7 @@ use serde::{Deserialize, Serialize};
 pub use beneath::{BeneathError, Entry, Kind, Root};
 pub use launcher::launcher_main;
 pub use probe::{level, probe};
+pub use pure::{Limits, compute, compute_main};
 pub use run::{run, run_at, set_launcher};
 
 /// The hidden first argument with which a program of ours must call [`launcher_main`] before it
@@ -106,9 +111,9 @@ pub struct Spec {
     /// the deeper one decides: the workspace may lie in a hidden home, and `memory/` may be hidden
     /// in the workspace.
     pub hidden: Vec<PathBuf>,
-    /// Files and directories in the workspace that a command sees and cannot change. Missing ones
-    /// and symlinks are passed over. At level `landlock` they are not protected: without mounts
-    /// the workspace itself could not be written then.
+    /// Files and directories that a command sees and cannot change, in the workspace or elsewhere.
+    /// Missing ones and symlinks are passed over. At level `landlock` those in the workspace are
+    /// not protected: without mounts the workspace itself could not be written then.
     pub read_only: Vec<PathBuf>,
     /// Whether the machine's network may be used. Without it there is only a private loopback.
     pub network: bool,

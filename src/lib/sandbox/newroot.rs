@@ -47,7 +47,6 @@ pub(super) struct Paths {
     /// The workspace first, then the writable paths outside it and each other.
     pub(super) writable: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
-    /// Inside the workspace.
     pub(super) read_only: Vec<PathBuf>,
 }
 

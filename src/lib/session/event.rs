@@ -134,7 +134,7 @@ impl Spoken {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
         })
     }
 }

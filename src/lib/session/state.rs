@@ -191,7 +191,7 @@ impl State {
         let answered = |id: &str| {
             of_turn().filter(|entry| entry.seq > last.seq).flat_map(|entry| &entry.message.content).any(|block| match block {
                 Block::ToolResult(result) => result.id == id,
-                Block::Text { .. } | Block::Context { .. } | Block::ToolCall(_) => false,
+                Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) => false,
             })
         };
         let open: Vec<(ToolCall, bool)> = last

@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
 use crate::clock;
 use crate::sys::{self, atomic, jsonl};
+
+/// Waiting between tries to write a line.
+const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
 
 /// A session in the hands of one turn.
 #[derive(Debug)]
@@ -57,11 +61,27 @@ impl Session {
         &self.state
     }
 
-    /// Appends `kinds` as one group and, if `durable`, waits for the disk.
+    /// Appends `kinds` as one group and, if `durable`, waits for the disk. A disk that fails for a moment
+    /// is given another: an answer that was paid for would be lost with its line.
     ///
     /// # Errors
-    /// When the write or the sync failed; transcript and state are then as before.
+    /// When the write or the sync failed again and again; transcript and state are then as before.
     pub async fn append(&mut self, kinds: Vec<Kind>, durable: bool) -> Result<(), sys::Error> {
+        let before = self.state.last_seq;
+        for pause in PAUSES {
+            match self.try_append(kinds.clone(), durable).await {
+                // What cannot be taken back, or was written by somebody else meanwhile, must not be doubled.
+                Err(error) if self.state.last_seq == before => {
+                    tracing::warn!(%error, session = self.id(), "a line is written again");
+                    tokio::time::sleep(pause).await;
+                }
+                done => return done,
+            }
+        }
+        self.try_append(kinds, durable).await
+    }
+
+    async fn try_append(&mut self, kinds: Vec<Kind>, durable: bool) -> Result<(), sys::Error> {
         let now = clock::now_ms();
         if self.log.as_ref().is_some_and(|log| !log.is_untouched()) {
             self.reload()?;

@@ -40,8 +40,13 @@ impl Appender {
             super::atomic::sync_parent(path).map_err(Error::at("sync the directory of", path))?;
         }
         let len = whole_lines(&file).map_err(Error::at("read", path))?;
-        file.set_len(len).map_err(Error::at("cut the torn end of", path))?;
-        let written = file.metadata().map(|meta| written(&meta)).map_err(Error::at("read", path))?;
+        let look = || file.metadata().map_err(Error::at("read", path));
+        let mut meta = look()?;
+        if meta.len() > len {
+            file.set_len(len).map_err(Error::at("cut the torn end of", path))?;
+            meta = look()?;
+        }
+        let written = written(&meta);
         Ok(Self { file, path: path.to_owned(), len, written })
     }
 

@@ -1,6 +1,8 @@
-//! The ground: files that survive a crash, locks, the FIFO, and a word to systemd.
+//! The ground: files that survive a crash, locks, names that one process holds, the FIFO, and a word to
+//! systemd.
 
 pub mod atomic;
+pub mod claim;
 pub mod fifo;
 pub mod jsonl;
 pub mod lock;

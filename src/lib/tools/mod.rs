@@ -2,8 +2,10 @@
 
 mod exec;
 mod files;
+mod media;
 mod memory;
 mod message;
+mod post;
 mod silent;
 mod status;
 
@@ -43,6 +45,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let needs = Arc::new(needs);
     tools.extend(memory::all(&needs));
     tools.push(Arc::new(message::Message(needs.clone())));
+    tools.push(Arc::new(media::SendMedia(needs.clone())));
+    tools.push(Arc::new(media::React(needs.clone())));
     tools.push(Arc::new(status::SessionStatus(needs)));
     tools.push(Arc::new(silent::Silent));
     tools

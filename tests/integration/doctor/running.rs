@@ -163,6 +163,7 @@ fn a_channel_in_trouble_is_named() {
                 name: "telegram".to_owned(),
                 state: state.to_owned(),
                 last_ok_at: last.map(text_minutes_ago),
+                ..ChannelState::default()
             }];
         });
     };
@@ -171,6 +172,20 @@ fn a_channel_in_trouble_is_named() {
     assert!(line.starts_with("${EDITOR:-vi} ") && line.ends_with("/.env"), "{line}");
     channel("conflict: another program polls with the same token, or a webhook is set", Some(3));
     assert_eq!(pretender.check("channel-trouble", "error", &["conflict", "3 minutes"]), "pgrep -af agent-daemon");
+    channel("conflict: another agent-daemon (pid 7) on this machine uses this token", Some(3));
+    assert_eq!(pretender.check("channel-trouble", "error", &["(pid 7)"]), "pgrep -af agent-daemon");
+    for state in
+        ["conflict: a webhook is set for this bot, so that nothing can be fetched", "webhook: cannot listen on 1.2.3.4:5: no"]
+    {
+        channel(state, None);
+        let line = pretender.check("channel-trouble", "error", &[state]);
+        assert!(line.starts_with("${EDITOR:-vi} ") && line.ends_with("/agent.toml"), "{line}");
+    }
+    channel("no answer to the last poll for 60 s: connecting anew", Some(3));
+    assert_eq!(
+        pretender.check("channel-trouble", "error", &["for 60 s"]),
+        "curl -sS -m 10 -o /dev/null -w '%{http_code}\\n' https://api.telegram.org"
+    );
     channel("connecting", None);
     assert_eq!(pretender.check("channel-trouble", "error", &["connecting"]), "agent-monitor");
     channel("ok", Some(9));

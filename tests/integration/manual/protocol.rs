@@ -70,10 +70,17 @@ fn orders() -> Vec<Order> {
     let attachment = Attachment { path: "/x".to_owned(), content_type: some(), filename: some() };
     let text = || "x".to_owned();
     vec![
-        Order::User { words: words(), sender: text(), session: some(), stream: true, attachments: vec![attachment] },
+        Order::User { words: words(), sender: text(), session: some(), stream: true, attachments: vec![attachment.clone()] },
         Order::System { words: words(), source: some() },
         Order::Notify { words: words(), source: text(), reference: some(), data: Some(json!(1)) },
-        Order::Raw { to: text(), text: text() },
+        Order::Raw {
+            to: text(),
+            text: text(),
+            attachments: vec![attachment.clone()],
+            topic: some(),
+            reply_to: some(),
+            emoji: some(),
+        },
         Order::Reset { target: text() },
         Order::Stop { session: some() },
         Order::Reload,

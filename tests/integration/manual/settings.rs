@@ -198,13 +198,7 @@ const IDLE: &str = r#"
 mode = "plan"
 config_path = ["/tmp"]
 [pipeline]
-debounce_ms = 500
-on_busy = "collect"
-[telegram]
-stream = "edit"
-pace = true
-[telegram.groups."-100"]
-require_mention = false
+on_busy = "replan"
 [http]
 enabled = true
 [tools]
@@ -212,8 +206,6 @@ allowed_paths = ["/tmp"]
 [tools.exec]
 policy = "ask"
 sandbox = "bubblewrap"
-[session]
-group_scope = "sender"
 [session.identity_links]
 ada = ["cli:ada"]
 [memory.embeddings]
@@ -231,9 +223,7 @@ const UNSAID: &[&str] = &[
     "routing.compaction",
     "routing.consolidation",
     "routing.vision",
-    "routing.speech_to_text",
     "routing.text_to_speech",
-    "telegram.group_policy",
 ];
 
 #[test]

@@ -74,6 +74,11 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Returns true when it has ended, however.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
+    }
+
     /// Kills it as a power cut would.
     pub(crate) fn kill9(mut self) {
         self.end();

@@ -3,9 +3,11 @@
 #![allow(dead_code, unused_imports, reason = "shared by many tests")]
 
 mod daemon;
+mod faults;
 mod home;
 mod house;
 mod model;
+mod nasty;
 mod program;
 mod server;
 mod telegram;
@@ -13,10 +15,12 @@ mod wait;
 
 pub(crate) use self::{
     daemon::Daemon,
+    faults::{Action, Calls, Disk, Plan},
     home::Sandbox,
     house::House,
-    model::{Exchange, FakeModel, Reply, Usage},
+    model::{Exchange, FakeModel, Recording, Reply, Usage},
+    nasty::{Nasty, Way},
     program::{Output, Running, bin},
-    telegram::{Call, FakeTelegram, Fault, FaultKind, Sent},
+    telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::wait_for,
 };

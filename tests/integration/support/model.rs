@@ -1,10 +1,11 @@
 //! A model server on loopback that speaks Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions`,
-//! whole and streamed, on any path that ends so. The conversation scripts it (see `script::plan`), or the
+//! whole and streamed, on any path that ends so, and listens at `/v1/audio/transcriptions` (see `speech`). The conversation scripts it (see `script::plan`), or the
 //! test queues replies. Requests that the real services refuse are refused, keys and all.
 
 mod check;
 mod script;
 mod serve;
+mod speech;
 mod wire;
 
 use std::{
@@ -59,6 +60,17 @@ pub(crate) struct Exchange {
     pub(crate) at: Instant,
 }
 
+/// One recording as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recording {
+    /// The vendor's id of the model.
+    pub(crate) model: String,
+    /// What the file is called.
+    pub(crate) filename: String,
+    /// The file.
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// Tokens as the fake counts them: body bytes / 4 in, reply characters / 4 out, at least 1 each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -88,6 +100,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     replies: VecDeque<Reply>,
+    /// What the next recordings get.
+    heard: VecDeque<Reply>,
+    recordings: Vec<Recording>,
     exchanges: Vec<Exchange>,
     served: Usage,
     in_flight: usize,
@@ -109,6 +124,17 @@ impl FakeModel {
     /// Queues a reply; the queue goes before the script.
     pub(crate) fn push(&self, reply: Reply) {
         lock(&self.shared.state).replies.push_back(reply);
+    }
+
+    /// Queues what the next recording gets: words, a status, a disconnect or nothing for ever. Without
+    /// one the words are `heard N bytes`.
+    pub(crate) fn push_heard(&self, reply: Reply) {
+        lock(&self.shared.state).heard.push_back(reply);
+    }
+
+    /// Returns every recording, in order of arrival, without malformed ones.
+    pub(crate) fn recordings(&self) -> Vec<Recording> {
+        lock(&self.shared.state).recordings.clone()
     }
 
     /// Lets one held answer end, now or when it comes.

@@ -3,17 +3,23 @@
 
 mod api;
 mod html;
+mod media;
+mod methods;
+mod multipart;
 mod params;
+mod reactions;
 mod serve;
 mod state;
 
 use std::{
+    io::Write as _,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
+pub(crate) use self::multipart::Upload;
 pub(super) use self::state::Polls;
 use self::state::{Shared, State};
 use super::{
@@ -35,6 +41,8 @@ pub(crate) struct FakeTelegram {
 /// One message the bot sent, as the service accepted it.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
+    /// The method that sent it.
+    pub(crate) method: String,
     /// The chat it went to.
     pub(crate) chat: i64,
     /// What the reader sees: entities parsed, ends trimmed.
@@ -47,6 +55,8 @@ pub(crate) struct Sent {
     pub(crate) reply_to: Option<i64>,
     /// The buttons, or `Null`.
     pub(crate) reply_markup: Value,
+    /// The file in it; its words are then the caption. Each message of an album has one.
+    pub(crate) files: Vec<Upload>,
     /// The id the service gave it.
     pub(crate) message_id: i64,
     /// When it was accepted.
@@ -82,6 +92,10 @@ pub(crate) struct Fault {
 pub(crate) enum FaultKind {
     /// Refused with this status and the usual JSON; 429 says `retry_after` 1.
     Status(u16),
+    /// Refused with this status and these words.
+    Says(u16, &'static str),
+    /// Refused because the group has this id now.
+    MovedTo(i64),
     /// A proxy's HTML page with status 502.
     Html502,
     /// The connection closes before the call is processed.
@@ -92,6 +106,8 @@ pub(crate) enum FaultKind {
     Delay(Duration),
     /// Updates that getUpdates confirms are delivered once more.
     DupUpdates,
+    /// What getUpdates delivers comes in the opposite order.
+    Backwards,
     /// Never answered, not processed; the connection stays open.
     Hang,
 }
@@ -133,6 +149,25 @@ impl FakeTelegram {
         (self.inject(json!({"message": message})), message_id)
     }
 
+    /// Offers a file to be fetched and returns its file id.
+    pub(crate) fn offer_file(&self, bytes: &[u8]) -> String {
+        let number = lock(&self.shared.state).offered.len() + 1;
+        self.offer_file_at(&format!("documents/file_{number}"), bytes)
+    }
+
+    /// Offers a file that getFile says lies at `path`, and returns its file id.
+    pub(crate) fn offer_file_at(&self, path: &str, bytes: &[u8]) -> String {
+        let mut state = lock(&self.shared.state);
+        let id = format!("offered-{}", state.offered.len() + 1);
+        state.offered.push(media::Offered { id: id.clone(), path: path.to_owned(), bytes: bytes.to_vec() });
+        id
+    }
+
+    /// Returns the emoji that the bot put on a message.
+    pub(crate) fn reaction(&self, chat_id: i64, message_id: i64) -> Option<String> {
+        lock(&self.shared.state).reactions.get(&(chat_id, message_id)).cloned()
+    }
+
     /// Presses the button with `data` under a message the bot sent. Returns the update id.
     pub(crate) fn press(&self, chat_id: i64, user_id: i64, message_id: i64, data: &str) -> i64 {
         let message = lock(&self.shared.state).messages.get(&(chat_id, message_id)).map(|shown| shown.message.clone());
@@ -141,6 +176,11 @@ impl FakeTelegram {
             "id": format!("{chat_id}-{message_id}"), "from": user(user_id), "message": message,
             "chat_instance": "1", "data": data,
         }}))
+    }
+
+    /// Returns the id of the next message of a chat, for an update that the test makes itself.
+    pub(crate) fn next_id(&self, chat_id: i64) -> i64 {
+        lock(&self.shared.state).new_message_id(chat_id)
     }
 
     /// Queues an update as given; an `update_id` is added when it has none. Returns the update id.
@@ -170,7 +210,8 @@ impl FakeTelegram {
     pub(crate) fn shown(&self, chat_id: i64) -> Vec<String> {
         let state = lock(&self.shared.state);
         let chat = state.messages.range((chat_id, i64::MIN)..=(chat_id, i64::MAX));
-        chat.map(|(_, shown)| shown.message["text"].as_str().unwrap_or_default().to_owned()).collect()
+        let words = |message: &Value| message["text"].as_str().or(message["caption"].as_str()).unwrap_or_default().to_owned();
+        chat.map(|(_, shown)| words(&shown.message)).collect()
     }
 
     /// Returns every request, in order of arrival.
@@ -191,6 +232,16 @@ impl FakeTelegram {
         }
     }
 
+    /// Sets a webhook, as another program with the token could; empty removes it.
+    pub(crate) fn set_webhook(&self, url: &str) {
+        url.clone_into(&mut lock(&self.shared.state).webhook);
+    }
+
+    /// Returns the webhook; empty is none.
+    pub(crate) fn webhook(&self) -> String {
+        lock(&self.shared.state).webhook.clone()
+    }
+
     /// Returns how many updates the bot has not confirmed.
     pub(crate) fn pending_updates(&self) -> usize {
         lock(&self.shared.state).updates.len()
@@ -201,14 +252,33 @@ impl FakeTelegram {
         lock(&self.shared.state).faults.push(fault);
     }
 
+    /// Asks `plan` at each call, before the faults that were set, what goes wrong with it; it sees the method and
+    /// the parameters.
+    pub(crate) fn fault_by(&self, plan: impl FnMut(&str, &Value) -> Option<FaultKind> + Send + 'static) {
+        lock(&self.shared.state).plan = Some(Box::new(plan));
+    }
+
     /// Forgets every fault not used up. What hangs already goes on hanging.
     pub(crate) fn heal(&self) {
-        lock(&self.shared.state).faults.clear();
+        let mut state = lock(&self.shared.state);
+        state.faults.clear();
+        state.plan = None;
     }
 
     /// Returns the poll count as a handle that outlives this borrow.
     pub(super) fn polls(&self) -> Polls {
         Polls(Arc::clone(&self.shared))
+    }
+}
+
+/// With `TELEGRAM_CALLS=FILE` every request is added there, a JSON line each, for a checker to read.
+impl Drop for FakeTelegram {
+    fn drop(&mut self) {
+        let Some(path) = std::env::var_os("TELEGRAM_CALLS") else { return };
+        let line = |call: &Call| format!("{}\n", json!({"method": call.method, "params": call.params}));
+        let lines: String = self.calls().iter().filter(|call| call.method != "file").map(line).collect();
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(lines.as_bytes())).expect("$TELEGRAM_CALLS can be written");
     }
 }
 

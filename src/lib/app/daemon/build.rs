@@ -11,14 +11,16 @@ use crate::agent::{Agent, Limits, Registry};
 use crate::channel::telegram::Telegram;
 use crate::config::{self, Config, Environment, ExecPolicy, Home, Loaded, Models, ProviderType, Secrets};
 use crate::cost::{Client, Ledger};
+use crate::media::Pictures;
 use crate::memory::Memory;
 use crate::message::AgentEvent;
 use crate::net;
-use crate::pipeline::Live;
+use crate::pipeline::{Listener, Live};
 use crate::provider::Provider;
 use crate::provider::anthropic::Anthropic;
 use crate::provider::offline::Offline;
 use crate::provider::openai::OpenAi;
+use crate::provider::transcription::Transcriptions;
 use crate::sandbox::Root;
 use crate::secret::Secret;
 use crate::tools::{self, ExecSettings, Needs};
@@ -33,11 +35,11 @@ pub(super) fn live(
     memory: Arc<Memory>,
 ) -> Result<Live, Failure> {
     let secrets = Secrets::open(home, env)?;
-    let providers = providers(&loaded.models, &secrets)?;
+    let Servers { chat, speech } = providers(&loaded.models, &secrets)?;
     let config = loaded.config;
     let secret_names = names_of_secrets(&config, &loaded.models);
     let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
-    let client = Client::new(ledger, providers, loaded.models, config.cost.clone(), call_timeout);
+    let client = Client::new(ledger, chat, loaded.models, config.cost.clone(), call_timeout).with_speech(speech);
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
@@ -51,7 +53,21 @@ pub(super) fn live(
     };
     let registry = Registry::new(tools::all(needs), config.tools.enabled.as_deref());
     let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
-    Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events), config })
+    let pictures = Pictures::new(home.downloads());
+    let listener = listener(home, env, &config);
+    Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events, pictures), config, listener })
+}
+
+/// Returns the program that puts recordings into words; `None` when none is configured.
+fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener> {
+    let media = &config.media;
+    (!media.transcribe.is_empty()).then(|| Listener {
+        argv: media.transcribe.clone(),
+        reads: media.transcribe_reads.clone(),
+        hidden: [home.config_dir(), home.state(), home.workspace()].map(std::path::Path::to_owned).to_vec(),
+        search_path: env.get("PATH").and_then(|path| path.into_string().ok()).unwrap_or_default(),
+        off: config.tools.exec.sandbox == config::Sandbox::Off,
+    })
 }
 
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.
@@ -81,14 +97,23 @@ pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, sec
     })
 }
 
-/// Returns the loaded providers by name.
-pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<String, Arc<dyn Provider>>, Failure> {
+/// The servers of the loaded providers, by the provider's name.
+#[derive(Default)]
+pub(super) struct Servers {
+    /// Who answers.
+    chat: HashMap<String, Arc<dyn Provider>>,
+    /// Who listens.
+    speech: HashMap<String, Transcriptions>,
+}
+
+/// Returns the servers of the loaded providers.
+pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<Servers, Failure> {
     let http =
         net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
-    let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();
+    let mut servers = Servers::default();
     for model in models.all() {
         let provider = &model.provider;
-        if providers.contains_key(&provider.name) {
+        if servers.chat.contains_key(&provider.name) {
             continue;
         }
         let key = match &provider.api_key_env {
@@ -101,7 +126,11 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<St
         };
         let built: Arc<dyn Provider> = match provider.kind {
             ProviderType::Anthropic => Arc::new(Anthropic::new(http.clone(), &provider.base_url, key)),
-            ProviderType::Openai => Arc::new(OpenAi::new(http.clone(), &provider.base_url, key)),
+            ProviderType::Openai => {
+                let listens = Transcriptions::new(http.clone(), &provider.base_url, key.clone());
+                servers.speech.insert(provider.name.clone(), listens);
+                Arc::new(OpenAi::new(http.clone(), &provider.base_url, key))
+            }
             ProviderType::Offline => Arc::new(Offline::new()),
             ProviderType::Gemini => {
                 return Err(Failure::new(
@@ -111,9 +140,9 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<HashMap<St
                 .hint("use type = \"openai\" with Gemini's OpenAI-compatible address"));
             }
         };
-        providers.insert(provider.name.clone(), built);
+        servers.chat.insert(provider.name.clone(), built);
     }
-    Ok(providers)
+    Ok(servers)
 }
 
 /// Returns the Telegram channel when it is on; `changed` is notified when its health changes.
@@ -130,7 +159,7 @@ pub(super) fn telegram(config: &Config, secrets: &Secrets, changed: Arc<Notify>)
         return Err(Failure::new(Exit::Config, format!("the bot token {} is no bot token", telegram.token_env))
             .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
     }
-    let channel = Telegram::new(telegram, token, changed)
+    let channel = Telegram::new(telegram, &config.http, token, changed)
         .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
     Ok(Some(Arc::new(channel)))
 }

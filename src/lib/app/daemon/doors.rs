@@ -92,13 +92,15 @@ pub(super) async fn open_telegram(
         let work = async {
             if once {
                 // Whoever waits for it may be gone with the daemon.
-                let _ = tell.send(poller.collect(offset, batches).await);
+                let _ = tell.send(poller.receive_once(offset, batches).await);
                 std::future::pending::<()>().await;
             } else {
-                poller.poll(offset, batches).await;
+                poller.receive(offset, batches).await;
+                // Whatever ended it, the rest of the daemon goes on.
+                std::future::pending::<()>().await;
             }
         };
-        // Dropped in the middle of a poll: what it would have brought comes again.
+        // Dropped in the middle of a poll or a request: what it would have brought comes again.
         closing.run_until_cancelled(work).await;
     });
     rooms.spawn(async move {
@@ -107,8 +109,20 @@ pub(super) async fn open_telegram(
         }
         taker.closing.cancelled().await;
     });
-    tokio::spawn(async move { telegram.introduce().await });
+    let owners = owners(pipeline);
+    tokio::spawn(async move { telegram.settle_in(&owners).await });
     Ok(collected)
+}
+
+/// Returns who owns the agent by the settings, and who became an owner by the code.
+fn owners(pipeline: &Pipeline) -> Vec<i64> {
+    let mut owners = pipeline.live().config.telegram.owners().to_vec();
+    // Nobody can be told here; who asks for something is answered with the error.
+    let people = pipeline.people.read().unwrap_or_default();
+    owners.extend(people.owners.iter().map(|person| person.id));
+    owners.sort_unstable();
+    owners.dedup();
+    owners
 }
 
 /// Takes in what waits at the doors, works it off and returns how that went; never returns when
@@ -124,7 +138,7 @@ pub(super) async fn last_work(pipeline: Arc<Pipeline>, home: Home, doors: Doors,
     if let Some(collected) = telegram.filter(|_| doors.once)
         && let Ok(Err(reason)) = collected.await
     {
-        tracing::error!(reason, "what waits at Telegram is not known");
+        tracing::error!("what waits at Telegram is not known: {reason}");
         exit = Exit::TryAgain;
     }
     ingress::empty_spool(&pipeline, &home).await;

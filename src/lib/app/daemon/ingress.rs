@@ -264,24 +264,20 @@ async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<O
 
 /// Makes the files of a command ours before the command is.
 async fn take_files_in(pipeline: &Pipeline, home: &Home, order: &mut Order) -> Result<(), attached::Error> {
-    match &mut order.command {
-        Command::User { attachments, .. } if !attachments.is_empty() => {
-            let known = pipeline.knows(&order.id).await;
-            if known.map_err(|error| sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error)))? {
-                // It is that command, which has its files.
-                attachments.clear();
-                attached::withdraw(&home.spool_new(), &order.id);
-                return Ok(());
-            }
-            let (new, downloads, id) = (home.spool_new(), home.downloads(), order.id.clone());
-            let mut files = std::mem::take(attachments);
-            let work = move || attached::take_in(&new, &downloads, &id, &mut files).map(|()| files);
-            let taken = tokio::task::spawn_blocking(work).await;
-            *attachments = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-            Ok(())
-        }
-        _ => Ok(()),
+    let Some(attachments) = order.command.attachments_mut().filter(|files| !files.is_empty()) else { return Ok(()) };
+    let known = pipeline.knows(&order.id).await;
+    if known.map_err(|error| sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error)))? {
+        // It is that command, which has its files.
+        attachments.clear();
+        attached::withdraw(&home.spool_new(), &order.id);
+        return Ok(());
     }
+    let (new, downloads, id) = (home.spool_new(), home.downloads(), order.id.clone());
+    let mut files = std::mem::take(attachments);
+    let work = move || attached::take_in(&new, &downloads, &id, &mut files).map(|()| files);
+    let taken = tokio::task::spawn_blocking(work).await;
+    *attachments = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    Ok(())
 }
 
 /// A spool file that makes no sense is kept under another name, and its sender is told.

@@ -18,7 +18,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use doors::Doors;
 
 use super::cli::{self, Exit, Failure, Shared};
-use crate::sandbox;
+use crate::{media, sandbox};
 
 /// The agent's daemon: channels, queue, agent loop
 ///
@@ -75,9 +75,13 @@ pub fn command() -> clap::Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    // Before anything else, above all before any thread: we may be the launcher of a command.
+    // Before anything else, above all before any thread: we may be the launcher of a command, or
+    // the reader of a PDF.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == sandbox::LAUNCHER_ARG) {
         return sandbox::launcher_main();
+    }
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == media::PDF_ARG) {
+        return media::pdf_main();
     }
     let arguments: Arguments = match cli::parse() {
         Ok(arguments) => arguments,

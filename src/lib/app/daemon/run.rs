@@ -14,6 +14,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::super::cli::{Exit, Failure, Shared};
 use super::super::query;
@@ -25,7 +26,7 @@ use crate::config::{self, Environment, Home, Loaded, Secrets};
 use crate::control::{attached, replies};
 use crate::cost::Ledger;
 use crate::memory::Memory;
-use crate::pipeline::{self, Pipeline, Signal};
+use crate::pipeline::{self, Pipeline};
 use crate::sys::notify::Systemd;
 use crate::sys::{self, atomic, fifo, lock};
 use crate::{clock, control, db, logging, people, queue, sandbox, session, workspace};
@@ -39,6 +40,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 const LAST_SENDS: Duration = Duration::from_secs(3);
 /// Answer files are kept this long (specification §3).
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
+/// An answer file that could not be written is written again after this long.
+const REWRITE: Duration = Duration::from_secs(2);
 /// Snapshots are written this long after a turn; the transcript has everything before.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Between two looks at what is to be remembered.
@@ -160,8 +163,13 @@ impl Daemon {
             live: RwLock::new(Arc::new(live)),
             signals,
             trouble: Mutex::new(trouble.or(lost)),
+            changed: health.clone(),
+            albums: Mutex::default(),
+            unknown_groups: Mutex::default(),
             runs: Mutex::default(),
             outgoing: pipeline::Outgoing::default(),
+            previews: TaskTracker::new(),
+            unwritten: Notify::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
@@ -173,6 +181,7 @@ impl Daemon {
             version = env!("CARGO_PKG_VERSION"),
             "started"
         );
+        pipeline.clear_shown().await;
         pipeline.deliver(recovered.outbox);
         // A door that is closed today is no reason to answer into nowhere: what came through it waits.
         let open = |row: &queue::Accepted| {
@@ -182,7 +191,7 @@ impl Daemon {
         if !waiting.is_empty() {
             tracing::warn!(count = waiting.len(), "messages wait for a channel that is off");
         }
-        let _ = pipeline.signals.send(Signal::Accepted(inbox));
+        pipeline.resume(inbox);
 
         let mut terminate = listen(SignalKind::terminate())?;
         let mut interrupt = listen(SignalKind::interrupt())?;
@@ -202,7 +211,7 @@ impl Daemon {
         rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload, (pulses, self.systemd.clone())));
         // It shows the end of all others, so it ends after them.
         let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
-        watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, health, over.clone()));
+        watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, (health, self.systemd.clone()), over.clone()));
         rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
         rooms.spawn(remember(pipeline.clone()));
         self.systemd.say("READY=1\nSTATUS=open");
@@ -240,7 +249,7 @@ impl Daemon {
         while rooms.join_next().await.is_some() {}
         // What the last turns said goes out now, if it can; else after the next start. A send that
         // is under way when the time is over gets a little more, to be known as sent.
-        pipeline.sends_end(LAST_SENDS).await;
+        tokio::join!(pipeline.sends_end(LAST_SENDS), pipeline.previews_end(LAST_SENDS));
         pipeline.closed.cancel();
         pipeline.sends_end(LAST_SENDS).await;
         if let Err(error) = pipeline.sessions.flush() {
@@ -363,6 +372,15 @@ async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                 let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
                 if let Ok(Err(error)) = flushed {
                     tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
+                }
+            }
+            () = pipeline.unwritten.notified() => {
+                pipeline.closing.run_until_cancelled(tokio::time::sleep(REWRITE)).await;
+                let home = home.clone();
+                let restored = tokio::task::spawn_blocking(move || restore_files(&home)).await;
+                if let Ok(Err(failure)) = restored {
+                    tracing::warn!("answers are not written again yet: {}", failure.message);
+                    pipeline.unwritten.notify_one();
                 }
             }
             _ = hours.tick() => {

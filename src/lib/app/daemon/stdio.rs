@@ -54,7 +54,7 @@ impl Channel for Stdio {
     }
 
     fn health(&self) -> Health {
-        Health { state: "ok".to_owned(), last_ok_at: None }
+        Health { state: "ok".to_owned(), mode: "", last_ok_at: None, last_update_at: None }
     }
 }
 

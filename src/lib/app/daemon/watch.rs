@@ -12,6 +12,7 @@ use crate::config::Home;
 use crate::message::AgentEvent;
 use crate::monitor::{self, ChannelState, Queue, State};
 use crate::pipeline::Pipeline;
+use crate::sys::notify::Systemd;
 use crate::{cost, queue, sandbox};
 
 /// Written at most this often, and at least this often (specification §20).
@@ -20,14 +21,16 @@ const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 const SUMS: i64 = 1000;
 
 /// Writes monitor.json until the daemon is `over`: after events of runs, when `health` (of a channel)
-/// changed, and now and then. The last one says that the daemon ended by itself.
+/// changed, and now and then. The last one says that the daemon ended by itself. What is wrong with a
+/// channel is told to `systemd`, too.
 pub(super) async fn show(
     pipeline: Arc<Pipeline>,
     home: Home,
     mut events: broadcast::Receiver<AgentEvent>,
-    health: Arc<Notify>,
+    (health, systemd): (Arc<Notify>, Systemd),
     over: CancellationToken,
 ) {
+    let mut troubles = Vec::new();
     let mut state = State {
         state: "idle".to_owned(),
         pid: std::process::id(),
@@ -40,6 +43,7 @@ pub(super) async fn show(
     loop {
         refresh(&pipeline, &home, &mut state, &mut sums_at).await;
         write(&home, &state);
+        tell(&systemd, &state, &mut troubles);
         tokio::select! {
             () = over.cancelled() => break,
             () = pipeline.closing.cancelled(), if !state.stopping => state.stopping = true,
@@ -69,6 +73,22 @@ fn write(home: &Home, state: &State) {
     }
 }
 
+/// Says in `systemctl status` what is wrong with channels, and that nothing is any more.
+fn tell(systemd: &Systemd, state: &State, told: &mut Vec<String>) {
+    let is_wrong = |channel: &&ChannelState| !["ok", "connecting"].contains(&channel.state.as_str());
+    let troubles: Vec<String> =
+        state.channels.iter().filter(is_wrong).map(|channel| format!("{}: {}", channel.name, channel.state)).collect();
+    if state.stopping || troubles == *told {
+        return;
+    }
+    if troubles.is_empty() {
+        systemd.status(&format!("open; sandbox of exec: {}", state.sandbox));
+    } else {
+        systemd.status(&format!("open; {}", troubles.join("; ")));
+    }
+    *told = troubles;
+}
+
 fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
     match event {
         Ok(event) => state.apply(&event),
@@ -95,7 +115,9 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
             ChannelState {
                 name: channel.name().to_owned(),
                 state: health.state,
+                mode: health.mode.to_owned(),
                 last_ok_at: health.last_ok_at.map(clock::rfc3339),
+                last_update_at: health.last_update_at.map(clock::rfc3339),
             }
         })
         .collect();

@@ -24,7 +24,12 @@ fn status() -> Status {
         pid: Some(7689),
         version: Some("0.1.0".into()),
         uptime_secs: Some(125),
-        channels: vec![ChannelState { name: "telegram".into(), state: "ok".into(), last_ok_at: Some(ago(3)) }],
+        channels: vec![ChannelState {
+            name: "telegram".into(),
+            state: "ok".into(),
+            last_ok_at: Some(ago(3)),
+            ..ChannelState::default()
+        }],
         models: vec!["primary".into(), "fast".into()],
         active_sessions: 2,
         queue: Queue::default(),
@@ -192,6 +197,7 @@ fn trouble_comes_first_and_names_the_next_step() {
             name: "telegram".into(),
             state: "conflict: another program polls with the same token, or a webhook is set".into(),
             last_ok_at: Some(ago(700)),
+            ..ChannelState::default()
         }],
         queue: Queue { inbox: 0, outbox: 0, dead: 2 },
         sandbox: "off".into(),
@@ -426,7 +432,7 @@ proptest! {
     ) {
         let [state, version, started_at, model, sandbox, trouble] = texts;
         let state = State { state, version, started_at, updated_at: ago(1), lanes, ..State::default() };
-        let channels = channels.into_iter().map(|(name, state)| ChannelState { name, last_ok_at: Some(state.clone()), state });
+        let channels = channels.into_iter().map(|(name, state)| ChannelState { name, last_ok_at: Some(state.clone()), state, ..ChannelState::default() });
         let status = Status {
             channels: channels.collect(),
             models: vec![model; 5],

@@ -183,6 +183,7 @@ fn short_block(block: Block) -> Option<Block> {
     match block {
         Block::Text { text } => Some(Block::Text { text: text::shorten(&text, SHORT.0) }),
         Block::Context { .. } => None,
+        Block::Image { .. } => Some(block),
         Block::ToolCall(mut call) => {
             shorten_texts(&mut call.input);
             Some(Block::ToolCall(call))

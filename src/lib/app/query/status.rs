@@ -75,7 +75,16 @@ pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>)
         today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
         sandbox: live.sandbox,
         sandbox_risk: live.sandbox_risk,
-        last_error: last.last_error,
+        last_error: silence(own, &last).or(last.last_error),
+    })
+}
+
+/// Returns the trouble that the daemon cannot tell itself: it has not written for too long.
+fn silence(runs: bool, last: &monitor::State) -> Option<String> {
+    let (now, written) = (clock::now_ms(), clock::parse_rfc3339(&last.updated_at)?);
+    (runs && now - written > monitor::STALE_MS).then(|| {
+        let (at, seconds) = (clock::rfc3339(now), (now - written) / 1000);
+        format!("{at} state/monitor.json is {seconds} s old: the daemon hangs, or cannot write to its disk")
     })
 }
 

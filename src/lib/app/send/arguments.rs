@@ -78,8 +78,8 @@ struct MessageFlags {
     /// Speak in this conversation: a session id or key, a contact, or a new name
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Give a file with the words, as much yours as they are; may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify", "raw"])]
+    /// Give a file with the words, as much yours as they are; with --raw it is sent; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify"])]
     attach: Vec<PathBuf>,
     /// How much the model is told beside the words: full or operational
     #[arg(long, value_name = "TIER")]
@@ -127,7 +127,7 @@ struct Verbs {
     /// Archive a session and begin a new one; all: every session
     #[arg(long, value_name = "all|CONTACT|SESSION")]
     reset: Option<String>,
-    /// Who may talk in Telegram: list, approve CODE, revoke ID, owner
+    /// Who may talk in Telegram: list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
     #[arg(long, value_name = "VERB", num_args = 1..=2)]
     pair: Option<Vec<String>>,
     /// Show what the daemon is

@@ -33,10 +33,22 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
             None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}"))
                 .hint("agent-send --pair list; codes live one hour")),
         },
+        [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
+            let number = numeric(id)?;
+            let (on, block) = (!verb.starts_with("un"), verb.ends_with("block"));
+            let changed = store.change(|people| if block { people.block(number, on) } else { people.mute(number, on) })?;
+            let state = match (block, on) {
+                (true, true) => "is refused from now on",
+                (true, false) => "is not refused any more",
+                (false, true) => "is heard in groups and not answered from now on",
+                (false, false) => "is answered again",
+            };
+            let text = if changed { format!("{number} {state}") } else { format!("nothing changed: {number} {state} already") };
+            done(json, &serde_json::json!({(*verb): number, "changed": changed}), &text);
+            Ok(Exit::Ok)
+        }
         ["revoke", id] => {
-            let number = id
-                .parse()
-                .map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))?;
+            let number = numeric(id)?;
             if store.change(|people| people.revoke(number))? {
                 done(json, &serde_json::json!({"revoked": number}), &format!("{number} may not talk any more"));
                 return Ok(Exit::Ok);
@@ -50,8 +62,16 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
             cli::err("send this code to your bot within 10 minutes, as a message: it makes you its owner");
             Ok(Exit::Ok)
         }
-        _ => Err(Failure::new(Exit::Usage, "--pair takes list, approve CODE, revoke ID or owner").hint("agent-send --help")),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "--pair takes list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID or unmute ID",
+        )
+        .hint("agent-send --help")),
     }
+}
+
+fn numeric(id: &str) -> Result<i64, Failure> {
+    id.parse().map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))
 }
 
 fn done(json: bool, document: &serde_json::Value, text: &str) {
@@ -69,7 +89,8 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
         cli::json(&document);
         return Ok(Exit::Ok);
     }
-    if people.owners.is_empty() && people.allowed.is_empty() && people.pending.is_empty() {
+    let nobody = people.owners.is_empty() && people.allowed.is_empty() && people.pending.is_empty();
+    if nobody && people.blocked.is_empty() && people.muted.is_empty() {
         cli::err("agent-send: nobody was let in by pairing, and nobody asks");
     }
     for person in &people.owners {
@@ -77,6 +98,12 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     }
     for person in &people.allowed {
         cli::out(&format!("allowed  {}  {}", person.id, person.name));
+    }
+    let name = |id: &i64| people.contacts.iter().find(|contact| contact.id == *id).map_or("", |contact| contact.name.as_str());
+    for (state, ids) in [("blocked", &people.blocked), ("muted", &people.muted)] {
+        for id in ids {
+            cli::out(format!("{state:<7}  {id}  {}", name(id)).trim_end());
+        }
     }
     for pending in &people.pending {
         cli::out(&format!(

@@ -118,7 +118,14 @@ fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
         Kind::Notify { source, reference, data } => {
             Command::Notify { words, source: source.clone(), reference: reference.clone(), data: data.clone() }
         }
-        Kind::Raw { to } => Command::Raw { to: to.clone(), text: words.text },
+        Kind::Raw { to } => Command::Raw {
+            to: to.clone(),
+            text: words.text,
+            attachments: attach(home, message)?,
+            topic: None,
+            reply_to: None,
+            emoji: None,
+        },
     })
 }
 

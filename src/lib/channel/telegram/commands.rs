@@ -17,22 +17,29 @@ pub(super) fn parse(text: &str, username: Option<&str>) -> Option<Command> {
     Command::named(word)
 }
 
-/// Returns the commands as Telegram's menu shows them.
-pub(super) fn menu() -> Vec<BotCommand> {
-    [
+/// Returns the commands as Telegram's menu shows them to an owner, or to everybody.
+pub(super) fn menu(owner: bool) -> Vec<BotCommand> {
+    let everybody = [
         ("new", "Begin a new conversation"),
         ("stop", "Stop what I am doing"),
         ("status", "What I am doing"),
-        ("cost", "What I cost"),
         ("help", "What I understand"),
-    ]
-    .map(|(command, description)| BotCommand::new(command, description))
-    .to_vec()
+    ];
+    let owners = [("cost", "What I cost")].into_iter().filter(|_| owner);
+    everybody.into_iter().chain(owners).map(|(command, description)| BotCommand::new(command, description)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_menu_shows_what_there_is_and_owners_their_own() {
+        let names = |owner| menu(owner).into_iter().map(|entry| entry.command).collect::<Vec<_>>();
+        assert_eq!(names(false), ["new", "stop", "status", "help"]);
+        assert_eq!(names(true), ["new", "stop", "status", "help", "cost"]);
+        assert!(menu(true).iter().all(|entry| Command::named(&entry.command).is_some() && !entry.description.is_empty()));
+    }
 
     #[test]
     fn commands_are_whole_words_meant_for_us() {

@@ -5,8 +5,10 @@
 //! too, where they are closed in the same paragraph. Everything else that looks like HTML is shown as
 //! it stands. What Telegram cannot show becomes the nearest thing: headings are bold, tables are
 //! aligned `<pre>`, nested quotes are one quote, images are links. Nothing the model wrote is dropped:
-//! link targets Telegram would not open are spelled out, unused `[label]: definitions` stay visible.
+//! link targets Telegram would not open and titles of links are spelled out, unused `[label]: definitions` stay visible.
 
+#[cfg(any(test, fuzzing))]
+pub mod check;
 mod layout;
 mod link;
 mod source;
@@ -185,8 +187,8 @@ impl<'a> Writer<'a> {
             Tag::Emphasis => self.depth[Inline::Italic as usize] += 1,
             Tag::Strong => self.depth[Inline::Bold as usize] += 1,
             Tag::Strikethrough => self.depth[Inline::Strike as usize] += 1,
-            Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.open_link(&format!("mailto:{dest_url}")),
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.open_link(&dest_url),
+            Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.open_link(&format!("mailto:{dest_url}"), ""),
+            Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => self.open_link(&dest_url, &title),
             Tag::HtmlBlock => self.gap(Gap::Paragraph),
             // Not enabled in the parser, or without a look of its own.
             _ => {}
@@ -314,4 +316,4 @@ fn is_line_break(tag: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

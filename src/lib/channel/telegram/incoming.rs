@@ -1,192 +1,127 @@
-//! An update as [`Incoming`]. What has no words is at least named, by the field it comes in.
+//! An update as [`Incoming`].
+//!
+//! It is read from the JSON as it came, field by field, and not through teloxide's types: those
+//! refuse a whole message for one field that is new or odd, and what Telegram added since they were
+//! written is not in them. Here a field that cannot be read is absent, and a message that says
+//! where it came from is heard.
+
+mod address;
+mod fields;
+mod kind;
+mod media;
+mod people;
+mod quote;
+mod service;
+mod words;
 
 use serde_json::Value;
-use teloxide::types::Message;
 
+use self::address::Call;
+use self::fields::Fields;
 use super::commands;
 use crate::channel::Incoming;
-use crate::message::{ChatRef, Sender};
+use crate::message::ChatRef;
+use crate::text;
 
-/// Fields of a message that do not say what kind it is.
-const COMMON: &[&str] = &[
-    "message_id",
-    "message_thread_id",
-    "from",
-    "sender_chat",
-    "sender_boost_count",
-    "sender_business_bot",
-    "business_connection_id",
-    "date",
-    "chat",
-    "forward_origin",
-    "forward_from",
-    "forward_from_chat",
-    "forward_date",
-    "forward_sender_name",
-    "forward_from_message_id",
-    "forward_signature",
-    "is_topic_message",
-    "is_automatic_forward",
-    "reply_to_message",
-    "external_reply",
-    "quote",
-    "reply_to_story",
-    "via_bot",
-    "edit_date",
-    "has_protected_content",
-    "is_from_offline",
-    "is_paid_post",
-    "media_group_id",
-    "author_signature",
-    "text",
-    "entities",
-    "link_preview_options",
-    "effect_id",
-    "caption",
-    "caption_entities",
-    "show_caption_above_media",
-    "has_media_spoiler",
-    "reply_markup",
-];
+/// The longest title of a group that is kept; Telegram allows 128 characters.
+const TITLE_MAX: usize = 130;
+
+/// By what we are known: our own words and what is meant for us are told by it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Identity {
+    /// The bot's numeric id.
+    pub(super) bot: i64,
+    /// Its @username, without the @, when it is known.
+    pub(super) username: Option<String>,
+    /// Names by which it is called in groups.
+    pub(super) aliases: Vec<String>,
+}
+
+/// Returns true for what was said in a group.
+pub(super) fn is_of_group(raw: &Value) -> bool {
+    raw.pointer("/message/chat/id").and_then(Value::as_i64).is_some_and(|id| id < 0)
+}
 
 /// Returns the id of an update, `None` when it is none.
 pub(super) fn update_id(raw: &Value) -> Option<i64> {
-    raw.get("update_id").and_then(Value::as_i64)
+    Fields::of(raw)?.number("update_id")
 }
 
-/// Returns what an update brings; `None` for what is not a new message of a person.
-pub(super) fn incoming(raw: &Value, bot: i64, username: Option<&str>) -> Option<Incoming> {
-    let key = format!("tg:{bot}:{}", update_id(raw)?);
-    let raw = raw.get("message")?;
-    // teloxide's `Update` borrows its keys and so cannot be read from a `Value`; its `Message` can.
-    match serde_json::from_value::<Message>(raw.clone()) {
-        Ok(message) => Some(from_message(key, &message, raw, username)),
-        Err(error) => {
-            tracing::warn!(%error, key, "a message of a shape that teloxide does not know");
-            from_unknown(key, raw)
-        }
+/// Returns what an update brings; `None` for what nobody said.
+pub(super) fn incoming(raw: &Value, us: &Identity) -> Option<Incoming> {
+    let key = format!("tg:{}:{}", us.bot, update_id(raw)?);
+    let update = Fields::of(raw)?;
+    let new = update.object("message").map(|message| (message, false));
+    let (message, edited) = new.or_else(|| Some((update.object("edited_message")?, true)))?;
+    let words = words::words(message);
+    let silent = words.text.is_empty();
+    // An edit without words is a location that moves, or a picture that was changed.
+    if silent && (edited || is_service(message)) {
+        return None;
     }
+    let read = read(key.clone(), message, words, edited, us);
+    if read.is_none() {
+        tracing::warn!(key, "a message that does not say where it came from cannot be answered");
+    }
+    read
 }
 
-/// Reads the little that is needed to answer at all.
-fn from_unknown(key: String, raw: &Value) -> Option<Incoming> {
-    let number = |value: &Value| value.as_i64().map(|number| number.to_string());
-    let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let from = raw.get("from")?;
-    let chat = raw.get("chat")?;
-    let words = raw.get("text").or_else(|| raw.get("caption")).and_then(Value::as_str);
+fn read(key: String, message: Fields<'_>, words: words::Words<'_>, edited: bool, us: &Identity) -> Option<Incoming> {
+    let chat = message.object("chat")?;
+    let id = chat.number("id")?;
+    let sender = people::sender(message);
+    // The chat with a person has the id of that person.
+    let private = chat
+        .text("type")
+        .map_or_else(|| sender.as_ref().is_some_and(|sender| sender.id == id.to_string()), |kind| kind == "private");
+    let quoted = quote::quoted(message, us);
+    // Somebody else's words command nothing and call nobody.
+    let forwarded = people::is_forwarded(message);
+    let call = if private || forwarded { Call::Nobody } else { address::call(&words, us) };
+    let answers = quoted.as_ref().is_some_and(|quoted| quoted.own) && call != Call::Other;
+    let command = message.text("text").filter(|_| !forwarded && (private || call == Call::Command));
+    let media = media::files(message);
+    // A text is nothing else, whatever new fields come with it.
+    let kind = if message.text("text").is_some() { None } else { kind::kind(message, &media) };
+    let kind = kind.or_else(|| (words.text.is_empty() && media.is_empty()).then(|| "message without content".to_owned()));
     Some(Incoming {
         key,
-        sender: Some(Sender { id: number(from.get("id")?)?, name: word(from, "first_name"), username: None }),
-        chat: ChatRef { chat: number(chat.get("id")?)?, topic: None },
-        private: word(chat, "type") == "private",
-        message_id: number(raw.get("message_id")?)?,
-        text: words.unwrap_or_default().to_owned(),
-        kind: kind(raw).map(str::to_owned),
-        // Whose words they are cannot be told: they move no hands.
-        command: None,
-        forwarded: true,
+        sender,
+        chat: ChatRef { chat: id.to_string(), topic: topic(message) },
+        group: (!private).then(|| text::shorten(chat.text("title").unwrap_or_default(), TITLE_MAX)),
+        addressed: private || answers || matches!(call, Call::Us | Call::Command),
+        message_id: message.number("message_id")?.to_string(),
+        text: words.text.into_owned(),
+        kind,
+        media,
+        album: album(message),
+        quoted,
+        command: command.and_then(|text| commands::parse(text, us.username.as_deref())),
+        forwarded,
+        forwarded_from: forwarded.then(|| people::forwarded_from(message)).flatten(),
+        edited,
     })
 }
 
-fn from_message(key: String, message: &Message, raw: &Value, username: Option<&str>) -> Incoming {
-    // What another bot wrote for the sender is not the sender's own words either.
-    let forwarded = message.forward_origin().is_some() || raw.get("forward_date").is_some() || message.via_bot.is_some();
-    Incoming {
-        key,
-        sender: message.from.as_ref().filter(|user| !user.is_bot).map(|user| Sender {
-            id: user.id.0.to_string(),
-            name: user.full_name(),
-            username: user.username.clone(),
-        }),
-        chat: ChatRef {
-            chat: message.chat.id.0.to_string(),
-            topic: message.thread_id.filter(|_| message.is_topic_message).map(|thread| thread.0.0.to_string()),
-        },
-        private: message.chat.is_private(),
-        message_id: message.id.0.to_string(),
-        text: message.text().or_else(|| message.caption()).unwrap_or_default().to_owned(),
-        kind: kind(raw).map(str::to_owned),
-        // Somebody else's words command nothing.
-        command: message.text().filter(|_| !forwarded).and_then(|text| commands::parse(text, username)),
-        forwarded,
-    }
+/// Returns the topic of a forum; the General one has no id, and other threads are only replies.
+fn topic(message: Fields<'_>) -> Option<String> {
+    let thread = message.number("message_thread_id").filter(|_| message.yes("is_topic_message"))?;
+    (thread != 1).then(|| thread.to_string())
 }
 
-/// Returns what a message is beside words: the field with its content. A text message is nothing
-/// else, whatever new fields come with it.
-fn kind(raw: &Value) -> Option<&str> {
-    let fields = raw.as_object().filter(|fields| !fields.contains_key("text"))?;
-    let content = |(name, value): &(&String, &Value)| (value.is_object() || value.is_array()) && !COMMON.contains(&name.as_str());
-    fields.iter().find(content).map(|(name, _)| name.as_str())
+fn album(message: Fields<'_>) -> Option<String> {
+    message.text("media_group_id").map(str::to_owned).or_else(|| Some(message.number("media_group_id")?.to_string()))
+}
+
+/// Returns true for a message that only tells what happened. That a group got another id is for
+/// whoever wrote the settings.
+fn is_service(message: Fields<'_>) -> bool {
+    if let Some(to) = message.number("migrate_to_chat_id") {
+        let from = message.object("chat").and_then(|chat| chat.number("id"));
+        tracing::info!(from, to, "a group has a new id: name it in [telegram.groups] instead of the old one");
+    }
+    service::is_service(message)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::Command;
-    use serde_json::json;
-
-    fn message(extra: &Value) -> Value {
-        let mut message = json!({
-            "message_id": 5, "date": 1_700_000_000, "chat": {"id": 1001, "type": "private", "first_name": "Ada"},
-            "from": {"id": 1001, "is_bot": false, "first_name": "Ada", "last_name": "L"}
-        });
-        for (name, value) in extra.as_object().expect("object") {
-            message[name.as_str()] = value.clone();
-        }
-        json!({"update_id": 7, "message": message})
-    }
-
-    fn shown(extra: &Value) -> (String, Option<String>) {
-        let incoming = incoming(&message(extra), 42, None).expect("incoming");
-        (incoming.text, incoming.kind)
-    }
-
-    #[test]
-    fn a_text_message_keeps_who_where_and_what() {
-        let incoming = incoming(&message(&json!({"text": "/status"})), 42, None).expect("incoming");
-        assert_eq!(incoming.key, "tg:42:7");
-        assert_eq!(incoming.sender, Some(Sender { id: "1001".into(), name: "Ada L".into(), username: None }));
-        assert_eq!((incoming.chat.chat.as_str(), incoming.message_id.as_str()), ("1001", "5"));
-        assert_eq!((incoming.command, incoming.private, incoming.forwarded), (Some(Command::Status), true, false));
-    }
-
-    #[test]
-    fn what_has_no_words_is_named() {
-        let named = |name: &str| (String::new(), Some(name.to_owned()));
-        assert_eq!(shown(&json!({"location": {"latitude": 1.0, "longitude": 2.0}})), named("location"));
-        assert_eq!(shown(&json!({"invention_of_2031": {"x": 1}})), named("invention_of_2031"));
-        let photo = json!([{"file_id": "f", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 10}]);
-        assert_eq!(shown(&json!({"photo": photo, "caption": "look"})), ("look".into(), Some("photo".into())));
-    }
-
-    #[test]
-    fn a_text_stays_a_text_whatever_comes_with_it() {
-        assert_eq!(shown(&json!({"text": "hi", "novelty": {"x": 1}})), ("hi".into(), None));
-        assert_eq!(shown(&json!({"flag": true, "venue": {"title": "x"}})).1.as_deref(), Some("venue"));
-    }
-
-    #[test]
-    fn a_message_of_an_unknown_shape_is_still_heard_but_moves_no_hands() {
-        let mut strange = message(&json!({"text": "hi"}));
-        strange["message"]["chat"]["type"] = json!("private");
-        strange["message"]["date"] = json!("tomorrow");
-        let incoming = incoming(&strange, 42, None).expect("incoming");
-        assert_eq!((incoming.text.as_str(), incoming.private, incoming.forwarded), ("hi", true, true));
-    }
-
-    #[test]
-    fn a_forwarded_command_commands_nothing() {
-        let origin = json!({"type": "hidden_user", "sender_user_name": "Eve", "date": 1_700_000_000});
-        let forwarded = message(&json!({"text": "/new", "forward_origin": origin}));
-        let incoming = incoming(&forwarded, 42, None).expect("incoming");
-        assert_eq!((incoming.command, incoming.forwarded), (None, true));
-    }
-
-    #[test]
-    fn what_is_no_message_of_a_person_is_nothing() {
-        assert_eq!(incoming(&json!({"update_id": 9, "poll_of_the_future": {}}), 42, None), None);
-        assert_eq!(incoming(&json!({"nonsense": true}), 42, None), None);
-    }
-}
+mod tests;

@@ -245,7 +245,7 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
     let loaded = place.load(&[("TELEGRAM_BOT_TOKEN", "x"), ("MOCK_KEY", "x"), ("AGENT_HTTP_TOKEN", "x")]).expect("load");
     assert_eq!(loaded.warnings, []);
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["telegram.groups", "http.enabled", "memory.embeddings"]);
+    assert_eq!(notes, ["http.enabled", "memory.embeddings"]);
     let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
     assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
     let primary = loaded.models.get("primary", "test").expect("primary");
@@ -254,12 +254,12 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
 
 #[test]
 fn what_is_active_and_not_built_is_noted() {
-    let toml = "[agent]\nmode = \"plan\"\n[pipeline]\ndebounce_ms = 1\non_busy = \"collect\"\n\
-                [telegram]\nenabled = true\nowner = [1]\nstream = \"edit\"\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = \"y\"\n";
+    let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n\
+                [telegram]\nenabled = true\nowner = [1]\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = \"y\"\n";
     let loaded = loaded(toml, &[]);
     assert_eq!((loaded.config.agent.mode, &loaded.warnings), (Mode::Plan, &vec![]));
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["agent.mode", "pipeline.debounce_ms", "pipeline.on_busy", "telegram.stream", "heartbeat", "mcp.servers"]);
+    assert_eq!(notes, ["agent.mode", "pipeline.on_busy", "heartbeat", "mcp.servers"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Model, Provider, ProviderType, Remarks};
-use crate::config::check::{Note, Warning, is_http, is_variable};
+use crate::config::check::{Note, Warning, is_amount, is_http, is_variable};
 use crate::config::error::Error;
 use crate::config::home::Home;
 use crate::config::names;
@@ -82,6 +82,8 @@ fn built_in() -> Model {
         max_tokens: DEFAULT_MAX_TOKENS,
         context_window: DEFAULT_WINDOW,
         rates: Some([0.0; 4]),
+        cost_per_minute: None,
+        cost_per_request: None,
         cache: false,
         vision: false,
         fallbacks: Vec::new(),
@@ -174,9 +176,28 @@ impl Reader<'_> {
                 instead: "the model answers at once",
             });
         }
+        for (last, price) in [("cost_per_minute", entry.cost_per_minute), ("cost_per_request", entry.cost_per_request)] {
+            if price.is_some_and(|usd| !is_amount(usd)) {
+                return Err(self.error(&key(last), "expected US dollars, 0 or more"));
+            }
+        }
         let cache = entry.cache_control.unwrap_or(true);
         let (vision, fallbacks) = (entry.vision, entry.fallbacks);
-        Ok(Model { name, provider: Arc::clone(provider), model, max_tokens, context_window, rates, cache, vision, fallbacks })
+        let (cost_per_minute, cost_per_request) = (entry.cost_per_minute, entry.cost_per_request);
+        let provider = Arc::clone(provider);
+        Ok(Model {
+            name,
+            provider,
+            model,
+            max_tokens,
+            context_window,
+            rates,
+            cost_per_minute,
+            cost_per_request,
+            cache,
+            vision,
+            fallbacks,
+        })
     }
 
     fn error(&self, key: &str, message: &str) -> Error {

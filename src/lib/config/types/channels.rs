@@ -1,6 +1,7 @@
 //! `[telegram]` and `[http]`: the doors.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +28,17 @@ pub struct Telegram {
     pub pace: Option<bool>,
     /// Seconds a poll waits for news, 1–50; default 50 (Telegram's longest, core.telegram.org/bots/api).
     pub poll_timeout_secs: u64,
+    /// The public address to which Telegram brings messages; empty (default) = they are fetched by polls.
+    pub webhook: String,
     /// Which parts of an answer reply to the question; default `first`.
     pub reply_to_mode: ReplyTo,
+    /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
+    pub ack_reaction: String,
     /// Which groups are heard; default `allowlist`.
     pub group_policy: GroupPolicy,
+    /// Names by which it is called in groups, beside its @username; default none. They are whole
+    /// words, in any letter case.
+    pub aliases: Vec<String>,
     /// The groups that are heard, by chat id (`-100…`, in quotes); default none.
     pub groups: BTreeMap<String, Group>,
 }
@@ -47,8 +55,11 @@ impl Default for Telegram {
             stream: Stream::Off,
             pace: None,
             poll_timeout_secs: 50,
+            webhook: String::new(),
             reply_to_mode: ReplyTo::First,
+            ack_reaction: "👀".to_owned(),
             group_policy: GroupPolicy::Allowlist,
+            aliases: Vec::new(),
             groups: BTreeMap::new(),
         }
     }
@@ -59,6 +70,24 @@ impl Telegram {
     pub fn owners(&self) -> &[i64] {
         if self.owner.is_empty() { self.allow_from.get(..1).unwrap_or_default() } else { &self.owner }
     }
+}
+
+impl Telegram {
+    /// Returns the path of the webhook's address, such as `/telegram`; `None` when there is no webhook, or
+    /// its address is none that Telegram could use: `https://`, or `http://` on this machine.
+    pub fn webhook_path(&self) -> Option<&str> {
+        let https = self.webhook.strip_prefix("https://");
+        let local = || self.webhook.strip_prefix("http://").filter(|rest| is_loopback(rest.split('/').next().unwrap_or(rest)));
+        let rest = https.or_else(local)?;
+        let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+        let plain = self.webhook.chars().all(|c| c.is_ascii_graphic() && !"?#@\"<>\\^`{|}".contains(c));
+        (plain && !host.is_empty() && !host.starts_with(':')).then_some(path)
+    }
+}
+
+fn is_loopback(authority: &str) -> bool {
+    let host = authority.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(authority, |(host, _)| host);
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Who may write to the bot directly.
@@ -158,5 +187,71 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Self {
         Self { enabled: false, listen: "127.0.0.1:8100".to_owned(), token_env: "AGENT_HTTP_TOKEN".to_owned() }
+    }
+}
+
+/// Where requests are listened for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// `ADDRESS:PORT`.
+    Tcp(String),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Http {
+    /// Returns what `listen` says; `None` when it says nothing of the kind.
+    pub fn address(&self) -> Option<Listen> {
+        if let Some(path) = self.listen.strip_prefix("unix:") {
+            return path.starts_with('/').then(|| Listen::Unix(PathBuf::from(path)));
+        }
+        let (host, port) = self.listen.rsplit_once(':')?;
+        let good = !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok();
+        good.then(|| Listen::Tcp(self.listen.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_https_or_on_this_machine_and_has_a_path() {
+        let check = |webhook: &str, path| {
+            let telegram = Telegram { webhook: webhook.to_owned(), ..Telegram::default() };
+            assert_eq!(telegram.webhook_path(), path, "{webhook}");
+        };
+        check("https://example.org/telegram", Some("/telegram"));
+        check("https://example.org:8443/a/b", Some("/a/b"));
+        check("https://example.org", Some("/"));
+        check("http://127.0.0.1:8100/t", Some("/t"));
+        check("http://localhost/t", Some("/t"));
+        check("http://[::1]:80/t", Some("/t"));
+        for bad in [
+            "",
+            "example.org/t",
+            "http://example.org/t",
+            "http://localhost.example.org/t",
+            "https:///t",
+            "https://a/ b",
+            "https://a/t?x=1",
+        ] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_host_with_a_port_or_a_socket() {
+        let check = |listen: &str, address| {
+            let http = Http { listen: listen.to_owned(), ..Http::default() };
+            assert_eq!(http.address(), address, "{listen}");
+        };
+        for tcp in ["127.0.0.1:8100", "[::1]:0", "localhost:80"] {
+            check(tcp, Some(Listen::Tcp(tcp.to_owned())));
+        }
+        check("unix:/run/agent/http", Some(Listen::Unix("/run/agent/http".into())));
+        for bad in ["", "8100", ":8100", "127.0.0.1", "127.0.0.1:70000", "unix:http", "a b:1"] {
+            check(bad, None);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `[tools]`: what the agent may do.
+//! `[tools]`: what the agent may do. `[media]`: the programs that listen for it.
 
 use std::path::PathBuf;
 
@@ -74,4 +74,17 @@ pub enum Sandbox {
     Bubblewrap,
     /// None: a command may do what you may do.
     Off,
+}
+
+/// `[media]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Media {
+    /// The program that puts a recording into words, and its arguments: `{file}` in them is the
+    /// recording, standard output is the words. It goes before the model of
+    /// `routing.speech_to_text`; default none.
+    pub transcribe: Vec<String>,
+    /// Files and directories beside the system's that this program may read, absolute paths; default
+    /// none.
+    pub transcribe_reads: Vec<PathBuf>,
 }

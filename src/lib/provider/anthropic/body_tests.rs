@@ -136,3 +136,16 @@ fn with_less_to_mark_there_are_fewer_marks() {
     asked.system = system().into_iter().take(2).collect();
     assert_eq!(marks(&asked), 3);
 }
+
+#[test]
+fn a_picture_is_a_block_of_base64() {
+    let picture =
+        |data: Option<&str>| Block::Image { file: "x".into(), content_type: "image/webp".into(), data: data.map(Into::into) };
+    let message = Message { role: Role::User, content: vec![said("a"), picture(Some("YWJj")), picture(None)] };
+    let expected = json!([
+        {"type": "text", "text": "a"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": "YWJj"}},
+        {"type": "text", "text": wire::NO_PICTURE},
+    ]);
+    assert_eq!(body(&request(vec![message]))["messages"][0]["content"], expected);
+}

@@ -302,6 +302,7 @@ fn estimate_input(request: &Request) -> u64 {
     let said: u64 = blocks
         .map(|block| match block {
             Block::Text { text } | Block::Context { text } => text::estimate_tokens(text),
+            Block::Image { .. } => 0,
             Block::ToolCall(call) => text::estimate_tokens(&call.input.to_string()),
             Block::ToolResult(result) => text::estimate_tokens(&result.text),
         })

@@ -372,3 +372,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_a_turn_with_pictures_is_a_list_of_parts() {
+    let picture =
+        |data: Option<&str>| Block::Image { file: "x".into(), content_type: "image/png".into(), data: data.map(Into::into) };
+    let content = |blocks: Vec<Block>| {
+        let message = Message { role: Role::User, content: blocks };
+        body(&request(vec![message]), LimitField::MaxTokens)["messages"][0]["content"].clone()
+    };
+    let shown = content(vec![said("a"), said("b"), picture(Some("YWJj")), said("c")]);
+    let expected = json!([
+        {"type": "text", "text": "a\n\nb"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
+        {"type": "text", "text": "c"},
+    ]);
+    assert_eq!(shown, expected);
+    assert_eq!(content(vec![said("a"), picture(None)]), json!(format!("a\n\n{}", wire::NO_PICTURE)));
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
+    let picture = Block::Image { file: "x".into(), content_type: "image/png".into(), data: Some("A".repeat(1_000_000).into()) };
+    let asked = request(vec![Message { role: Role::User, content: vec![picture] }]);
+    let body = body(&asked, LimitField::MaxTokens);
+    let usage = Completion::default().finish(&asked, &body).usage;
+    assert!(usage.estimated && (1600..2000).contains(&usage.input_tokens), "{usage:?}");
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
 use serde_json::Value;
 
 use super::Wire;
@@ -22,6 +23,7 @@ pub(super) fn check(wire: Wire, body: &Value) -> Result<(), String> {
     if wire == Wire::Anthropic {
         check_anthropic(body, messages)?;
     }
+    check_pictures(wire, messages)?;
     check_tool_calls(wire, messages)
 }
 
@@ -53,6 +55,44 @@ fn check_anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
         let mut after_results = all_blocks(message).skip_while(|block| block["type"] == "tool_result");
         if after_results.any(|block| block["type"] == "tool_result") {
             return Err(format!("messages.{index}: tool_result blocks must come first"));
+        }
+    }
+    Ok(())
+}
+
+/// Pictures: in a user's message, of a type that is shown, base64 of at most 5 MiB that is what it says.
+fn check_pictures(wire: Wire, messages: &[Value]) -> Result<(), String> {
+    for (index, message) in messages.iter().enumerate() {
+        for block in all_blocks(message) {
+            let (media_type, data) = match (wire, block["type"].as_str()) {
+                (Wire::Anthropic, Some("image")) if block["source"]["type"] == "base64" => {
+                    (block["source"]["media_type"].as_str(), block["source"]["data"].as_str())
+                }
+                (Wire::OpenAi, Some("image_url")) => {
+                    let url = block["image_url"]["url"].as_str().and_then(|url| url.strip_prefix("data:"));
+                    url.and_then(|url| url.split_once(";base64,")).unzip()
+                }
+                (Wire::Anthropic, Some("text" | "tool_use" | "tool_result")) | (Wire::OpenAi, Some("text")) => continue,
+                _ => return Err(format!("messages.{index}: unexpected content {}", block["type"])),
+            };
+            if message["role"] != "user" {
+                return Err(format!("messages.{index}: only the user sends images"));
+            }
+            let data = data.unwrap_or_default();
+            if data.len() > 5 << 20 {
+                return Err(format!("messages.{index}: image exceeds 5 MB maximum"));
+            }
+            let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
+            let real = match bytes.get(..4) {
+                Some(b"\x89PNG") => Some("image/png"),
+                Some([0xff, 0xd8, 0xff, _]) => Some("image/jpeg"),
+                Some(b"GIF8") => Some("image/gif"),
+                Some(b"RIFF") => Some("image/webp"),
+                _ => None,
+            };
+            if real.is_none() || real != media_type {
+                return Err(format!("messages.{index}: Could not process image"));
+            }
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::server::{Connection, lock},
-    Exchange, Output, Reply, Shared, Usage, Wire, check, script, wire,
+    Exchange, Output, Reply, Shared, Usage, Wire, check, script, speech, wire,
 };
 
 /// Bytes in one piece of a stream: odd and small, so that events and letters are torn between reads.
@@ -43,6 +43,12 @@ async fn serve(
     if method == Method::GET && path.ends_with("/models") {
         return Json(json!({"object": "list", "data": [{"id": "mock-model", "object": "model", "type": "model"}]}))
             .into_response();
+    }
+    if method == Method::POST && path.ends_with("/audio/transcriptions") {
+        let guard = InFlight::enter(&shared);
+        let answer = speech::serve(&shared, &connection, &headers, &raw).await;
+        drop(guard);
+        return answer;
     }
     let wire = if path.ends_with("/messages") {
         Wire::Anthropic
@@ -111,7 +117,7 @@ fn arrive(shared: &Shared, path: &str, headers: &HeaderMap, body: &Value) -> Opt
     state.replies.pop_front()
 }
 
-fn has_key(wire: Wire, headers: &HeaderMap) -> bool {
+pub(super) fn has_key(wire: Wire, headers: &HeaderMap) -> bool {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match wire {
         Wire::Anthropic => !header("x-api-key").is_empty() && !header("anthropic-version").is_empty(),
@@ -119,7 +125,7 @@ fn has_key(wire: Wire, headers: &HeaderMap) -> bool {
     }
 }
 
-fn refuse(wire: Wire, code: u16, message: &str, retry_after: Option<u64>) -> Response {
+pub(super) fn refuse(wire: Wire, code: u16, message: &str, retry_after: Option<u64>) -> Response {
     let status = StatusCode::from_u16(code).expect("a scripted status is one HTTP knows");
     let mut response = (status, Json(wire::error(wire, code, message))).into_response();
     if let Some(seconds) = retry_after {

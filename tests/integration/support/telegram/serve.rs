@@ -8,12 +8,13 @@ use std::{
 
 use axum::{
     Json, Router,
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{ConnectInfo, Path, State},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{Html, IntoResponse as _, Response},
-    routing::any,
+    routing::{any, get},
 };
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -21,6 +22,7 @@ use super::{
     super::server::{Connection, lock},
     Call, FaultKind, Shared,
     api::{self, Refusal},
+    methods::{lower_camel, wrong},
     params::Params,
 };
 
@@ -28,7 +30,8 @@ use super::{
 const POLL_MAX_SECS: u64 = 50;
 
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    Router::new().route("/{bot}/{method}", any(serve)).with_state(shared)
+    let routes = Router::new().route("/{bot}/{method}", any(serve)).route("/file/{bot}/{*path}", get(download));
+    routes.with_state(shared)
 }
 
 async fn serve(
@@ -54,15 +57,18 @@ async fn serve(
             let page = Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
             return (StatusCode::BAD_GATEWAY, page).into_response();
         }
-        Some(FaultKind::Status(code)) => {
-            shared.settle(call, code);
-            return refuse(&Refusal::status(code));
+        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
+            let refusal = refusal_of(kind);
+            shared.settle(call, refusal.code);
+            return refuse(&refusal);
         }
         Some(FaultKind::Delay(time)) => tokio::time::sleep(time).await,
-        Some(FaultKind::DropAfter | FaultKind::DupUpdates) | None => {}
+        Some(FaultKind::DropAfter | FaultKind::DupUpdates | FaultKind::Backwards) | None => {}
     }
+    let strange = params.as_ref().and_then(|params| wrong(&method, params));
     let answer = match params {
-        None => Err(Refusal::status(400)),
+        None => Err(Refusal::bad("the body does not parse")),
+        Some(_) if strange.is_some() => Err(Refusal::bad(&strange.unwrap_or_default())),
         Some(params) if method == "getUpdates" => poll(&shared, &params).await,
         Some(params) => api::answer(&mut lock(&shared.state), bot, &method, &params),
     };
@@ -81,14 +87,62 @@ async fn serve(
     }
 }
 
+/// Hands out a file that getFile named. Recorded as the method `file`.
+async fn download(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(connection): ConnectInfo<Connection>,
+    Path((bot, path)): Path<(String, String)>,
+) -> Response {
+    let params = Params::default().with("path", &path);
+    let (call, fault) = arrive(&shared, "file", Some(&params));
+    match fault {
+        Some(FaultKind::Drop) => return connection.cut().await,
+        Some(FaultKind::Hang) => return std::future::pending().await,
+        Some(FaultKind::Html502) => {
+            shared.settle(call, 502);
+            return StatusCode::BAD_GATEWAY.into_response();
+        }
+        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
+            let refusal = refusal_of(kind);
+            shared.settle(call, refusal.code);
+            return refuse(&refusal);
+        }
+        Some(FaultKind::Delay(time)) => tokio::time::sleep(time).await,
+        Some(FaultKind::DropAfter | FaultKind::DupUpdates | FaultKind::Backwards) | None => {}
+    }
+    let found = lock(&shared.state).offered.iter().find(|file| file.path == path).map(|file| file.bytes.clone());
+    let Some(bytes) = found.filter(|_| bot_id(&bot).is_some()) else {
+        shared.settle(call, 404);
+        return refuse(&Refusal::status(404));
+    };
+    shared.settle(call, 200);
+    if fault != Some(FaultKind::DropAfter) {
+        return bytes.into_response();
+    }
+    // Half of it, as if the line broke.
+    let half = bytes[..bytes.len() / 2].to_vec();
+    let head = [(header::CONTENT_LENGTH, bytes.len().to_string())];
+    let cut = stream::once(async move { connection.cut::<Result<Vec<u8>, std::io::Error>>().await });
+    (head, Body::from_stream(stream::iter([Ok(half)]).chain(cut))).into_response()
+}
+
+fn refusal_of(kind: FaultKind) -> Refusal {
+    match kind {
+        FaultKind::Says(code, description) => Refusal::with(code, description),
+        FaultKind::MovedTo(chat) => Refusal::moved(chat),
+        FaultKind::Status(code) => Refusal::status(code),
+        _ => Refusal::status(500),
+    }
+}
+
 /// Records the call, unanswered as yet, and takes the fault that is due.
 fn arrive(shared: &Shared, method: &str, params: Option<&Params>) -> (usize, Option<FaultKind>) {
     let mut state = lock(&shared.state);
-    let call =
-        Call { method: method.to_owned(), params: params.map_or(Value::Null, Params::to_value), status: 0, at: Instant::now() };
-    state.calls.push(call);
+    let params = params.map_or(Value::Null, Params::to_value);
+    let fault = state.due(method, &params);
+    state.calls.push(Call { method: method.to_owned(), params, status: 0, at: Instant::now() });
     state.polls += u64::from(method == "getUpdates");
-    (state.calls.len() - 1, state.take_fault(method, |kind| kind != FaultKind::DupUpdates))
+    (state.calls.len() - 1, fault)
 }
 
 /// Answers getUpdates: confirms everything below `offset`, then waits up to `timeout` for something newer.
@@ -100,6 +154,9 @@ async fn poll(shared: &Shared, params: &Params) -> Result<Value, Refusal> {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds.min(POLL_MAX_SECS));
     let mine = {
         let mut state = lock(&shared.state);
+        if !state.webhook.is_empty() {
+            return Err(Refusal::webhook());
+        }
         if let Value::Array(kinds) = params.json("allowed_updates") {
             state.allowed = kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
@@ -131,24 +188,6 @@ async fn poll(shared: &Shared, params: &Params) -> Result<Value, Refusal> {
 fn bot_id(segment: &str) -> Option<i64> {
     let (id, secret) = segment.strip_prefix("bot")?.split_once(':')?;
     (secret.len() >= 20).then(|| id.parse().ok())?
-}
-
-/// Method names are case-insensitive on the service; the record has one spelling.
-fn lower_camel(method: &str) -> String {
-    const KNOWN: [&str; 10] = [
-        "getMe",
-        "getUpdates",
-        "sendMessage",
-        "editMessageText",
-        "deleteMessage",
-        "sendChatAction",
-        "setMessageReaction",
-        "setMyCommands",
-        "deleteWebhook",
-        "answerCallbackQuery",
-    ];
-    let known = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(method));
-    known.map_or_else(|| method.to_owned(), |known| (*known).to_owned())
 }
 
 fn refuse(refusal: &Refusal) -> Response {

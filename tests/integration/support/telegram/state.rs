@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{super::server::lock, Call, Fault, FaultKind, Sent, api::Shown};
+use super::{super::server::lock, Call, Fault, FaultKind, Sent, api::Shown, media::Offered};
 
 /// What the tests and the server share.
 #[derive(Default)]
@@ -17,6 +17,9 @@ pub(super) struct Shared {
     /// Bumped when updates or polls come, so that a waiting poll looks again.
     pub(super) changed: watch::Sender<u64>,
 }
+
+/// Says what goes wrong with a call, by its method and its parameters.
+pub(super) type Plan = Box<dyn FnMut(&str, &Value) -> Option<FaultKind> + Send>;
 
 #[derive(Default)]
 pub(super) struct State {
@@ -27,6 +30,8 @@ pub(super) struct State {
     pub(super) messages: BTreeMap<(i64, i64), Shown>,
     /// The update kinds the bot asked for; empty is all.
     pub(super) allowed: Vec<String>,
+    /// The address of the webhook; empty is none.
+    pub(super) webhook: String,
     /// How often getUpdates was called, answered or not.
     pub(super) polls: u64,
     /// The newest poll that waits or waited; an older one that still waits is over.
@@ -34,6 +39,10 @@ pub(super) struct State {
     pub(super) sent: Vec<Sent>,
     pub(super) calls: Vec<Call>,
     pub(super) faults: Vec<Fault>,
+    pub(super) plan: Option<Plan>,
+    pub(super) offered: Vec<Offered>,
+    /// The bot's reactions.
+    pub(super) reactions: BTreeMap<(i64, i64), String>,
 }
 
 /// Counts the polls, for who waits for the first one.
@@ -67,6 +76,23 @@ impl State {
         *last
     }
 
+    /// Returns whether anybody ever wrote in a chat.
+    pub(super) fn knows(&self, chat_id: i64) -> bool {
+        self.last_message_ids.contains_key(&chat_id)
+    }
+
+    /// Returns the fault that is due for a call; those that are about what a poll delivers wait for that.
+    pub(super) fn due(&mut self, method: &str, params: &Value) -> Option<FaultKind> {
+        match self.plan.as_mut().and_then(|plan| plan(method, params)) {
+            Some(kind @ (FaultKind::DupUpdates | FaultKind::Backwards)) => {
+                self.faults.push(Fault { method: "getUpdates", kind, count: 1 });
+                None
+            }
+            Some(kind) => Some(kind),
+            None => self.take_fault(method, |kind| !matches!(kind, FaultKind::DupUpdates | FaultKind::Backwards)),
+        }
+    }
+
     /// Returns the fault that is due for `method` and uses it up once.
     pub(super) fn take_fault(&mut self, method: &str, wanted: impl Fn(FaultKind) -> bool) -> Option<FaultKind> {
         let fault = self.faults.iter_mut().find(|fault| {
@@ -94,6 +120,10 @@ impl State {
         let allowed = self.allowed.as_slice();
         let is_allowed = |update: &Value| allowed.is_empty() || allowed.iter().any(|kind| update.get(kind).is_some());
         self.updates.retain(is_allowed);
-        self.again.drain(..).chain(self.updates.iter().cloned()).take(limit).collect()
+        let mut batch: Vec<Value> = self.again.drain(..).chain(self.updates.iter().cloned()).take(limit).collect();
+        if batch.len() > 1 && self.take_fault("getUpdates", |kind| kind == FaultKind::Backwards).is_some() {
+            batch.reverse();
+        }
+        batch
     }
 }

@@ -149,10 +149,21 @@ fn channels(patient: &Patient) -> Vec<Finding> {
 }
 
 fn remedy(patient: &Patient, state: &str) -> String {
-    match state.split(':').next() {
-        Some("unauthorized") => patient.edit(&patient.home.env_file(), None),
-        Some("conflict") => "pgrep -af agent-daemon".to_owned(),
-        _ => patient.program("agent-monitor", "").trim_end().to_owned(),
+    let telegram = patient.settings.as_ref().map(|loaded| loaded.config.telegram.clone()).unwrap_or_default();
+    let reach = |url: &str| format!("curl -sS -m 10 -o /dev/null -w '%{{http_code}}\\n' {}", quote(url));
+    let begins = |words: &str| state.starts_with(words);
+    if begins("unauthorized") {
+        patient.edit(&patient.home.env_file(), None)
+    } else if begins("conflict: a webhook") || begins("webhook: cannot listen") {
+        patient.edit(patient.home.config_file(), None)
+    } else if begins("conflict") {
+        "pgrep -af agent-daemon".to_owned()
+    } else if begins("webhook: Telegram cannot") {
+        reach(&telegram.webhook)
+    } else if begins("no answer") || begins("Telegram cannot be reached") {
+        reach(&telegram.api_url)
+    } else {
+        patient.program("agent-monitor", "").trim_end().to_owned()
     }
 }
 

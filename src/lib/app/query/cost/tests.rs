@@ -42,6 +42,7 @@ impl House {
             source: "cli",
             provider: "p".to_owned(),
             model: model.to_owned(),
+            kind: crate::cost::Kind::Chat,
             bound,
         };
         self.ledger.reserve(call, &config::Cost::default(), ms(time)).await.expect("ledger").expect("no limit");

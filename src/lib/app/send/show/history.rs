@@ -131,6 +131,7 @@ impl Page {
         for block in &spoken.content {
             match block {
                 Block::Text { text } | Block::Context { text } => indented(piece, "  ", text),
+                Block::Image { file, .. } => line(piece, "▣", &format!("state/downloads/{file}")),
                 Block::ToolCall(call) => {
                     line(piece, "→", &self.short(&format!("{} {}", call.name, call.input)));
                 }

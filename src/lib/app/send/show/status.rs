@@ -24,7 +24,8 @@ fn draw(status: &Status) {
         cli::out(&format!("          {}", status.sandbox_risk));
     }
     for channel in &status.channels {
-        line(&channel.name, &channel.state);
+        let by_webhook = if channel.mode == "webhook" && channel.state == "ok" { " (webhook)" } else { "" };
+        line(&channel.name, &format!("{}{by_webhook}", channel.state));
     }
     let queue = status.queue;
     line("queue", &format!("{} in, {} out, {} dead", queue.inbox, queue.outbox, queue.dead));

@@ -8,6 +8,8 @@ use std::ops::Range;
 /// A link or image that is being written.
 pub(super) struct OpenLink {
     url: String,
+    /// What a browser shows over it.
+    title: String,
     /// Index into the flow's links, when Telegram can open it.
     pub(super) index: Option<usize>,
     /// Where its text begins.
@@ -17,7 +19,7 @@ pub(super) struct OpenLink {
 }
 
 impl Writer<'_> {
-    pub(super) fn open_link(&mut self, url: &str) {
+    pub(super) fn open_link(&mut self, url: &str, title: &str) {
         let url: String = url.chars().map(unmask).filter_map(clean_char).collect();
         let nested = !self.links.is_empty();
         let linked = !nested && self.table.is_none() && opens_in_telegram(&url) && units(&url) <= self.max_url;
@@ -25,13 +27,14 @@ impl Writer<'_> {
         if linked {
             self.flow.links.push(Link { url: url.clone(), spelled: true });
         }
-        self.links.push(OpenLink { url, index, start: self.shown().len(), nested });
+        self.links.push(OpenLink { url, title: title.to_owned(), index, start: self.shown().len(), nested });
     }
 
     pub(super) fn close_link(&mut self, range: &Range<usize>) {
         let Some(link) = self.links.last() else { return };
-        let (url, index, nested) = (link.url.clone(), link.index, link.nested);
+        let (url, title, index, nested) = (link.url.clone(), link.title.clone(), link.index, link.nested);
         let text = self.shown().get(link.start..).unwrap_or("").trim();
+        let told = is_blank(&title) || text.contains(title.as_str());
         let named = text == url || url.strip_prefix("mailto:") == Some(text);
         if is_blank(text) {
             self.put(&url, None, range.end);
@@ -41,6 +44,9 @@ impl Writer<'_> {
             self.put(&format!(" ({url})"), None, range.end);
         }
         self.links.pop();
+        if !told {
+            self.put(&format!(" ({title})"), None, range.end);
+        }
     }
 }
 

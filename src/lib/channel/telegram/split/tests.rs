@@ -1,5 +1,5 @@
+use super::super::format::check::{checked, visible, without_blanks};
 use super::super::format::render;
-use super::super::format::tests::{checked, visible, without_blanks};
 use super::*;
 
 #[track_caller]

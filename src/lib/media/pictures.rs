@@ -1,0 +1,128 @@
+//! Pictures of a conversation, put into a request. The transcript has only where each lies; their
+//! bytes are read anew for each request and never kept.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use base64::Engine as _;
+
+use crate::message::{Block, Message, Picture};
+
+/// The largest picture, bytes: Anthropic refuses more than 5 MiB of its base64 (10 MiB where it is
+/// not reached through Amazon or Google), and with it the whole conversation
+/// (<https://platform.claude.com/docs/en/build-with-claude/vision>, read 2026-11).
+pub(super) const MAX_PICTURE: u64 = (5 << 20) / 4 * 3;
+/// The longest side, pixels; the same page.
+pub(super) const MAX_SIDE: u32 = 8000;
+
+/// The most pictures a request shows: each is paid for again in every call.
+const MOST: usize = 8;
+/// The most base64 in a request, bytes. Anthropic takes requests of 32 MB.
+const MOST_BYTES: usize = 20 << 20;
+
+/// The pictures that came with messages.
+#[derive(Debug, Clone)]
+pub struct Pictures {
+    downloads: PathBuf,
+}
+
+impl Pictures {
+    /// Returns those that lie below `downloads`.
+    pub fn new(downloads: PathBuf) -> Self {
+        Self { downloads }
+    }
+
+    /// Puts the bytes of the newest pictures into `messages`; each other one becomes words that say
+    /// why it is not shown. Blocks on the disk.
+    pub fn fill(&self, messages: &mut [Message]) {
+        let (mut shown, mut bytes) = (0, 0);
+        for block in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
+            let Block::Image { file, data, .. } = block else { continue };
+            if shown == MOST || bytes >= MOST_BYTES {
+                *block = unseen("an older picture, no longer shown to you");
+                continue;
+            }
+            match self.read(file) {
+                Some(picture) if bytes + picture.len() <= MOST_BYTES => {
+                    (shown, bytes) = (shown + 1, bytes + picture.len());
+                    *data = Some(picture);
+                }
+                // All older ones go with it, so that the newest are a whole.
+                Some(_) => {
+                    bytes = MOST_BYTES;
+                    *block = unseen("an older picture, no longer shown to you");
+                }
+                None => *block = unseen("a picture that is no longer kept"),
+            }
+        }
+    }
+
+    fn read(&self, file: &str) -> Option<Picture> {
+        // It was written by us; a transcript is a file all the same.
+        let below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        let mut bytes = Vec::new();
+        let read =
+            File::open(self.downloads.join(file).as_path()).and_then(|file| file.take(MAX_PICTURE + 1).read_to_end(&mut bytes));
+        let whole = below && read.is_ok() && !bytes.is_empty() && bytes.len() as u64 <= MAX_PICTURE;
+        whole.then(|| base64::engine::general_purpose::STANDARD.encode(&bytes).into())
+    }
+}
+
+/// Returns words that stand for a picture.
+fn unseen(what: &str) -> Block {
+    Block::Context { text: format!("⟦{what}⟧") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Role;
+    use crate::sys::atomic;
+
+    fn image(file: &str) -> Block {
+        Block::Image { file: file.into(), content_type: "image/png".into(), data: None }
+    }
+
+    /// What became of each picture: its base64, or the words for it.
+    fn filled(dir: &Path, files: &[&str]) -> Vec<String> {
+        let mut messages: Vec<Message> =
+            files.iter().map(|file| Message { role: Role::User, content: vec![image(file)] }).collect();
+        Pictures::new(dir.to_owned()).fill(&mut messages);
+        let blocks = messages.into_iter().flat_map(|message| message.content);
+        blocks
+            .map(|block| match block {
+                Block::Image { data: Some(data), .. } => data.to_string(),
+                Block::Context { text } => text,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_eight_are_shown_and_every_other_one_is_named() {
+        let dir = tempfile::tempdir().expect("dir");
+        let put =
+            |name: &str, bytes: &[u8]| atomic::write(&dir.path().join(name), bytes, atomic::Durability::Rename).expect("write");
+        put("a", b"abc");
+        put("big", &vec![0; usize::try_from(MAX_PICTURE).expect("small") + 1]);
+        let (gone, older) = ("⟦a picture that is no longer kept⟧", "⟦an older picture, no longer shown to you⟧");
+        let mut expected = vec![older, older];
+        expected.extend(["YWJj"; 8]);
+        assert_eq!(filled(dir.path(), &["a"; 10]), expected);
+        // What is not there takes nobody's place.
+        assert_eq!(
+            filled(dir.path(), &["a", "none", "../a", "/etc/hostname", "", "big"]),
+            ["YWJj", gone, gone, gone, gone, gone]
+        );
+    }
+
+    #[test]
+    fn together_they_stay_below_what_a_request_may_have() {
+        let dir = tempfile::tempdir().expect("dir");
+        let bytes = vec![7; usize::try_from(MAX_PICTURE).expect("small")];
+        atomic::write(&dir.path().join("a"), &bytes, atomic::Durability::Rename).expect("write");
+        let shown: Vec<bool> = filled(dir.path(), &["a"; 6]).iter().map(|text| !text.starts_with('⟦')).collect();
+        assert_eq!(shown, [false, false, true, true, true, true]);
+    }
+}

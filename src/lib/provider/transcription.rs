@@ -1,0 +1,109 @@
+//! Speech to words by OpenAI's audio transcriptions, and every server that speaks them: Groq,
+//! whisper.cpp's server, speaches, LocalAI.
+//!
+//! Written after <https://platform.openai.com/docs/api-reference/audio/createTranscription> (read
+//! 2026-11).
+
+use reqwest::multipart::{Form, Part};
+
+use super::Error;
+use super::http::Endpoint;
+use crate::secret::Secret;
+
+/// The largest recording the vendor takes, bytes (its guide "Speech to text", read 2026-11).
+pub const MAX_BYTES: u64 = 25 << 20;
+
+/// The transcriptions of one server.
+#[derive(Debug, Clone)]
+pub struct Transcriptions {
+    endpoint: Endpoint,
+}
+
+/// A recording in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Recording<'a> {
+    /// The file.
+    pub bytes: &'a [u8],
+    /// What it is called there. Servers tell the format by the ending of this name and refuse those
+    /// they do not know, `.oga` and `.opus` among them.
+    pub filename: &'a str,
+}
+
+impl Transcriptions {
+    /// Returns a client that posts to `{base_url}/audio/transcriptions`; of `base_url`, `key` and
+    /// `client` the same holds as for [`super::openai::OpenAi::new`].
+    pub fn new(client: reqwest::Client, base_url: &str, key: Option<Secret>) -> Self {
+        let endpoint = Endpoint::new(client, base_url, "audio/transcriptions", |path| !path.is_empty());
+        Self { endpoint: endpoint.with_key("authorization", "Bearer ", key) }
+    }
+
+    /// Makes one attempt and returns what was said, without space around it; empty when nothing
+    /// was. Cancelled by dropping the future.
+    ///
+    /// # Errors
+    /// See [`Error`]; its methods say whether to try again and what it may have cost.
+    pub async fn transcribe(&self, model: &str, recording: Recording<'_>) -> Result<String, Error> {
+        let file = Part::bytes(recording.bytes.to_vec()).file_name(recording.filename.to_owned());
+        let form = Form::new().text("model", model.to_owned()).text("response_format", "json").part("file", file);
+        let answer = self.endpoint.submit(form).await?;
+        match answer["text"].as_str() {
+            Some(text) => Ok(text.trim().to_owned()),
+            None => Err(self.endpoint.interrupted("the answer has no `text`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::loopback::{Reply, Server};
+    use super::*;
+
+    async fn answered(reply: Reply) -> (Result<String, Error>, super::super::loopback::Recorded) {
+        let server = Server::start([reply]).await;
+        let key = Some(Secret::new("sk-1".to_owned()));
+        let client = Transcriptions::new(super::super::loopback::client(), &server.url, key);
+        let answer = client.transcribe("whisper-1", Recording { bytes: b"OggS123", filename: "audio.ogg" }).await;
+        (answer, server.requests().remove(0))
+    }
+
+    #[tokio::test]
+    async fn the_form_is_as_the_vendor_describes_it() {
+        let (answer, request) = answered(Reply::json(200, &json!({"text": " Buy milk. "}))).await;
+        assert_eq!(answer.expect("words"), "Buy milk.");
+        assert_eq!(request.path, "/v1/audio/transcriptions");
+        assert_eq!(request.headers["authorization"], "Bearer sk-1");
+        let kind = request.headers["content-type"].to_str().expect("text");
+        let boundary = kind.strip_prefix("multipart/form-data; boundary=").expect("a form");
+        let field = |head: &str, body: &str| format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n");
+        let expected = [
+            field("name=\"model\"", "whisper-1"),
+            field("name=\"response_format\"", "json"),
+            field("name=\"file\"; filename=\"audio.ogg\"", "OggS123"),
+            format!("--{boundary}--\r\n"),
+        ];
+        assert_eq!(request.body, expected.concat());
+        // Some servers refuse a body whose length they are not told.
+        assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str());
+    }
+
+    #[tokio::test]
+    async fn failures_are_told_apart_as_those_of_a_chat() {
+        let refused = |status: u16| Reply::json(status, &json!({"error": {"message": "no"}}));
+        for (reply, retryable, charged, says) in [
+            (refused(401), false, false, "refused the key (401): no"),
+            (refused(429), true, false, "answered 429: no"),
+            (refused(400), false, false, "rejected the request (400): no"),
+            (refused(200), false, false, "rejected the request (400): no"),
+            (Reply::json(200, &json!({"words": 1})), true, true, "broke off: the answer has no `text`"),
+            (Reply::raw(200, "application/json", "oops"), true, true, "broke off: malformed JSON"),
+            (Reply::raw(200, "text/html", "<html>"), false, false, "a web page came instead of an answer"),
+        ] {
+            let (answer, _) = answered(reply).await;
+            let error = answer.expect_err(says);
+            assert!(error.to_string().contains(says), "{error}");
+            assert_eq!((error.retryable(), error.may_be_charged()), (retryable, charged), "{error}");
+        }
+    }
+}

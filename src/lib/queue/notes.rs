@@ -1,0 +1,88 @@
+//! What a session heard and did not answer: words in a group that were not for us, an answer of ours
+//! that was lost. The next turn of the session reads it.
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::{Store, from_json, to_json};
+use crate::db;
+use crate::message::SessionKey;
+
+/// Notes a session keeps (specification §6); older ones go.
+const KEEP: i64 = 50;
+
+/// One thing that was heard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Who said it, by the name they show; `None` when it is the daemon's own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Whether they are the owner's own words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_owner: bool,
+    /// When, milliseconds since 1970 UTC.
+    pub at: i64,
+    /// What.
+    pub text: String,
+}
+
+impl Store {
+    /// Returns what `session` heard since its last turn, oldest first, and the number of the newest.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn notes(&self, session: &SessionKey) -> Result<(Vec<Note>, i64), db::Error> {
+        let key = session.0.clone();
+        self.writer
+            .write_lazily(move |connection| {
+                let mut query = connection.prepare_cached("SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id")?;
+                let rows: Vec<(i64, Note)> = query
+                    .query_map([key], |row| Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?)))?
+                    .collect::<rusqlite::Result<_>>()?;
+                let newest = rows.last().map_or(0, |(id, _)| *id);
+                Ok((rows.into_iter().map(|(_, note)| note).collect(), newest))
+            })
+            .await
+    }
+
+    /// Forgets what `session` heard up to `newest`: its transcript has it now. A crash before this is on
+    /// the disk shows it once more.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn forget_notes(&self, session: &SessionKey, newest: i64) -> Result<(), db::Error> {
+        let key = session.0.clone();
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached("DELETE FROM notes WHERE session_key = ?1 AND id <= ?2")?
+                    .execute((key, newest))
+                    .map(drop)
+            })
+            .await
+    }
+
+    /// Keeps a word of ours for the next turn of `session`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn note(&self, session: &SessionKey, note: Note) -> Result<(), db::Error> {
+        let key = session.clone();
+        self.writer.write(move |connection| insert(connection, &key, &note)).await
+    }
+}
+
+pub(super) fn insert(connection: &Connection, session: &SessionKey, note: &Note) -> rusqlite::Result<()> {
+    connection.prepare_cached("INSERT INTO notes(session_key, at, note) VALUES (?1, ?2, ?3)")?.execute((
+        &session.0,
+        note.at,
+        to_json(note)?,
+    ))?;
+    connection
+        .prepare_cached(
+            "DELETE FROM notes WHERE session_key = ?1 AND id <=
+               (SELECT id FROM notes WHERE session_key = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute((&session.0, KEEP))
+        .map(drop)
+}

@@ -1,0 +1,47 @@
+//! What a tool sends now, beside the answer: a command in the spool, like `agent-send --raw`, so that the
+//! promise to deliver is the outbox's and survives a crash. What the model is told is what the daemon
+//! answered.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::config::Home;
+use crate::control::replies::{self, Status};
+use crate::control::{self, Command, Id, attached, spool};
+use crate::sys::fifo;
+
+/// How long the daemon's answer is waited for; it comes in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Leaves a command with `files` for the daemon and returns what became of it, for the model.
+pub(super) async fn post(home: &Home, mut command: Command, files: Vec<PathBuf>) -> Result<String, String> {
+    let id = Id::new();
+    let (own, place) = (id.clone(), home.clone());
+    super::blocking_work(move || {
+        if let Some(attachments) = command.attachments_mut() {
+            let left = attached::leave(&place.spool_tmp(), &place.spool_new(), &own, &files);
+            *attachments = left.map_err(|error| error.to_string())?;
+        }
+        let (line, bell) = (control::encode(&own, &command), control::encode(&own, &Command::Spool { id: own.clone() }));
+        spool::put(&place.spool_tmp(), &place.spool_new(), &own, &line).map_err(|error| error.to_string())?;
+        // The spool is looked at now and then anyway.
+        let _ = fifo::ring(&place.fifo(), &bell);
+        Ok(())
+    })
+    .await?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let reply = replies::read(&home.replies(), &id).ok().flatten();
+        match reply.as_ref().map(|reply| reply.status) {
+            Some(Status::Done) => return Ok(format!("accepted; it is being delivered (id {id})")),
+            Some(Status::Error) => {
+                let reason = reply.and_then(|reply| reply.error).unwrap_or_default();
+                return Err(format!("not sent: {reason}"));
+            }
+            Some(Status::Accepted | Status::Running) | None if Instant::now() < until => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Some(_) | None => return Ok(format!("left for delivery (id {id}); nothing is known of it yet")),
+        }
+    }
+}

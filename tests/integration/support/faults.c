@@ -1,0 +1,170 @@
+/*
+ * A disk that fails when it is told to: preloaded into a program (LD_PRELOAD), it counts the calls that
+ * change files below one directory, in all threads together, and lets some of them fail.
+ *
+ * FAULTS names the control file, which is mapped; its layout stands in faults.rs. FAULTS_ROOT is the
+ * directory. Files in its state/logs/ do not count: they say what happened.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { WRITE = 1, SYNC = 2, CREATE = 4, RENAME = 8, REMOVE = 16, CUT = 32, MAKE = 64 };
+enum { KILL = -1, SHORT = -2, TORN = -3, PASS = -4 };
+
+static struct control {
+    atomic_int armed, families, action, from, until, count, hits;
+} *control;
+static char root[4096], told[4096];
+
+__attribute__((constructor)) static void begin(void) {
+    const char *file = getenv("FAULTS"), *below = getenv("FAULTS_ROOT");
+    /* Commands that the daemon starts, and the other programs, are spared. */
+    if (!file || !below || strcmp(program_invocation_short_name, "agent-daemon") != 0)
+        return;
+    snprintf(root, sizeof root, "%s/", below);
+    snprintf(told, sizeof told, "%s.log", file);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    syscall(SYS_close, fd);
+    if (map != MAP_FAILED)
+        control = map;
+}
+
+/* Returns what is to become of a call: 0 it is made, an error's number, SHORT. */
+static int fate(int family, const char *name, const char *path) {
+    if (!control || !atomic_load(&control->armed) || !(atomic_load(&control->families) & family))
+        return 0;
+    size_t length = strlen(root);
+    if (strncmp(path, root, length) != 0 || strncmp(path + length, "state/logs/", 11) == 0)
+        return 0;
+    int number = atomic_fetch_add(&control->count, 1) + 1;
+    int hit = number >= atomic_load(&control->from) && number <= atomic_load(&control->until);
+    char line[4300];
+    int size = snprintf(line, sizeof line, "%d %s %s%s\n", number, name, path + length, hit ? " <-" : "");
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        syscall(SYS_write, fd, line, size);
+        syscall(SYS_close, fd);
+    }
+    if (!hit)
+        return 0;
+    int first = atomic_fetch_add(&control->hits, 1) == 0;
+    int action = atomic_load(&control->action);
+    if (action == KILL)
+        raise(SIGKILL);
+    if (action == TORN)
+        return first ? SHORT : ENOSPC;
+    return action == PASS ? 0 : action;
+}
+
+static int fate_of(int family, const char *name, int fd) {
+    if (!control || !atomic_load(&control->armed))
+        return 0;
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    long size = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
+    if (size <= 0)
+        return 0;
+    path[size] = 0;
+    return fate(family, name, path);
+}
+
+static int fate_at(int family, const char *name, int dir, const char *path) {
+    char whole[8300], link[64];
+    if (path[0] == '/' || dir == AT_FDCWD)
+        return fate(family, name, path);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
+    long size = syscall(SYS_readlinkat, AT_FDCWD, link, whole, 4096);
+    if (size <= 0)
+        return 0;
+    snprintf(whole + size, sizeof whole - size, "/%s", path);
+    return fate(family, name, whole);
+}
+
+#define REAL(type, name, ...)                                                                                   \
+    static type (*real)(__VA_ARGS__);                                                                           \
+    if (!real)                                                                                                  \
+        real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+#define FAILS(family, name, of)                                                                                 \
+    do {                                                                                                        \
+        int why = of;                                                                                           \
+        if (why > 0) {                                                                                          \
+            errno = why;                                                                                        \
+            return -1;                                                                                          \
+        }                                                                                                       \
+    } while (0)
+
+ssize_t write(int fd, const void *bytes, size_t size) {
+    REAL(ssize_t, "write", int, const void *, size_t);
+    int why = fate_of(WRITE, "write", fd);
+    if (why == SHORT)
+        return real(fd, bytes, size > 1 ? size / 2 : size);
+    FAILS(WRITE, "write", why);
+    return real(fd, bytes, size);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t at) {
+    REAL(ssize_t, "pwrite64", int, const void *, size_t, off_t);
+    int why = fate_of(WRITE, "pwrite", fd);
+    if (why == SHORT)
+        return real(fd, bytes, size > 1 ? size / 2 : size, at);
+    FAILS(WRITE, "pwrite", why);
+    return real(fd, bytes, size, at);
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    REAL(ssize_t, "writev", int, const struct iovec *, int);
+    int why = fate_of(WRITE, "writev", fd);
+    if (why != SHORT)
+        FAILS(WRITE, "writev", why);
+    return real(fd, parts, count);
+}
+
+#define ONE(family, name, declared, types, call, of)                                                           \
+    int name declared {                                                                                         \
+        static int(*real) types;                                                                                \
+        if (!real)                                                                                              \
+            real = (int(*) types)dlsym(RTLD_NEXT, #name);                                                       \
+        FAILS(family, #name, of);                                                                               \
+        return real call;                                                                                       \
+    }
+
+ONE(SYNC, fsync, (int fd), (int), (fd), fate_of(SYNC, "fsync", fd))
+ONE(SYNC, fdatasync, (int fd), (int), (fd), fate_of(SYNC, "fdatasync", fd))
+ONE(CUT, ftruncate64, (int fd, off_t size), (int, off_t), (fd, size), fate_of(CUT, "ftruncate", fd))
+ONE(RENAME, rename, (const char *from, const char *to), (const char *, const char *), (from, to), fate(RENAME, "rename", to))
+ONE(RENAME, renameat, (int dir, const char *from, int to_dir, const char *to), (int, const char *, int, const char *), (dir, from, to_dir, to), fate_at(RENAME, "renameat", to_dir, to))
+ONE(REMOVE, unlink, (const char *path), (const char *), (path), fate(REMOVE, "unlink", path))
+ONE(REMOVE, rmdir, (const char *path), (const char *), (path), fate(REMOVE, "rmdir", path))
+ONE(REMOVE, unlinkat, (int dir, const char *path, int flags), (int, const char *, int), (dir, path, flags), fate_at(REMOVE, "unlinkat", dir, path))
+ONE(MAKE, mkdir, (const char *path, mode_t mode), (const char *, mode_t), (path, mode), fate(MAKE, "mkdir", path))
+
+#define OPEN(name)                                                                                              \
+    int name(const char *path, int flags, ...) {                                                                \
+        static int (*real)(const char *, int, ...);                                                             \
+        if (!real)                                                                                              \
+            real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name);                                    \
+        va_list rest;                                                                                           \
+        va_start(rest, flags);                                                                                  \
+        mode_t mode = va_arg(rest, mode_t);                                                                     \
+        va_end(rest);                                                                                           \
+        if (flags & O_CREAT)                                                                                    \
+            FAILS(CREATE, #name, fate(CREATE, #name, path));                                                    \
+        return real(path, flags, mode);                                                                         \
+    }
+OPEN(open)
+OPEN(open64)
