@@ -16,7 +16,7 @@ use super::guard::{Guard, Verdict};
 use super::tool::{Context, Offer, Registry, ToolOutput};
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
-use crate::memory::Viewer;
+use crate::memory::{Scope, Viewer};
 use crate::message::{AgentEvent, Block, Message, Role, Route, SessionKey, Step, StopReason, ToolCall, Usage};
 use crate::provider::{self, SystemBlock, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
@@ -156,7 +156,11 @@ impl Agent {
         let mut turn = Running {
             agent: self,
             key: SessionKey(session.head().key.clone()),
-            offer: self.registry.offer(order.from_owner, session.state().all_words_are_the_owners()),
+            offer: self.registry.offer(
+                order.from_owner,
+                order.viewer.may_see(&Scope::Owner),
+                session.state().all_words_are_the_owners(),
+            ),
             context: Context {
                 run_id: order.run_id.to_owned(),
                 session_id: session.id().to_owned(),

@@ -62,7 +62,8 @@ impl ToolOutput {
 pub enum Rights {
     /// In everybody's.
     Anybody,
-    /// In an owner's: it shows what is theirs.
+    /// In an owner's: it shows what is theirs. Where others read the answer, only while no words of
+    /// others could ask for it.
     OwnersTurn,
     /// In an owner's in which every word is the owner's: it acts.
     OwnersWords,
@@ -96,12 +97,12 @@ impl Registry {
         Self { tools: tools.into_iter().filter(named).collect() }
     }
 
-    /// Returns what a turn is offered: an owner's or not, with words of others in its request or
-    /// not.
-    pub fn offer(&self, from_owner: bool, all_words_are_the_owners: bool) -> Offer {
+    /// Returns what a turn is offered: an owner's or not, read by them alone or not, with words of
+    /// others in its request or not.
+    pub fn offer(&self, from_owner: bool, owners_alone: bool, all_words_are_the_owners: bool) -> Offer {
         let allowed = |tool: &&Arc<dyn Tool>| match tool.rights() {
             Rights::Anybody => true,
-            Rights::OwnersTurn => from_owner,
+            Rights::OwnersTurn => from_owner && (owners_alone || all_words_are_the_owners),
             Rights::OwnersWords => from_owner && all_words_are_the_owners,
         };
         let tools: Vec<Arc<dyn Tool>> = self.tools.iter().filter(allowed).cloned().collect();

@@ -168,6 +168,12 @@ pub trait Channel: Send + Sync {
         Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
     }
 
+    /// Puts an emoji on a message as a sign that it was heard, or leaves it when there is much to say.
+    fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        let _ = (chat, message, emoji);
+        Box::pin(async { Err(unable()) })
+    }
+
     /// Shows words that will be changed and removed again, quietly, and returns the channel's id of
     /// them.
     fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> BoxFuture<'a, Result<String, SendError>> {

@@ -16,8 +16,8 @@ use crate::queue::Note;
 use crate::workspace::{ConventionFile, ConventionFiles};
 use crate::{clock, text};
 
-/// Returns the system text for a turn of the agent called `name`. MEMORY.md is the owner's: only a turn
-/// whose answer is read by nobody else (`owners_alone`) has it.
+/// Returns the system text for a turn of the agent called `name`. MEMORY.md and USER.md are the owner's:
+/// only a turn whose answer is read by nobody else (`owners_alone`) has it.
 ///
 /// How much it is depends on the input's tier: `full` (everything), `operational` (SOUL, AGENTS,
 /// HEARTBEAT; the default of system events), and nothing but who it is in any other.
@@ -25,7 +25,8 @@ pub fn system(name: &str, files: &ConventionFiles, envelope: &Envelope, owners_a
     let by_source = if envelope.source == Source::System { "operational" } else { "full" };
     let (stable, semi_stable) = match envelope.tier.as_deref().unwrap_or(by_source) {
         "full" if owners_alone => (files.stable(), files.semi_stable()),
-        "full" => (files.stable(), Vec::new()),
+        // USER.md is about the owner: it is no more for others' eyes than MEMORY.md.
+        "full" => (files.stable().into_iter().filter(|file| file.name != "USER.md").collect(), Vec::new()),
         "operational" => (files.operational(), Vec::new()),
         _ => (Vec::new(), Vec::new()),
     };

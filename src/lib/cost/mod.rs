@@ -31,6 +31,8 @@ const REPEATS: u32 = 2;
 /// Waiting before the first repeat, and the most we wait inside one call before we turn to a
 /// fallback or to the user (specification §8: fallbacks within 30 s).
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Waiting between tries to write a reservation.
+const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
 
 /// The most tokens of one picture: OpenAI cuts those of `detail: original` into at most 10,000
 /// patches, a token each (images-vision guide); Anthropic's have at most 4,784, older models' 1,600
@@ -233,6 +235,19 @@ impl Client {
         Ok(Paid { response, model: model.name.clone(), cost_nano_usd, duration_ms })
     }
 
+    /// Writes a call down before it is made. A disk that fails for a moment is given another.
+    async fn reserve(&self, call: NewCall) -> Result<(), Error> {
+        let again = || self.ledger.reserve(call.clone(), &self.caps, clock::now_ms());
+        for pause in PAUSES {
+            match again().await {
+                Ok(reserved) => return Ok(reserved?),
+                Err(error) => tracing::warn!(%error, "a reservation is written again"),
+            }
+            tokio::time::sleep(pause).await;
+        }
+        Ok(again().await??)
+    }
+
     /// Makes one paid call: reserved before, settled after. Returns the answer and how long it took.
     async fn metered<T>(
         &self,
@@ -241,7 +256,7 @@ impl Client {
         settled: impl Fn(&T) -> Outcome,
     ) -> Result<(T, Duration), Error> {
         let (call_id, host) = (call.call_id.clone(), call.provider.clone());
-        self.ledger.reserve(call, &self.caps, clock::now_ms()).await??;
+        self.reserve(call).await?;
         let started = Instant::now();
         let answer = tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.call_timeout.as_secs());

@@ -42,7 +42,9 @@ pub(super) async fn read(place: &Place<'_>) -> Vec<Block> {
             blocks.extend(place.media(number, media).await);
         }
     };
-    place.cancel.run_until_cancelled(all).await;
+    if place.cancel.run_until_cancelled(all).await.is_none() {
+        blocks.push(Block::Context { text: "⟦the turn ended before its files were read⟧".to_owned() });
+    }
     blocks
 }
 

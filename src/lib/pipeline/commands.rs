@@ -14,6 +14,8 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /stop – stop what I am doing\n\
     /status – what I am doing";
 const OWNERS_HELP: &str = "\n/cost – what I cost";
+/// Others read what is said in a group.
+const IN_PRIVATE: &str = "Ask me that in our own chat.";
 const FOR_OWNERS: &str = "Only my owner may ask that.";
 
 /// Answers a command that does not wait for its lane.
@@ -29,6 +31,7 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             Some(count) => format!("Stopped {count} messages."),
         },
         Some(Command::Status) => pipeline.status_text(&envelope),
+        Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => IN_PRIVATE.to_owned(),
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
         Some(Command::Done { text }) => text.clone(),
@@ -53,7 +56,9 @@ impl Pipeline {
         // First the record, then the end: a run that ends now finds that it has nothing to say.
         let stopped = self.persist("a stop", || self.queue.stop(before, session, now)).await?;
         let runs: Vec<Run> = self.runs().values().cloned().collect();
-        for run in runs.iter().filter(|run| stopped.iter().any(|one| run.bundle.inputs().any(|input| input.id == one.inbox_id))) {
+        for run in runs.iter().filter(|run| {
+            run.bundle.came_before(before) && run.bundle.inputs().any(|input| stopped.iter().any(|one| one.inbox_id == input.id))
+        }) {
             run.cancel.cancel();
         }
         for one in stopped.iter().filter(|one| one.wants_reply) {
@@ -77,6 +82,7 @@ impl Pipeline {
             .map_or_else(|_| "none".to_owned(), |model| model.model.clone());
         let mut text = format!("{here}\nRuns: {all}. Conversations: {}. Model: {model}.", self.sessions.count());
         if envelope.from_owner
+            && envelope.group.is_none()
             && let Some(trouble) = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_ref()
         {
             text.push_str(&format!("\nLast trouble: {trouble}"));

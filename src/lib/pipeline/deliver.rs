@@ -177,6 +177,10 @@ impl Pipeline {
     /// Tells the chat that an answer may be missing. One try: it is a courtesy, the dead letter
     /// is the record.
     async fn tell(&self, channel: &Arc<dyn Channel>, part: &Part) {
+        // Nobody misses an emoji.
+        if part.content.reaction.is_some() {
+            return;
+        }
         let text = format!(
             "An answer of mine from {} may not have reached you. Ask again if something is missing.",
             clock::local_text(part.created_at, self.live().config.agent.timezone.0)

@@ -77,6 +77,11 @@ impl Bundle {
         self.0.iter().map(|row| row.envelope.id.clone()).collect()
     }
 
+    /// Returns true when all of it was accepted before input `seq`.
+    pub(super) fn came_before(&self, seq: i64) -> bool {
+        self.0.iter().all(|row| row.seq < seq)
+    }
+
     /// Returns the inputs.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Envelope> {
         self.0.iter().map(|row| &row.envelope)

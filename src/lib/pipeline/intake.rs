@@ -48,12 +48,13 @@ impl Pipeline {
         }
     }
 
-    /// Puts those who wrote, and the groups in which they did, into the address book.
+    /// Puts those who wrote, and the groups in which they did, into the address book. Anybody may call a
+    /// group like a person: a group is `group:NAME` there.
     async fn know(self: &Arc<Self>, accepted: &[Accepted]) {
         let contact = |row: &Accepted| {
             let Envelope { sender, group, route, .. } = &row.envelope;
             if let (Some(title), Some(route)) = (group, route) {
-                return Some(Contact { id: route.chat.chat.parse().ok()?, name: title.clone(), username: None });
+                return Some(Contact { id: route.chat.chat.parse().ok()?, name: format!("group:{title}"), username: None });
             }
             Some(Contact { id: sender.id.parse().ok()?, name: sender.name.clone(), username: sender.username.clone() })
         };

@@ -14,7 +14,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gather::{self, Bundle, Gather};
 use super::{Pipeline, Signal};
-use crate::channel;
 use crate::config::OnBusy;
 use crate::message::{Command, SessionKey};
 use crate::queue::Accepted;
@@ -188,16 +187,7 @@ fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
     let (Some(route), Some(message)) = (row.envelope.route.clone(), row.envelope.reply_to.clone()) else { return };
     let Some(channel) = pipeline.channels.get(route.channel.as_str()).cloned().filter(|_| !emoji.is_empty()) else { return };
     tokio::spawn(async move {
-        let sign = channel::Outgoing {
-            chat: &route.chat,
-            reply_to: Some(&message),
-            markup: None,
-            plain: "",
-            files: &[],
-            reaction: Some(&emoji),
-            resent: false,
-        };
-        if let Err(error) = channel.send(sign).await {
+        if let Err(error) = channel.mark(&route.chat, &message, &emoji).await {
             tracing::debug!(%error, "a message could not be marked as heard");
         }
     });

@@ -156,6 +156,7 @@ impl Pipeline {
             };
             self.answer(&running);
         }
+        let mut heard = None;
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let messages = bundle.messages();
             let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
@@ -167,11 +168,7 @@ impl Pipeline {
                 self.sessions.put(session);
                 return Some(self.failed(envelope, &error.to_string()));
             }
-            if !notes.is_empty()
-                && let Err(error) = self.queue.forget_notes(key, newest).await
-            {
-                tracing::warn!(%error, "what was heard is heard again");
-            }
+            heard = (!notes.is_empty()).then_some(newest);
         }
         let stream = envelope.stream.then(|| Stream::begin(&self.replies, &envelope.id));
         let reader = |written: Written<'_>| {
@@ -197,6 +194,12 @@ impl Pipeline {
         let ended = live.agent.run(&mut session, order).await;
         if let Some(progress) = progress {
             progress.end().await;
+        }
+        // A turn that failed or was stopped may be forgotten with all it heard.
+        if let (TurnEnd::Reply(_), Some(newest)) = (&ended, heard)
+            && let Err(error) = self.queue.forget_notes(key, newest).await
+        {
+            tracing::warn!(%error, "what was heard is heard again");
         }
         let session_id = session.id().to_owned();
         self.sessions.put(session);
@@ -344,10 +347,10 @@ impl Pipeline {
 }
 
 /// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
-/// a document.
+/// a document, a recording of anything but their own voice.
 fn carries_words_of_others(envelope: &Envelope) -> bool {
     let answers = envelope.quoted.as_ref().is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
-    let document = envelope.media.iter().any(|media| media.kind == MediaKind::Document);
+    let document = envelope.media.iter().any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
     envelope.trust == Trust::Other || answers || document
 }
 
@@ -392,10 +395,12 @@ fn event_text(envelope: &Envelope) -> String {
     format!("{}{reference}: {}", about.source.unwrap_or_default(), envelope.text)
 }
 
-/// What the person reads when no answer came. Only the owner is told why.
+/// What the person reads when no answer came. Only the owner is told why, and only where nobody else
+/// reads it.
 fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
     let message = &live.config.agent.error_message;
-    if envelope.from_owner { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
+    let alone = envelope.from_owner && envelope.group.is_none();
+    if alone { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
 }
 
 /// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so

@@ -287,9 +287,12 @@ fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Opti
 fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<bool> {
     let before: Option<String> = connection
         .prepare_cached(
-            "SELECT envelope FROM inbox WHERE session_key = ?1 AND envelope ->> '$.reply_to' = ?2 ORDER BY seq DESC LIMIT 1",
+            "SELECT envelope FROM inbox WHERE session_key = ?1 AND envelope ->> '$.reply_to' = ?2
+               AND envelope ->> '$.route.chat' = ?3 ORDER BY seq DESC LIMIT 1",
         )?
-        .query_row((&envelope.session_key.0, &envelope.reply_to), |row| row.get(0))
+        .query_row((&envelope.session_key.0, &envelope.reply_to, envelope.route.as_ref().map(|route| &route.chat.chat)), |row| {
+            row.get(0)
+        })
         .optional()?;
     let before: Option<Envelope> = before.map(|text| from_json(&text, 0)).transpose()?;
     Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))

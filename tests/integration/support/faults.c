@@ -99,11 +99,11 @@ static int fate_at(int family, const char *name, int dir, const char *path) {
     static type (*real)(__VA_ARGS__);                                                                           \
     if (!real)                                                                                                  \
         real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
-#define FAILS(family, name, of)                                                                                 \
+#define FAILS(of)                                                                                               \
     do {                                                                                                        \
-        int why = of;                                                                                           \
-        if (why > 0) {                                                                                          \
-            errno = why;                                                                                        \
+        int failure = of;                                                                                       \
+        if (failure > 0) {                                                                                      \
+            errno = failure;                                                                                    \
             return -1;                                                                                          \
         }                                                                                                       \
     } while (0)
@@ -113,7 +113,7 @@ ssize_t write(int fd, const void *bytes, size_t size) {
     int why = fate_of(WRITE, "write", fd);
     if (why == SHORT)
         return real(fd, bytes, size > 1 ? size / 2 : size);
-    FAILS(WRITE, "write", why);
+    FAILS(why);
     return real(fd, bytes, size);
 }
 
@@ -122,7 +122,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t at) {
     int why = fate_of(WRITE, "pwrite", fd);
     if (why == SHORT)
         return real(fd, bytes, size > 1 ? size / 2 : size, at);
-    FAILS(WRITE, "pwrite", why);
+    FAILS(why);
     return real(fd, bytes, size, at);
 }
 
@@ -130,7 +130,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
     REAL(ssize_t, "writev", int, const struct iovec *, int);
     int why = fate_of(WRITE, "writev", fd);
     if (why != SHORT)
-        FAILS(WRITE, "writev", why);
+        FAILS(why);
     return real(fd, parts, count);
 }
 
@@ -139,7 +139,7 @@ ssize_t writev(int fd, const struct iovec *parts, int count) {
         static int(*real) types;                                                                                \
         if (!real)                                                                                              \
             real = (int(*) types)dlsym(RTLD_NEXT, #name);                                                       \
-        FAILS(family, #name, of);                                                                               \
+        FAILS(of);                                                                               \
         return real call;                                                                                       \
     }
 
@@ -163,7 +163,7 @@ ONE(MAKE, mkdir, (const char *path, mode_t mode), (const char *, mode_t), (path,
         mode_t mode = va_arg(rest, mode_t);                                                                     \
         va_end(rest);                                                                                           \
         if (flags & O_CREAT)                                                                                    \
-            FAILS(CREATE, #name, fate(CREATE, #name, path));                                                    \
+            FAILS(fate(CREATE, #name, path));                                                    \
         return real(path, flags, mode);                                                                         \
     }
 OPEN(open)

@@ -147,7 +147,11 @@ fn library() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/support/faults.c");
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}.so", std::process::id()));
         let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&target).arg(source).arg("-ldl");
+        compiler
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
+            .arg(&target)
+            .arg(source)
+            .arg("-ldl");
         let built = compiler.output().expect("there is a C compiler");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         target

@@ -93,6 +93,9 @@ impl Story {
             if logged > LOG_MOST {
                 unwell.push(format!("{logged} bytes were logged while nothing could be written"));
             }
+            if plan.from == 1 && self.is_worked_off() {
+                unwell.push("it was all done on a disk that failed from the first call on: nothing was tried here".to_owned());
+            }
             // Only where monitor.json itself can be written.
             let named = || self.sandbox.send(&["--status", "--json"]).json()["last_error"].is_string();
             if self.trouble.calls == Calls::Sync {

@@ -9,16 +9,16 @@ use std::time::Duration;
 use serde::Serialize;
 use teloxide::payloads::{
     DeleteMessage, EditMessageText, EditMessageTextSetters, SendChatAction, SendChatActionSetters, SendMessage,
-    SendMessageSetters,
+    SendMessageSetters, SetMessageReaction, SetMessageReactionSetters,
 };
 use teloxide::requests::Payload;
-use teloxide::types::{ChatAction, MessageId, True};
+use teloxide::types::{ChatAction, MessageId, ReactionType, True};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Telegram;
 use super::reach::To;
 use super::refusal::{classify, classify_repeatable, says};
-use super::send::{message_id, no_preview, unsendable};
+use super::send::{message_id, no_preview, plain_emoji, unsendable};
 use super::split::{is_blank, units};
 use crate::channel::SendError;
 use crate::message::ChatRef;
@@ -55,6 +55,17 @@ impl Telegram {
         };
         let shown = self.reach_if_room(To::new(chat, None)?, Duration::ZERO, call).await;
         shown.map(drop).map_err(|error| classify_repeatable(&error))
+    }
+
+    /// Puts an emoji on a message. Without room it is left: answers go first.
+    pub(super) async fn mark_message(&self, chat: &ChatRef, message: &str, emoji: &str) -> Result<(), SendError> {
+        let (id, emoji) = (number(message)?, plain_emoji(emoji));
+        let call = |to: To| {
+            let payload = SetMessageReaction::new(to.id(), id).reaction([ReactionType::Emoji { emoji: emoji.clone() }]);
+            async move { self.api.call(&payload, TIMEOUT).await }
+        };
+        let marked = self.reach_if_room(To::new(chat, None)?, Duration::ZERO, call).await;
+        marked.map(drop).map_err(|error| classify_repeatable(&error))
     }
 
     /// Shows a new message. There is no room: try again in a while.

@@ -211,6 +211,10 @@ impl Channel for Telegram {
         Box::pin(self.fetch_file(media, to, max))
     }
 
+    fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        Box::pin(self.mark_message(chat, message, emoji))
+    }
+
     fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> BoxFuture<'a, Result<String, SendError>> {
         Box::pin(self.show_words(chat, text))
     }
@@ -268,7 +272,7 @@ pub(super) fn unsendable(reason: &str) -> SendError {
 
 /// Returns an emoji as Telegram lists its reactions: without the sign for "as a picture" and without a
 /// skin tone.
-fn plain_emoji(emoji: &str) -> String {
+pub(super) fn plain_emoji(emoji: &str) -> String {
     emoji.trim().chars().filter(|c| !matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')).collect()
 }
 
