@@ -31,7 +31,8 @@ pub(super) struct Place<'a> {
     pub(super) cancel: &'a CancellationToken,
 }
 
-/// Returns the files of a message as blocks, in order; those until then when it is cancelled.
+/// Returns the files of a message as blocks, in order; when it is cancelled those until then, and that
+/// there were more.
 pub(super) async fn read(place: &Place<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let all = async {
@@ -73,8 +74,7 @@ impl Place<'_> {
         if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
             return vec![known.with(&format!(": too large to be fetched (at most {} MB)", MAX_FETCH >> 20))];
         }
-        let channel = self.envelope.route.as_ref().and_then(|route| self.pipeline.channels.get(route.channel.as_str()));
-        let Some(channel) = channel else { return vec![known.with(": its channel is off")] };
+        let Some((channel, _)) = self.pipeline.channel(self.envelope) else { return vec![known.with(": its channel is off")] };
         match fetch(channel.as_ref(), &self.pipeline.downloads, &self.envelope.id, number, media).await {
             Ok(path) => self.content(&path, label, media.kind, media.content_type.as_deref()).await,
             Err(why) => {

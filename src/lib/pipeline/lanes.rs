@@ -184,8 +184,8 @@ async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_b
 /// Shows the sender of a message that waits behind a turn that it was heard.
 fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
     let emoji = pipeline.live().config.telegram.ack_reaction.clone();
-    let (Some(route), Some(message)) = (row.envelope.route.clone(), row.envelope.reply_to.clone()) else { return };
-    let Some(channel) = pipeline.channels.get(route.channel.as_str()).cloned().filter(|_| !emoji.is_empty()) else { return };
+    let message = row.envelope.reply_to.clone().filter(|_| !emoji.is_empty());
+    let (Some((channel, route)), Some(message)) = (pipeline.channel(&row.envelope), message) else { return };
     tokio::spawn(async move {
         if let Err(error) = channel.mark(&route.chat, &message, &emoji).await {
             tracing::debug!(%error, "a message could not be marked as heard");

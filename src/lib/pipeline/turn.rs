@@ -340,7 +340,8 @@ impl Pipeline {
         parts
     }
 
-    fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
+    /// Returns the door to which an answer goes, while it is open, and the way there.
+    pub(super) fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
         let route = envelope.route.clone()?;
         Some((self.channels.get(route.channel.as_str())?.clone(), route))
     }

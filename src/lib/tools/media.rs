@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::post::post;
-use super::{Needs, text};
+use super::{Needs, output, text};
 use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::control::Command;
 use crate::control::attached::{MAX_FILE, MAX_FILES};
@@ -48,7 +48,7 @@ impl Tool for SendMedia {
         let paths = input.get("paths").and_then(Value::as_array).into_iter().flatten();
         let paths: Vec<PathBuf> = paths.filter_map(Value::as_str).map(PathBuf::from).collect();
         let caption = text(input, "caption").to_owned();
-        Box::pin(async move { answer(self.send(paths, caption, context).await) })
+        Box::pin(async move { output(self.send(paths, caption, context).await) })
     }
 }
 
@@ -127,7 +127,7 @@ impl Tool for React {
         let emoji = text(input, "emoji").trim().to_owned();
         Box::pin(async move {
             let chat = context.route.clone().zip(context.message_id.clone()).filter(|_| !emoji.is_empty());
-            answer(match chat {
+            output(match chat {
                 Some((route, message)) => {
                     post(self.0.memory.home(), to_chat(route, String::new(), Some((message, emoji))), Vec::new()).await
                 }
@@ -142,11 +142,4 @@ const NO_CHAT: &str = "this conversation is in no chat";
 fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
     let (reply_to, emoji) = reaction.unzip();
     Command::Raw { to: route.chat.chat, text, attachments: Vec::new(), topic: route.chat.topic, reply_to, emoji }
-}
-
-fn answer(sent: Result<String, String>) -> ToolOutput {
-    match sent {
-        Ok(receipt) => ToolOutput::ok(receipt),
-        Err(reason) => ToolOutput::error(reason),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::post::post;
-use super::{Needs, text};
+use super::{Needs, output, text};
 use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::control::Command;
 use crate::provider::{BoxFuture, ToolSpec};
@@ -41,12 +41,7 @@ impl Tool for Message {
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (to, words) = (text(input, "to").trim().to_owned(), text(input, "text").to_owned());
-        Box::pin(async move {
-            match self.send(to, words).await {
-                Ok(receipt) => ToolOutput::ok(receipt),
-                Err(reason) => ToolOutput::error(reason),
-            }
-        })
+        Box::pin(async move { output(self.send(to, words).await) })
     }
 }
 

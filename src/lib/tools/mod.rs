@@ -54,7 +54,12 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
 
 /// Runs work that blocks on a thread of its own.
 async fn blocking(work: impl FnOnce() -> Result<String, String> + Send + 'static) -> ToolOutput {
-    match blocking_work(work).await {
+    output(blocking_work(work).await)
+}
+
+/// Turns what came of some work into what the model reads.
+fn output(result: Result<String, String>) -> ToolOutput {
+    match result {
         Ok(text) => ToolOutput::ok(text),
         Err(reason) => ToolOutput::error(reason),
     }

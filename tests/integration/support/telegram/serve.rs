@@ -49,21 +49,8 @@ async fn serve(
     let params = Params::read(uri.query().unwrap_or_default(), content_type, &body);
     let method = lower_camel(&method);
     let (call, fault) = arrive(&shared, &method, params.as_ref());
-    match fault {
-        Some(FaultKind::Drop) => return connection.cut().await,
-        Some(FaultKind::Hang) => return std::future::pending().await,
-        Some(FaultKind::Html502) => {
-            shared.settle(call, 502);
-            let page = Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
-            return (StatusCode::BAD_GATEWAY, page).into_response();
-        }
-        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
-            let refusal = refusal_of(kind);
-            shared.settle(call, refusal.code);
-            return refuse(&refusal);
-        }
-        Some(FaultKind::Delay(time)) => tokio::time::sleep(time).await,
-        Some(FaultKind::DropAfter | FaultKind::DupUpdates | FaultKind::Backwards) | None => {}
+    if let Some(broken) = hurt(&shared, &connection, call, fault).await {
+        return broken;
     }
     let strange = params.as_ref().and_then(|params| wrong(&method, params));
     let answer = match params {
@@ -87,6 +74,29 @@ async fn serve(
     }
 }
 
+/// Does to a call what a fault does before it is processed; returns the answer, if it is one already.
+async fn hurt(shared: &Shared, connection: &Connection, call: usize, fault: Option<FaultKind>) -> Option<Response> {
+    match fault {
+        Some(FaultKind::Drop) => Some(connection.cut().await),
+        Some(FaultKind::Hang) => std::future::pending().await,
+        Some(FaultKind::Html502) => {
+            shared.settle(call, 502);
+            let page = Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
+            Some((StatusCode::BAD_GATEWAY, page).into_response())
+        }
+        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
+            let refusal = refusal_of(kind);
+            shared.settle(call, refusal.code);
+            Some(refuse(&refusal))
+        }
+        Some(FaultKind::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            None
+        }
+        Some(FaultKind::DropAfter | FaultKind::DupUpdates | FaultKind::Backwards) | None => None,
+    }
+}
+
 /// Hands out a file that getFile named. Recorded as the method `file`.
 async fn download(
     State(shared): State<Arc<Shared>>,
@@ -95,20 +105,8 @@ async fn download(
 ) -> Response {
     let params = Params::default().with("path", &path);
     let (call, fault) = arrive(&shared, "file", Some(&params));
-    match fault {
-        Some(FaultKind::Drop) => return connection.cut().await,
-        Some(FaultKind::Hang) => return std::future::pending().await,
-        Some(FaultKind::Html502) => {
-            shared.settle(call, 502);
-            return StatusCode::BAD_GATEWAY.into_response();
-        }
-        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
-            let refusal = refusal_of(kind);
-            shared.settle(call, refusal.code);
-            return refuse(&refusal);
-        }
-        Some(FaultKind::Delay(time)) => tokio::time::sleep(time).await,
-        Some(FaultKind::DropAfter | FaultKind::DupUpdates | FaultKind::Backwards) | None => {}
+    if let Some(broken) = hurt(&shared, &connection, call, fault).await {
+        return broken;
     }
     let found = lock(&shared.state).offered.iter().find(|file| file.path == path).map(|file| file.bytes.clone());
     let Some(bytes) = found.filter(|_| bot_id(&bot).is_some()) else {
