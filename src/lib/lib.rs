@@ -13,6 +13,7 @@ pub mod text;
 pub mod config;
 pub mod logging;
 // 2 doors
+pub mod auth;
 pub mod channel;
 pub mod control;
 pub mod db;
@@ -27,6 +28,7 @@ pub mod monitor;
 pub mod people;
 pub mod queue;
 pub mod session;
+pub mod skills;
 pub mod workspace;
 // 4 mind
 pub mod agent;

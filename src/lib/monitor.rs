@@ -21,7 +21,7 @@ const SHOWN_TURNS: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// `idle`, `thinking`, `tools` or `retry_wait`; of several lanes the busiest.
+    /// `idle`, `thinking`, `tools`, `retry_wait` or `compacting`; of several lanes the busiest.
     pub state: String,
     /// The daemon's process id.
     pub pid: u32,
@@ -43,6 +43,8 @@ pub struct State {
     pub queue: Queue,
     /// The channels.
     pub channels: Vec<ChannelState>,
+    /// The providers of models.
+    pub providers: Vec<ProviderState>,
     /// Configured models.
     pub models: Vec<String>,
     /// Sessions there are.
@@ -69,7 +71,7 @@ pub struct Lane {
     pub contact: String,
     /// The configured model.
     pub model: String,
-    /// `thinking`, `tools` or `retry_wait`.
+    /// `thinking`, `tools`, `retry_wait` or `compacting`.
     pub state: String,
     /// Model calls begun.
     pub turn: u32,
@@ -129,6 +131,22 @@ pub struct ChannelState {
     pub last_update_at: Option<String>,
 }
 
+/// How a provider of models is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProviderState {
+    /// Its configured name.
+    pub name: String,
+    /// `ok` or `down`.
+    pub state: String,
+    /// Since when it is down, RFC 3339 UTC.
+    pub since: Option<String>,
+    /// When it is asked again at the earliest, RFC 3339 UTC.
+    pub retry_at: Option<String>,
+    /// How its last call failed.
+    pub last_error: Option<String>,
+}
+
 impl State {
     /// Takes in what happened in a run.
     pub fn apply(&mut self, event: &AgentEvent) {
@@ -162,7 +180,7 @@ impl State {
 
     /// Sets the daemon's state to that of its busiest lane.
     pub fn settle(&mut self) {
-        self.state = ["tools", "thinking", "retry_wait"]
+        self.state = ["tools", "thinking", "retry_wait", "compacting"]
             .into_iter()
             .find(|state| self.lanes.iter().any(|lane| lane.state == *state))
             .unwrap_or("idle")
@@ -203,6 +221,7 @@ impl Lane {
                     self.turn_to("thinking");
                 }
             }
+            Step::Compacting => self.turn_to("compacting"),
             Step::Started { .. } | Step::Ended => {}
         }
     }

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DmPolicy, GroupPolicy, Members, Telegram};
+use crate::config::{self, DmPolicy, Group, GroupPolicy, Members, Telegram};
 use crate::sys::{self, atomic, lock};
 
 /// Letters of a code: none that looks like another.
@@ -31,6 +31,9 @@ const MAX_TRIES: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct People {
+    /// Who has several ids, as the settings say; not part of the file.
+    #[serde(skip)]
+    pub(crate) links: config::Session,
     v: u32,
     /// Those the owner let in.
     pub allowed: Vec<Person>,
@@ -234,16 +237,21 @@ impl Store {
         if people.is_owner(config, id) {
             return Access::Owner;
         }
-        let listed = match &group.allow_from {
-            Some(ids) => ids.contains(&id),
-            None => config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id),
-        };
+        let listed = people.is_listed_in(config, group, id);
         match group.members == Members::Any || listed {
             _ if people.blocked.contains(&id) => Access::Refused,
             false => Access::Refused,
             true if people.muted.contains(&id) => Access::Muted,
             true => Access::Allowed,
         }
+    }
+
+    /// Returns true for an owner, and for somebody who is let into the group `chat` by their id and not
+    /// because everybody is.
+    pub fn is_named_in_group(&self, config: &Telegram, chat: &str, id: i64) -> bool {
+        let people = self.read().unwrap_or_default();
+        let listed = config.groups.get(chat).is_some_and(|group| people.is_listed_in(config, group, id));
+        people.is_owner(config, id) || listed
     }
 
     /// Returns how many more strangers may be given a code.
@@ -283,6 +291,11 @@ impl Store {
 }
 
 impl People {
+    /// Returns it with who has several ids.
+    pub fn knowing(self, links: config::Session) -> Self {
+        Self { links, ..self }
+    }
+
     /// Returns what is known, for those who only read; nobody when there is no file or it cannot be
     /// understood.
     ///
@@ -301,6 +314,13 @@ impl People {
         self.allowed.retain(|other| other.id != person.id);
         self.allowed.push(person.clone());
         Some(person)
+    }
+
+    fn is_listed_in(&self, config: &Telegram, group: &Group, id: i64) -> bool {
+        match &group.allow_from {
+            Some(ids) => ids.contains(&id),
+            None => config.allow_from.contains(&id) || self.allowed.iter().any(|person| person.id == id),
+        }
     }
 
     /// Returns true when `id` is an owner's.
@@ -323,6 +343,14 @@ impl People {
         }
         all.retain(|contact| contact.is(who));
         all
+    }
+
+    /// Returns what those are called whom `who` may mean and who have several ids.
+    pub fn with_several_ids(&self, who: &str) -> Vec<&str> {
+        let found = self.find(who);
+        let contacts = found.iter().filter_map(|contact| self.links.person_of("telegram", &contact.id.to_string()));
+        let by_id = who.split_once(':').and_then(|(channel, id)| self.links.person_of(channel, id));
+        contacts.chain(by_id).collect()
     }
 
     /// Takes back what was granted here to `id`; false when nothing was.
@@ -408,84 +436,4 @@ fn random_code(length: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: i64 = 3_600_000;
-
-    fn store() -> (tempfile::TempDir, Store) {
-        let dir = tempfile::tempdir().expect("dir");
-        let store = Store::new(&dir.path().join("people.json"));
-        (dir, store)
-    }
-
-    fn pairing() -> Telegram {
-        Telegram { owner: vec![1], allow_from: vec![2], ..Telegram::default() }
-    }
-
-    /// Asks as the intake does.
-    fn asked(store: &Store, id: i64, now: i64) -> String {
-        assert_eq!(store.decide(&pairing(), id, "Eve", "hi", now), Access::MayAsk);
-        let code = new_code();
-        store.ask(id, "Eve", &code, now).expect("ask");
-        code
-    }
-
-    #[test]
-    fn a_stranger_gets_one_code_and_comes_in_when_the_owner_says_so() {
-        let (_dir, store) = store();
-        let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
-        assert_eq!((decide(1, 0), decide(2, 0)), (Access::Owner, Access::Allowed));
-        let code = asked(&store, 7, 0);
-        assert_eq!(decide(7, 5), Access::Refused);
-        assert!(store.change(|people| people.approve("WRONGONE", 5)).expect("change").is_none());
-        assert_eq!(store.change(|people| people.approve(&code, 5)).expect("change").map(|person| person.id), Some(7));
-        assert_eq!(decide(7, 6), Access::Allowed);
-        assert!(store.change(|people| people.revoke(7)).expect("change"));
-        assert_eq!(decide(7, 7), Access::MayAsk);
-    }
-
-    #[test]
-    fn a_fourth_request_is_ignored_until_one_expires() {
-        let (_dir, store) = store();
-        let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
-        for id in 10..13 {
-            asked(&store, id, 0);
-        }
-        assert_eq!(decide(13, HOUR - 1), Access::Refused);
-        assert_eq!(decide(13, HOUR), Access::MayAsk);
-    }
-
-    #[test]
-    fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
-        let (_dir, store) = store();
-        let code = store.change(|people| people.new_owner_code(0)).expect("code");
-        let send = |text: &str, now| store.decide(&Telegram::default(), 9, "Ada", text, now);
-        assert_eq!(send(&code, 600_000), Access::MayAsk, "the code is too old");
-        assert_eq!(send(&code, 1), Access::BecameOwner);
-        assert_eq!(send("hi", 2), Access::Owner);
-        let code = store.change(|people| people.new_owner_code(0)).expect("code");
-        let stranger = |text: &str| store.decide(&Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() }, 66, "Eve", text, 1);
-        for _ in 0..5 {
-            assert_eq!(stranger("AAAAAAAAAAAAAAAA"), Access::Refused);
-        }
-        assert_eq!(stranger(&code), Access::Refused);
-    }
-
-    #[test]
-    fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
-        let (_dir, store) = store();
-        let closed = Telegram { dm_policy: DmPolicy::Allowlist, ..Telegram::default() };
-        assert_eq!(store.decide(&closed, 5, "Eve", "hi", 0), Access::Refused);
-        atomic::write(&store.path, b"{", atomic::Durability::Rename).expect("write");
-        let listed = Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() };
-        assert_eq!(store.decide(&listed, 1, "Ada", "hi", 0), Access::Owner);
-        assert_eq!(store.decide(&listed, 5, "Eve", "hi", 0), Access::Refused);
-    }
-
-    #[test]
-    fn codes_have_no_letters_that_look_alike() {
-        let code = random_code(400);
-        assert!(code.bytes().all(|byte| ALPHABET.contains(&byte)) && !code.contains(['0', 'O', '1', 'I']));
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! Cutting and measuring text without breaking it: every shortened string is made here.
 
+pub mod hidden;
+
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 /// Returns the estimated tokens of `text`: `ceil(chars / 4 × 1.2)`, the specification's estimate

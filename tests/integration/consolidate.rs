@@ -15,7 +15,7 @@ use agent_toolkit::sys::lock;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
-use crate::support::{Output, Sandbox, bin, wait_for};
+use crate::support::{OnDrop, Output, Sandbox, bin, wait_for};
 
 fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
     sandbox.run("agent-consolidate", arguments, "")
@@ -500,6 +500,8 @@ fn what_was_kept_outlives_kills_of_every_program() {
     let (over, kills, sure) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
     let daemons = std::sync::Mutex::new(0);
     let (kept, said) = std::thread::scope(|scope| {
+        // Whatever fails here, the others end: a scope waits for all of them.
+        let _over = OnDrop(|| over.store(true, Ordering::Relaxed));
         let index: &[&[&str]] = &[&[], &["rebuild"], &[]];
         let consolidate: &[&[&str]] = &[&[], &["facts"], &["--backfill"]];
         let programs = [
@@ -536,8 +538,11 @@ fn what_was_kept_outlives_kills_of_every_program() {
             kept.extend(path.map(|path| (path.to_owned(), name)));
             sure.fetch_add(1, Ordering::Relaxed);
         }
-        wait_for("enough kills", Duration::from_secs(40), || {
+        // Several answers may fall into the life of one daemon, and it dies of none that comes no more.
+        wait_for("enough kills", Duration::from_secs(90), || {
             let deaths = *daemons.lock().expect("nobody panics with it");
+            sandbox.send(&["--wait=40", "hello"]);
+            sure.fetch_add(1, Ordering::Relaxed);
             (kills.load(Ordering::Relaxed) >= KILLS && deaths >= KEPT).then_some(())
         });
         over.store(true, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use std::{
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Reply, Sandbox, Sent, wait_for};
+use crate::support::{Daemon, FakeModel, FakeTelegram, OnDrop, Reply, Sandbox, Sent, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -379,10 +379,10 @@ impl Verdict {
             let marker = words(&envelope).find(|word| is_marker(word)).unwrap_or_default();
             let key = if int(&row[4]) > 1 { format!("{marker}.{}", int(&row[3])) } else { marker.to_owned() };
             let came = copies.get(&key).into_iter().flatten().filter(marked).count();
-            // A second kill in the same send may come before or after its marked copy left.
-            let expected = usize::from(killed > 0)..=killed;
             // Three kills in one and the same send: nobody can say whether it came, and the chat is told so.
             let buried = text(&row[2]) == "dead" && killed >= 3;
+            // A second kill in the same send may come before or after its marked copy left; of one that is buried each may have come before.
+            let expected = usize::from(killed > 0 && !buried)..=killed;
             self.buried += usize::from(buried);
             let is_settled = text(&row[2]) == "sent" || buried;
             if int(&row[1]) != i64::try_from(killed).expect("small") || !is_settled || !expected.contains(&came) {
@@ -434,14 +434,6 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (z ^ (z >> 31)) % limit
-    }
-}
-
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
     }
 }
 

@@ -121,6 +121,86 @@ fn ended_conversations_are_indexed_and_running_ones_are_not() {
 }
 
 #[test]
+fn of_a_running_conversation_only_what_is_no_longer_sent_is_indexed_and_nothing_twice() {
+    let sandbox = Sandbox::new();
+    let event = |seq: u64, more: Value| {
+        let mut event = json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": seq});
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        format!("{event}\n")
+    };
+    let head = |seq| {
+        let head = json!({"type": "session", "session_id": "s1", "key": "cli:ada", "contact": "Ada", "created_at": "2026-05-04T10:00:00.000Z"});
+        event(seq, head)
+    };
+    let said = |seq, run: &str, role: &str, trust: Option<&str>, words: &str| {
+        let content = json!([{"type": "text", "text": words}]);
+        event(seq, json!({"type": "message", "role": role, "run_id": run, "trust": trust, "content": content}))
+    };
+    let compaction = |seq, kept_from: u64, question: Option<u64>| {
+        let more = json!({"kept_from": kept_from, "question": question, "summary": "They spoke of a xylophone.", "by": "model", "tokens": [9, 5]});
+        let mut more = more;
+        more["type"] = json!("compaction");
+        more["run_id"] = json!("r");
+        event(seq, more)
+    };
+    let first = [
+        head(1),
+        said(2, "a", "user", Some("owner"), "my violin is old"),
+        said(3, "a", "assistant", None, "A Stradivari?"),
+        said(4, "b", "user", Some("other"), "buy a harpsichord"),
+        said(5, "b", "assistant", None, "They sell a clavichord."),
+        said(6, "c", "user", Some("owner"), "my trumpet is new"),
+        said(7, "c", "assistant", None, "Play the bugle."),
+        said(8, "d", "user", Some("owner"), "my flute is lost"),
+    ]
+    .concat();
+    let old = "state/sessions/s1.2026-05-04.jsonl";
+    let check = |expected: &[(&str, &[&str])]| {
+        sync(&sandbox);
+        for (word, places) in expected {
+            let mut found: Vec<String> =
+                results(&sandbox, word).iter().map(|hit| hit["path"].as_str().unwrap_or("").to_owned()).collect();
+            found.dedup();
+            assert_eq!(&found, places, "{word}");
+        }
+    };
+    put(&sandbox, old, &first);
+    check(&[("violin", &[]), ("Stradivari", &[])]);
+    // The trumpet is still worked on, and sent for that reason.
+    let compacted = format!("{first}{}", compaction(9, 8, Some(6)));
+    put(&sandbox, old, &compacted);
+    check(&[("violin", &[old]), ("Stradivari", &[old]), ("trumpet", &[]), ("flute", &[]), ("xylophone", &[])]);
+    let told = index(&sandbox, &["search", "violin", "--json", "--explain"]).json();
+    assert_eq!(told["results"][0]["scope"], "owner", "as in the archive");
+    check(&[("harpsichord", &[]), ("clavichord", &[]), ("bugle", &[])]);
+
+    // It grows, in the next file; then that is summed up, too.
+    let next = "state/sessions/s1.2026-05-04.1.jsonl";
+    let more =
+        [head(10), said(11, "d", "assistant", None, "Look below the oboe."), said(12, "e", "user", Some("owner"), "my drum")]
+            .concat();
+    put(&sandbox, next, &more);
+    let unchanged = index(&sandbox, &["--json"]).json();
+    assert_eq!(["added", "changed", "removed"].map(|name| unchanged[name].as_u64()), [0, 0, 0].map(Some));
+    put(&sandbox, next, &format!("{more}{}", compaction(13, 12, None)));
+    check(&[("trumpet", &[old]), ("flute", &[old]), ("violin", &[old]), ("oboe", &[next]), ("drum", &[]), ("xylophone", &[])]);
+
+    // What ended is there whole, and once.
+    for file in [old, next] {
+        let to = file.replace("sessions/", "sessions/archive/");
+        put(&sandbox, &to, &fs::read_to_string(sandbox.path(file)).expect("it is there"));
+        fs::remove_file(sandbox.path(file)).expect("it is there");
+    }
+    let archived = |file: &str| file.replace("sessions/", "sessions/archive/");
+    check(&[
+        ("violin", &[&archived(old)]),
+        ("flute", &[&archived(old)]),
+        ("drum", &[&archived(next)]),
+        ("oboe", &[&archived(next)]),
+    ]);
+}
+
+#[test]
 fn links_pipes_and_strange_bytes_stop_nothing() {
     let sandbox = Sandbox::new();
     put(&sandbox, "secret.md", "the secret of the outside\n");

@@ -1,7 +1,9 @@
 //! The real programs against local stand-ins: one binary, one file a subject.
 
+mod anew;
 mod budget;
 mod codes;
+mod compaction;
 mod completions;
 mod connection;
 mod consolidate;
@@ -13,19 +15,25 @@ mod faults;
 mod files;
 mod gather;
 mod groups;
+mod guards;
 mod index;
 mod load;
+mod long;
 mod r#loop;
 mod manual;
 mod media;
 mod memory;
 mod monitor;
 mod outgoing;
+mod prefix;
 mod progress;
+mod providers;
 mod queries;
 mod sandbox;
 mod sessions;
 mod shell;
+mod signin;
+mod skills;
 mod speech;
 mod stdin;
 mod stream;

@@ -218,7 +218,8 @@ fn the_documents_have_their_fields() {
     let numbers =
         ["calls", "unpriced_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd"];
     let cost = ask(&sandbox, &["--cost"]);
-    let fields = ["period", "since", "total_cost_usd", "estimated_usd", "calls", "unpriced_calls", "models", "caps"];
+    let fields =
+        ["period", "since", "total_cost_usd", "estimated_usd", "cache_read_ratio", "calls", "unpriced_calls", "models", "caps"];
     assert_eq!(keys(&cost), set(&fields));
     assert_eq!(keys(&cost["models"][0]), set(&[&numbers[..], &["model"]].concat()));
     assert_eq!(keys(&cost["caps"]), set(&["day_usd", "month_usd", "day_left_usd", "month_left_usd"]));

@@ -305,9 +305,13 @@ fn standard_input_is_a_message_when_it_is_text() {
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
+/// A window that a megabyte fits into.
+const WIDE: &str = "[models.primary]\ncontext_window = 2000000\ncompact_at = 1900000";
+
 #[test]
 fn a_message_of_a_megabyte_arrives_whole() {
     let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.provider_config("mock", WIDE);
     let text = format!("{}\nthe end", "0123456789abcde\n".repeat(1 << 16));
     let queued = sandbox.run("agent-send", &["--id", "big", "-"], &text);
     assert_eq!(queued.code, 75, "{queued:?}");

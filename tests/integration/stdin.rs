@@ -48,6 +48,7 @@ fn lines_are_answered_in_order_and_the_end_of_input_is_the_end() {
 #[test]
 fn what_is_no_text_is_a_message_too_and_a_long_line_stays_one() {
     let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.provider_config("mock", "[models.primary]\ncontext_window = 2000000\ncompact_at = 1900000");
     let script = "printf 'caf\\351\\r\\n' | agent-daemon --channel cli";
     let told = sandbox.bash(script);
     assert_eq!((told.code, told.stdout.as_str()), (0, "echo: caf\u{fffd}\n"), "{told:?}");

@@ -4,6 +4,7 @@
 //! Every step is in the transcript, on the disk, before the next begins; so a turn that a crash
 //! interrupted goes on from there ([`Agent::run`] starts by looking at what is already done).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,12 +12,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use super::broken::{INTERRUPTED, break_off, message, not_run, result};
-use super::guard::{Guard, Verdict};
-use super::tool::{Context, Offer, Registry, ToolOutput};
+use super::broken::{break_off, message};
+use super::compact::{Need, Room};
+use super::guard::Guard;
+use super::tool::{Context, Offer, Registry};
+use crate::config::Compaction;
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
-use crate::memory::{Scope, Viewer};
+use crate::memory::{Memory, Scope, Viewer};
 use crate::message::{AgentEvent, Block, Message, Role, Route, SessionKey, Step, StopReason, ToolCall, Usage};
 use crate::provider::{self, SystemBlock, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
@@ -24,25 +27,29 @@ use crate::sys;
 
 /// From this many calls left on, the model is reminded (specification §7).
 const REMIND: u32 = 5;
-/// What stands in the transcript when the agent chose to say nothing.
-const SILENT: &str = "NO_REPLY";
+/// What a vendor that made a pause is told.
+const GO_ON: &str = "(go on)";
 
 /// How far a turn may go.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// Model calls a turn.
     pub max_turns: u32,
+    /// The same for single sources, by name.
+    pub max_turns_for: BTreeMap<String, u32>,
     /// A whole turn.
     pub run_timeout: Duration,
 }
 
 /// The loop with everything it needs.
 pub struct Agent {
-    client: Arc<Client>,
+    pub(super) client: Arc<Client>,
     registry: Registry,
     limits: Limits,
+    pub(super) compaction: Compaction,
     events: broadcast::Sender<AgentEvent>,
     pictures: Pictures,
+    pub(super) memory: Arc<Memory>,
 }
 
 /// One turn to run. The user's message is in the session already.
@@ -91,8 +98,13 @@ pub enum Ended {
     Reply(Reply),
     /// It was stopped.
     Stopped,
-    /// No answer came; the reason is for the owner's eyes.
-    Failed(String),
+    /// No answer came.
+    Failed {
+        /// Why, for the owner's eyes.
+        reason: String,
+        /// What had been done by then.
+        receipts: Vec<String>,
+    },
 }
 
 /// What was said and what it took.
@@ -104,11 +116,15 @@ pub struct Reply {
     pub usage: Usage,
     /// Nano US dollars of the turn; `None` when a call was unpriced.
     pub cost_nano_usd: Option<i64>,
+    /// What its tools did in the world.
+    pub receipts: Vec<String>,
 }
 
 /// Why the loop broke off.
-enum Break {
+pub(super) enum Break {
     Stopped,
+    /// The vendor says that the conversation does not fit, in these words.
+    Overflow(String),
     Failed(String),
 }
 
@@ -120,12 +136,14 @@ impl From<sys::Error> for Break {
 
 impl From<cost::Error> for Break {
     fn from(error: cost::Error) -> Self {
-        Break::Failed(match error {
-            cost::Error::Failed(provider::Error::ContextOverflow { .. }) => {
-                "this conversation no longer fits the model's window; send /new to begin a new one".to_owned()
+        match error {
+            cost::Error::Failed(provider::Error::ContextOverflow { message }) => Break::Overflow(message),
+            // Not today's money is missing: no day's would do.
+            cost::Error::Refused(refusal @ cost::Refusal::Cap { bound, limit, .. }) if bound > limit => {
+                Break::Failed(format!("{refusal}; a smaller conversation costs less: /new begins one"))
             }
-            other => other.to_string(),
-        })
+            other => Break::Failed(other.to_string()),
+        }
     }
 }
 
@@ -135,10 +153,12 @@ impl Agent {
         client: Arc<Client>,
         registry: Registry,
         limits: Limits,
+        compaction: Compaction,
         events: broadcast::Sender<AgentEvent>,
         pictures: Pictures,
+        memory: Arc<Memory>,
     ) -> Self {
-        Self { client, registry, limits, events, pictures }
+        Self { client, registry, limits, compaction, events, pictures, memory }
     }
 
     /// Returns the metered client.
@@ -153,39 +173,14 @@ impl Agent {
 
     /// Runs a turn to its end, wherever it was interrupted before.
     pub async fn run(&self, session: &mut Session, order: Order<'_>) -> Ended {
-        let mut turn = Running {
-            agent: self,
-            key: SessionKey(session.head().key.clone()),
-            offer: self.registry.offer(
-                order.from_owner,
-                order.viewer.may_see(&Scope::Owner),
-                session.state().all_words_are_the_owners(),
-            ),
-            context: Context {
-                run_id: order.run_id.to_owned(),
-                session_id: session.id().to_owned(),
-                person: order.person.to_owned(),
-                viewer: order.viewer.clone(),
-                route: order.route.cloned(),
-                message_id: order.message_id.map(str::to_owned),
-                cancel: order.cancel.clone(),
-            },
-            guard: Guard::default(),
-            deadline: Instant::now() + self.limits.run_timeout,
-            order,
-            session,
-        };
+        let mut turn = Running::new(self, session, order);
         turn.emit(Step::Started { contact: turn.session.head().contact.clone(), model: turn.order.model.to_owned() });
         let ended = turn.work().await;
         let ended = match ended {
             Ok(text) => {
-                let (usage, cost_nano_usd) = turn
-                    .session
-                    .state()
-                    .turn
-                    .as_ref()
-                    .map_or((Usage::default(), Some(0)), |turn| (turn.usage, turn.cost_nano_usd));
-                Ended::Reply(Reply { text, usage, cost_nano_usd })
+                let of_turn = turn.session.state().turn.as_ref();
+                let (usage, cost_nano_usd) = of_turn.map_or((Usage::default(), Some(0)), |turn| (turn.usage, turn.cost_nano_usd));
+                Ended::Reply(Reply { text, usage, cost_nano_usd, receipts: turn.receipts() })
             }
             Err(broken) => turn.break_off(broken).await,
         };
@@ -195,15 +190,42 @@ impl Agent {
 }
 
 /// A turn while it runs.
-struct Running<'a> {
-    agent: &'a Agent,
-    session: &'a mut Session,
-    order: Order<'a>,
+pub(super) struct Running<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) session: &'a mut Session,
+    pub(super) order: Order<'a>,
     key: SessionKey,
-    offer: Offer,
-    context: Context,
-    guard: Guard,
-    deadline: Instant,
+    pub(super) offer: Offer,
+    pub(super) context: Context,
+    pub(super) guard: Guard,
+    pub(super) deadline: Instant,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(agent: &'a Agent, session: &'a mut Session, order: Order<'a>) -> Self {
+        let state = session.state();
+        let owners_alone = order.viewer.may_see(&Scope::Owner);
+        let context = Context {
+            run_id: order.run_id.to_owned(),
+            session_id: session.id().to_owned(),
+            person: order.person.to_owned(),
+            viewer: order.viewer.clone(),
+            route: order.route.cloned(),
+            message_id: order.message_id.map(str::to_owned),
+            pins: state.pins.clone(),
+            cancel: order.cancel.clone(),
+        };
+        Self {
+            agent,
+            key: SessionKey(session.head().key.clone()),
+            offer: agent.registry.offer(order.from_owner, owners_alone, state.all_words_are_the_owners()),
+            context,
+            guard: Guard::default(),
+            deadline: Instant::now() + agent.limits.run_timeout,
+            order,
+            session,
+        }
+    }
 }
 
 impl Running<'_> {
@@ -218,13 +240,30 @@ impl Running<'_> {
             }
             Resume::Fresh | Resume::Model => {}
         }
+        let mut overflows = 0_u32;
         loop {
             let calls = self.session.state().turn.as_ref().map_or(0, |turn| turn.calls);
-            if calls >= self.agent.limits.max_turns {
+            if calls >= self.max_turns() {
                 let text = format!("I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on.");
-                return self.conclude(text).await;
+                return self.conclude_with_receipts(text).await;
             }
-            let paid = self.ask(calls + 1).await?;
+            if self.is_full() {
+                self.make_room(Need::Full).await?;
+            }
+            let paid = match self.ask(calls + 1).await {
+                Err(Break::Overflow(words)) => {
+                    overflows += 1;
+                    let need = if overflows == 1 { Need::Refused } else { Need::RefusedAgain };
+                    if overflows > 2 || self.make_room(need).await? == Room::Enough {
+                        return Err(Break::Failed(format!(
+                            "this does not fit the model's window, and nothing of it can be left out ({words}); send less, or /new"
+                        )));
+                    }
+                    continue;
+                }
+                answer => answer?,
+            };
+            overflows = 0;
             if let Some(text) = self.take_in(paid).await? {
                 return Ok(text);
             }
@@ -234,7 +273,7 @@ impl Running<'_> {
     /// One model call.
     async fn ask(&self, number: u32) -> Result<Paid, Break> {
         self.emit(Step::Thinking { turn: number });
-        let last = number >= self.agent.limits.max_turns;
+        let last = number >= self.max_turns();
         let prompt = Prompt {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
@@ -259,7 +298,7 @@ impl Running<'_> {
     }
 
     /// Puts the pictures in, when a model that may be asked sees any; the client tells the others.
-    async fn with_pictures(&self, mut messages: Vec<Message>) -> Vec<Message> {
+    pub(super) async fn with_pictures(&self, mut messages: Vec<Message>) -> Vec<Message> {
         let mut blocks = messages.iter().flat_map(|message| &message.content);
         let any = blocks.any(|block| matches!(block, Block::Image { .. }));
         if !any || !self.agent.client.sees_pictures(self.order.model) {
@@ -273,7 +312,13 @@ impl Running<'_> {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    fn too_long(&self) -> Break {
+    /// Returns the model calls this turn may make.
+    fn max_turns(&self) -> u32 {
+        let Limits { max_turns, max_turns_for, .. } = &self.agent.limits;
+        max_turns_for.get(self.order.source).copied().unwrap_or(*max_turns)
+    }
+
+    pub(super) fn too_long(&self) -> Break {
         let limit = self.agent.limits.run_timeout.as_secs();
         Break::Failed(format!("the turn took longer than [agent] run_timeout_secs = {limit}"))
     }
@@ -289,19 +334,17 @@ impl Running<'_> {
             stop,
             tools: calls.iter().map(|call| call.name.clone()).collect(),
         });
-        let mut words = message.plain_text();
-        let mut content = message.content;
-        if calls.is_empty() {
-            words = match (words.trim().is_empty(), stop) {
-                (false, StopReason::MaxTokens) => format!("{words}\n\n(cut off at the model's token limit)"),
-                (false, _) => words,
-                (true, StopReason::Refusal) => "The model declined to answer this.".to_owned(),
-                (true, _) => {
-                    self.earlier_words().unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned())
-                }
-            };
-            content = vec![Block::Text { text: words.clone() }];
-        }
+        let words = message.plain_text();
+        let ours = match (words.trim().is_empty(), stop) {
+            _ if !calls.is_empty() || stop == StopReason::Pause => None,
+            (false, StopReason::MaxTokens) => Some(format!("{words}\n\n(cut off at the model's token limit)")),
+            (false, _) => None,
+            (true, StopReason::Refusal) => Some("The model declined to answer this.".to_owned()),
+            (true, _) => {
+                Some(self.earlier_words().unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned()))
+            }
+        };
+        let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
         let spoken = Kind::Message(Spoken {
             model: Some(paid.model),
             stop: Some(stop),
@@ -309,90 +352,35 @@ impl Running<'_> {
             cost_nano_usd: paid.cost_nano_usd,
             ..Spoken::new(Role::Assistant, content, self.order.run_id)
         });
-        if calls.is_empty() {
-            self.session.append(vec![spoken], true).await?;
-            return Ok(Some(words));
+        if !calls.is_empty() {
+            return self.take_calls(spoken, stop, calls).await;
         }
-        if stop == StopReason::MaxTokens {
-            let cut =
-                |call: &ToolCall| self.result(call, 0, not_run("the answer was cut off at the token limit; ask again with less"));
-            let mut events = vec![spoken];
-            events.extend(calls.iter().map(cut));
-            self.session.append(events, true).await?;
+        if stop == StopReason::Pause {
+            let go_on = self.message(Role::User, Block::Context { text: GO_ON.to_owned() });
+            self.session.append(vec![spoken, go_on], true).await?;
             return Ok(None);
         }
-        self.run_calls(vec![spoken], calls).await
-    }
-
-    /// Runs the calls that a crash left without a result.
-    async fn run_open_calls(&mut self, open: Vec<(ToolCall, bool)>) -> Result<Option<String>, Break> {
-        let lost = open.iter().filter(|(_, began)| *began).map(|(call, _)| self.result(call, 0, not_run(INTERRUPTED)));
-        let events: Vec<Kind> = lost.collect();
-        let calls = open.into_iter().filter(|(_, began)| !began).map(|(call, _)| call).collect();
-        self.run_calls(events, calls).await
-    }
-
-    /// Runs `calls`; `events` go into the transcript together with the first beginning. Read-only
-    /// calls run at once, others one after the other; results stand in the order of the calls.
-    async fn run_calls(&mut self, mut events: Vec<Kind>, calls: Vec<ToolCall>) -> Result<Option<String>, Break> {
-        let mut silent = false;
-        let mut enough = None;
-        let at_once = calls.len() > 1 && calls.iter().all(|call| self.offer.get(&call.name).is_some_and(|tool| tool.read_only()));
-        let groups: Vec<Vec<ToolCall>> = if at_once { vec![calls] } else { calls.into_iter().map(|call| vec![call]).collect() };
-        for group in groups {
-            events.extend(group.iter().map(|call| self.beginning(call)));
-            self.session.append(std::mem::take(&mut events), true).await?;
-            let running = futures_util::future::join_all(group.iter().map(|call| self.run_call(call)));
-            let outputs = tokio::select! {
-                biased;
-                () = self.order.cancel.cancelled() => return Err(Break::Stopped),
-                () = tokio::time::sleep_until(self.deadline.into()) => return Err(self.too_long()),
-                outputs = running => outputs,
-            };
-            for (call, (mut output, duration_ms)) in group.iter().zip(outputs) {
-                silent |= output.silent;
-                match self.guard.note(&call.name, &call.input, &output.text) {
-                    Verdict::Fine => {}
-                    Verdict::Warn(times) => {
-                        output
-                            .text
-                            .push_str(&format!("\n[this same call gave this same result {times} times; try something else]"));
-                    }
-                    Verdict::End => enough = Some(call.name.clone()),
-                }
-                events.push(self.result(call, duration_ms, output));
-            }
-        }
-        events.extend(self.reminder());
-        if !events.is_empty() {
-            self.session.append(events, true).await?;
-        }
-        if silent {
-            return self.conclude(SILENT.to_owned()).await.map(Some);
-        }
-        match enough {
-            Some(tool) => {
-                let text = format!("I stopped because {tool} gave me the same result again and again. Tell me how to go on.");
-                self.conclude(text).await.map(Some)
-            }
-            None => Ok(None),
-        }
-    }
-
-    async fn run_call(&self, call: &ToolCall) -> (ToolOutput, u64) {
-        self.emit(Step::ToolStarted { name: call.name.clone() });
-        let started = Instant::now();
-        let output = self.offer.run(&call.name, &call.input, &self.context).await;
-        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.emit(Step::ToolDone { name: call.name.clone(), duration_ms, is_error: output.is_error });
-        (output, duration_ms)
+        self.session.append(vec![spoken], true).await?;
+        Ok(Some(self.last_words()))
     }
 
     /// Ends the turn with words of ours.
-    async fn conclude(&mut self, text: String) -> Result<String, Break> {
+    pub(super) async fn conclude(&mut self, text: String) -> Result<String, Break> {
         let spoken = self.message(Role::Assistant, Block::Text { text: text.clone() });
         self.session.append(vec![spoken], true).await?;
         Ok(text)
+    }
+
+    /// Ends the turn with words of ours and what was done by then.
+    pub(super) async fn conclude_with_receipts(&mut self, text: String) -> Result<String, Break> {
+        let receipts = self.receipts();
+        let done = if receipts.is_empty() { String::new() } else { format!("\n\nDone so far: {}.", receipts.join("; ")) };
+        self.conclude(format!("{text}{done}")).await
+    }
+
+    /// Returns what the tools of this turn did in the world.
+    fn receipts(&self) -> Vec<String> {
+        self.session.state().turn.as_ref().map(|turn| turn.receipts.clone()).unwrap_or_default()
     }
 
     /// Writes down why the turn broke off. When nothing was done for the message it is forgotten,
@@ -402,7 +390,9 @@ impl Running<'_> {
         let (text, ended) = match broken {
             Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
-            Break::Failed(reason) => (reason.clone(), Ended::Failed(reason)),
+            Break::Failed(reason) | Break::Overflow(reason) => {
+                (reason.clone(), Ended::Failed { reason, receipts: self.receipts() })
+            }
         };
         if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text, interrupted).await {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
@@ -410,9 +400,14 @@ impl Running<'_> {
         ended
     }
 
-    fn reminder(&self) -> Option<Kind> {
+    /// Returns the model calls that are left of this turn.
+    pub(super) fn steps_left(&self) -> u32 {
         let calls = self.session.state().turn.as_ref().map_or(0, |turn| turn.calls);
-        let left = self.agent.limits.max_turns.saturating_sub(calls);
+        self.max_turns().saturating_sub(calls)
+    }
+
+    pub(super) fn reminder(&self) -> Option<Kind> {
+        let left = self.steps_left();
         (1..=REMIND).contains(&left).then(|| {
             let text = match left {
                 1 => "This is the last step of this turn: answer now, without tools.".to_owned(),
@@ -426,18 +421,18 @@ impl Running<'_> {
         message(self.order.run_id, role, block)
     }
 
-    fn beginning(&self, call: &ToolCall) -> Kind {
-        Kind::ToolCall { run_id: self.order.run_id.to_owned(), id: call.id.clone(), name: call.name.clone() }
-    }
-
-    fn result(&self, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {
-        result(self.order.run_id, call, duration_ms, output)
-    }
-
-    /// The final answer that is already in the transcript.
+    /// The final answer that is in the transcript, with what stands before the pauses in it.
     fn last_words(&self) -> String {
-        let last = self.session.state().entries.iter().rev().find(|entry| entry.message.role == Role::Assistant);
-        last.map(|entry| entry.message.plain_text()).unwrap_or_default()
+        let mut entries = self.session.state().entries.iter().rev().filter(|entry| entry.seq > 0);
+        let last = entries.find(|entry| entry.message.role == Role::Assistant);
+        let mut words: Vec<String> = last.map(|entry| entry.message.plain_text()).into_iter().collect();
+        let pause = [Block::Context { text: GO_ON.to_owned() }];
+        while entries.next().is_some_and(|entry| entry.message.content == pause)
+            && let Some(before) = entries.next()
+        {
+            words.insert(0, before.message.plain_text());
+        }
+        words.concat()
     }
 
     /// What the model said in this turn beside its tool calls, when its last answer is empty.
@@ -448,7 +443,7 @@ impl Running<'_> {
         of_turn.map(|entry| entry.message.plain_text()).find(|text| !text.trim().is_empty())
     }
 
-    fn emit(&self, step: Step) {
+    pub(super) fn emit(&self, step: Step) {
         // Nobody watching is fine.
         let _ = self.agent.events.send(AgentEvent { run_id: self.order.run_id.to_owned(), session: self.key.clone(), step });
     }

@@ -14,6 +14,9 @@ use crate::text;
 /// The most characters of a tool's answer that reach the model (specification §7).
 const MAX_OUTPUT: usize = 30_000;
 
+/// The most characters of what a call is said to have done.
+const RECEIPT: usize = 160;
+
 /// What a running tool may know of its turn.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -29,6 +32,8 @@ pub struct Context {
     pub route: Option<Route>,
     /// The channel's id of the message that is answered.
     pub message_id: Option<String>,
+    /// What is pinned in the conversation.
+    pub pins: Vec<String>,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
 }
@@ -40,19 +45,33 @@ pub struct ToolOutput {
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
+    /// What it did in the world, in a few words: `wrote notes.md`. What the model says of its deeds is
+    /// held against this.
+    pub receipt: Option<String>,
+    /// What it does to the conversation.
+    pub effect: Option<Effect>,
+}
+
+/// What a tool does to the conversation it is called in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
     /// The turn ends here and nothing is said.
-    pub silent: bool,
+    Silence,
+    /// These words are to outlast every compaction.
+    Pin(String),
+    /// They are no longer to.
+    Unpin(String),
 }
 
 impl ToolOutput {
     /// Returns an answer.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, silent: false }
+        Self { text: text.into(), is_error: false, receipt: None, effect: None }
     }
 
     /// Returns a failure that says why.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, silent: false }
+        Self { text: text.into(), is_error: true, receipt: None, effect: None }
     }
 }
 
@@ -79,6 +98,13 @@ pub trait Tool: Send + Sync {
 
     /// Returns in whose turns it is offered.
     fn rights(&self) -> Rights;
+
+    /// Returns what a call that succeeded did in the world, one line; `None` when nothing is to be said of
+    /// it. A tool that changes something says so in the first line of its answer.
+    fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
+        let _ = input;
+        (!self.read_only()).then(|| text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT))
+    }
 
     /// Runs it with arguments that fit its schema.
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput>;
@@ -136,13 +162,17 @@ impl Offer {
         if let Err(reason) = super::schema::check(&tool.spec().schema, input) {
             return ToolOutput::error(format!("the arguments do not fit: {reason}"));
         }
-        let (input, context) = (input.clone(), context.clone());
+        let (arguments, context, running) = (input.clone(), context.clone(), tool.clone());
         // A task of its own, so that a panic in a tool is an answer and not the end of the turn.
-        let task = tokio::spawn(async move { tool.run(&input, &context).await });
+        let task = tokio::spawn(async move { running.run(&arguments, &context).await });
         let mut output = match AbortOnDropHandle::new(task).await {
             Ok(output) => output,
             Err(error) => ToolOutput::error(format!("the tool broke down: {error}")),
         };
+        if !output.is_error {
+            let receipt = tool.receipt(input, &output.text);
+            output.receipt = receipt.map(|receipt| text::visible(&crate::secret::redact(&receipt)));
+        }
         // First redact, then cut: a secret cut in two would be known to nobody.
         output.text = text::head_and_tail(&crate::secret::redact(&output.text), MAX_OUTPUT, 70);
         output

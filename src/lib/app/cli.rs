@@ -13,7 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
 
 use crate::config::{self, Environment, Home, HomeFlags};
-use crate::{db, sys};
+use crate::{auth, db, sys};
 
 /// Flags that mean the same everywhere.
 #[derive(Debug, Clone, Args)]
@@ -123,6 +123,27 @@ impl From<config::Error> for Failure {
         };
         let hint = error.hint();
         Self::new(exit, error.to_string()).hint(hint)
+    }
+}
+
+impl From<auth::Error> for Failure {
+    fn from(error: auth::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            auth::Error::File(error) => Self::from(error),
+            auth::Error::Config(error) => Self::from(error),
+            auth::Error::Mode { path, .. } => Self::new(Exit::Config, message).hint(format!("chmod 600 {}", path.display())),
+            auth::Error::Newer { path, .. } => Self::new(Exit::Data, message)
+                .hint(format!("use the newer agent-daemon that wrote it, or move {} away", path.display())),
+            auth::Error::Absent { provider } => Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider}")),
+            auth::Error::SignedOut { provider, .. } => {
+                Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider} --oauth"))
+            }
+            auth::Error::Trouble { .. } => {
+                Self::new(Exit::TryAgain, message).hint("try again; if it stays so, look at the addresses in [oauth]")
+            }
+            auth::Error::Refused { .. } => Self::new(Exit::Failed, message).hint("try again: agent-daemon login"),
+        }
     }
 }
 
@@ -268,6 +289,8 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
 pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     // Nothing we write is for others.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    // A crash leaves no memory image with keys in it. Where that is forbidden, there is nothing to do about it.
+    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Failure::new(Exit::Bug, "this is a bug of agent-toolkit; the lines above say where")
             .hint("report it with those lines; what was accepted is not lost"))

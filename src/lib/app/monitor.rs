@@ -108,7 +108,7 @@ pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Fa
     let own = state.as_ref().filter(|state| status.pid.is_none_or(|pid| life::is_of(pid, state)));
     if own.is_none() {
         // What the file says of these is the word of the daemon before.
-        status = Status { channels: Vec::new(), sandbox: String::new(), last_error: None, ..status };
+        status = Status { channels: Vec::new(), providers: Vec::new(), sandbox: String::new(), last_error: None, ..status };
     }
     let advice = Advice::new(shared, &env, &home, status.pid);
     let view = View { life, status: &status, state: own, now, advice };

@@ -8,6 +8,7 @@ mod chat;
 mod pair;
 mod progress;
 mod show;
+mod skill;
 mod tail;
 mod talk;
 mod wait;
@@ -49,12 +50,14 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Result { id, wait } => wait::result(&home, &id, wait, json, quiet),
         Verb::Stop { session } => talk::stop(&home, session, json),
         Verb::Reset { target, wait, queue } => talk::reset(&home, &target, wait, queue, json),
+        Verb::Compact { session, wait } => talk::compact(&home, session, wait, json, quiet),
         Verb::Pair(words) => pair::pair(&home, &words, json),
+        Verb::Skill(words) => skill::skill(&home, &env, &words, json),
         Verb::Status => Ok(show::status(&asker, &query::status(&home, &env)?)),
         Verb::Monitor => show::monitor(&asker),
         Verb::Cost { period, by } => Ok(show::cost(&asker, &query::cost(&home, &env, period, by)?)),
         Verb::Sessions => Ok(show::sessions(&asker, &query::sessions(&home, &env)?)),
-        Verb::History { target, full } => show::history(&asker, &query::history(&home, &target, full)?),
+        Verb::History { target, full } => show::history(&asker, &query::history(&home, &env, &target, full)?),
         Verb::Queue => Ok(show::queue(&asker, &query::queue(&home)?)),
         Verb::Log { lines } => Ok(show::log(&asker, &query::log(&home, lines)?)),
     }

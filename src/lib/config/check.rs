@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::names;
-use super::types::{Config, DmPolicy, ExecPolicy, Mode, OnBusy, Sandbox};
+use super::types::{Config, DmPolicy, ExecPolicy, Keep, MAX_CARRIED, Mode, OnBusy, Sandbox, Session};
 
 /// A probable mistake; the agent starts all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl std::fmt::Display for Note {
 
 /// Checks ranges. `origin` says where the value of a key came from.
 pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
-    let Config { agent, telegram, http, tools, media, cost, log, .. } = config;
+    let Config { agent, telegram, http, tools, media, session, context, compaction, cost, log, .. } = config;
     let name_fits =
         (1..=64).contains(&agent.name.chars().count()) && agent.name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
     let exec = &tools.exec;
@@ -61,6 +61,8 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ("agent.max_turns", agent.max_turns >= 1, "expected at least 1"),
         ("agent.call_timeout_secs", agent.call_timeout_secs >= 1, "expected at least 1 second"),
         ("agent.run_timeout_secs", agent.run_timeout_secs >= 1, "expected at least 1 second"),
+        ("agent.roles", agent.roles.iter().all(|role| is_prompt_name(role)), NO_PROMPT),
+        ("context.tiers", !context.tiers.contains_key("full"), "`full` is everything; choose another name"),
         ("telegram.api_url", is_http(&telegram.api_url), "expected an address that begins with http:// or https://"),
         ("telegram.token_env", is_variable(&telegram.token_env), NO_VARIABLE),
         ("telegram.poll_timeout_secs", (1..=50).contains(&telegram.poll_timeout_secs), "expected 1 to 50 seconds"),
@@ -80,6 +82,12 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ("tools.allowed_paths", tools.allowed_paths.iter().all(|path| path.is_absolute()), "expected absolute paths"),
         ("media.transcribe", is_command(&media.transcribe), "expected a program and its arguments, `{file}` among them"),
         ("media.transcribe_reads", media.transcribe_reads.iter().all(|path| can_be_shown(path)), NO_DIRECTORY),
+        ("session.idle_minutes", session.idle_minutes >= 1, "expected at least 1 minute"),
+        ("session.carry_turns", session.carry_turns <= MAX_CARRIED, "expected 0 to 20 turns"),
+        ("agent.max_turns_for", agent.max_turns_for.values().all(|turns| *turns >= 1), "expected at least 1 for each"),
+        ("agent.max_turns_for", agent.max_turns_for.keys().all(|source| SOURCES.contains(&source.as_str())), NO_SOURCE),
+        ("compaction.compact_at", compaction.compact_at == 0 || compaction.compact_at >= 1000, NO_SIZE),
+        ("compaction.keep", compaction.keep != Some(Keep::Tokens(0)), "expected at least 1 token"),
         ("cost.day_usd", is_amount(cost.day_usd), NO_AMOUNT),
         ("cost.month_usd", is_amount(cost.month_usd), NO_AMOUNT),
         ("cost.message_usd", is_amount(cost.message_usd), NO_AMOUNT),
@@ -90,16 +98,90 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
             return Err(Error::Value { origin: origin(key), key: key.to_owned(), message: message.to_owned() });
         }
     }
+    for (name, tier) in &context.tiers {
+        if let Some(path) = tier.files.iter().find(|path| !is_below(path)) {
+            let key = names::join(&names::join("context.tiers", name), "files");
+            let message = format!("`{path}` is no file of the workspace: expected paths like `SOUL.md` or `notes/ops.md`");
+            return Err(Error::Value { origin: origin(&key), key, message });
+        }
+    }
     Ok(())
+}
+
+/// A name that can stand before `.md`.
+fn is_prompt_name(name: &str) -> bool {
+    (1..=64).contains(&name.chars().count()) && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c))
+}
+
+/// A path that stays below where it begins.
+fn is_below(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+/// The left sides of `[agent.max_turns_for]`.
+const SOURCES: [&str; 4] = ["telegram", "cli", "system", "notify"];
+const NO_SOURCE: &str = "expected `telegram`, `cli`, `system` or `notify` on the left";
+const NO_SIZE: &str = "expected at least 1000 tokens, or 0 for the preset's";
+
+/// Takes the links out that say nothing, or two things, and returns what was taken.
+pub(super) fn drop_bad_links(session: &mut Session, origin: &dyn Fn(&str) -> String) -> Vec<Warning> {
+    let links = std::mem::take(&mut session.identity_links);
+    let mut warnings = Vec::new();
+    for (person, ids) in &links {
+        let key = names::join("session.identity_links", person);
+        let mut warn = |message| warnings.push(Warning { origin: origin(&key), key: key.clone(), message });
+        if !is_person(person) {
+            warn("is ignored: a person is called by 1 to 64 letters, digits, `_` or `-`, not by a number".to_owned());
+            continue;
+        }
+        let mut good = Vec::new();
+        for id in ids {
+            let other = links.iter().find(|(other, ids)| *other != person && ids.contains(id));
+            match other {
+                _ if !is_id(id) => warn(format!(
+                    "has `{id}`, which is no id and is ignored: expected `telegram:NUMBER` (a user's id) or `cli:NAME`"
+                )),
+                Some((other, _)) => warn(format!("has `{id}`, which is {other}, too, and is ignored: an id is one person's")),
+                None => good.push(id.clone()),
+            }
+        }
+        if !good.is_empty() || ids.is_empty() {
+            session.identity_links.insert(person.clone(), good);
+        }
+    }
+    warnings
+}
+
+fn is_person(name: &str) -> bool {
+    is_prompt_name(name) && name.chars().any(|c| !c.is_ascii_digit())
+}
+
+fn is_id(id: &str) -> bool {
+    match id.split_once(':') {
+        Some(("telegram", id)) => id.parse::<i64>().is_ok_and(|number| number.to_string() == id && number > 0),
+        Some(("cli", name)) => (1..=200).contains(&name.chars().count()) && !name.contains(char::is_control),
+        _ => false,
+    }
 }
 
 const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
 const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
+const NO_PROMPT: &str = "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` stands for Memory.md";
 const NO_VARIABLE: &str = "expected the NAME of a variable; the secret itself belongs in .env";
 
 pub(super) fn is_http(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !url.contains(char::is_whitespace)
+}
+
+/// Where a token may be sent: nobody reads along.
+pub(super) fn is_private_way(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return is_http(url) };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Nothing but digits: in `localhost:x@elsewhere` the host is elsewhere.
+    let digits = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = host.rsplit_once(':').filter(|(_, port)| digits(port)).map_or(host, |(name, _)| name);
+    is_http(url) && ["127.0.0.1", "localhost", "[::1]"].contains(&name)
 }
 
 /// A name and not, by a slip of the clipboard, a token: those have `:` or `-` or begin with a digit.
@@ -154,6 +236,16 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
         };
         warn("media.transcribe_reads", &what);
     }
+    for (person, ids) in &config.session.identity_links {
+        let owners = config.telegram.owners();
+        let telegram: Vec<&str> = config.session.ids_of(person, "telegram").collect();
+        let (own, foreign): (Vec<&str>, Vec<&str>) =
+            telegram.into_iter().partition(|id| id.parse().is_ok_and(|id| owners.contains(&id)));
+        if let (Some(own), Some(foreign)) = (own.first(), foreign.first()) {
+            let what = format!("{own} is an owner and {foreign} is not: both read the same conversation of {} ids", ids.len());
+            warn(&names::join("session.identity_links", person), &what);
+        }
+    }
     for role in config.routing.keys().filter(|role| !super::types::ROLES.contains(&role.as_str())) {
         let key = names::join("routing", role);
         warnings.push(Warning::unknown_key(origin(&key), &key, &names::all()));
@@ -164,19 +256,17 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
 /// Returns the settings that are active and have no room in this build. `is_set` tells whether a
 /// key was written anywhere.
 pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note> {
-    let Config { agent, pipeline, http, tools, session, heartbeat, mcp, .. } = config;
+    let Config { agent, pipeline, http, tools, heartbeat, mcp, .. } = config;
     let heartbeat_set =
         ["every", "active_start", "active_end", "driver"].iter().any(|key| is_set(&names::join("heartbeat", key)));
     let embeddings_set = ["provider", "model", "dims"].iter().any(|key| is_set(&names::join("memory.embeddings", key)));
     let active = [
         ("agent.mode", agent.mode != Mode::Tools, "the agent answers and calls tools"),
-        ("agent.config_path", !agent.config_path.is_empty(), "only the workspace is read"),
         ("pipeline.on_busy", pipeline.on_busy == OnBusy::Replan, "works like `collect`"),
         ("http.enabled", http.enabled, "there is no HTTP API"),
         ("tools.allowed_paths", !tools.allowed_paths.is_empty(), "file tools use the workspace only"),
         ("tools.exec.policy", tools.exec.policy == ExecPolicy::Ask, "works like `off`, nobody can be asked yet"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
-        ("session.identity_links", !session.identity_links.is_empty(), "each id is a person"),
         ("memory.embeddings", embeddings_set && config.memory.embeddings.provider != "none", "nothing is embedded"),
         ("heartbeat", heartbeat_set, format_heartbeat(heartbeat)),
         ("mcp.servers", !mcp.servers.is_empty(), "no tool server is started"),

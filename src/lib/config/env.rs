@@ -32,7 +32,7 @@ impl Environment {
     }
 
     /// Returns the variables whose name begins with `prefix`, in order of their names.
-    pub(super) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a OsStr)> {
+    pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a OsStr)> {
         self.0.iter().filter(move |(name, _)| name.starts_with(prefix)).map(|(name, value)| (name.as_str(), value.as_os_str()))
     }
 }

@@ -59,14 +59,6 @@ pub enum Error {
         /// Where its file should be.
         file: PathBuf,
     },
-    /// A provider file is of a kind this build cannot speak to.
-    #[error("{}: type `{kind}` is not in this build", file.display())]
-    NotInThisBuild {
-        /// The file.
-        file: PathBuf,
-        /// Its type.
-        kind: &'static str,
-    },
     /// Two providers name a model alike.
     #[error("{}: the model `{name}` is already defined in {first}", second.display())]
     DuplicateModel {
@@ -150,7 +142,6 @@ impl Error {
             | Self::Syntax { .. }
             | Self::Value { .. }
             | Self::NoProviderFile { .. }
-            | Self::NotInThisBuild { .. }
             | Self::DuplicateModel { .. }
             | Self::NoPrimary { .. }
             | Self::UnknownModel { .. }
@@ -178,10 +169,6 @@ impl Error {
             Self::NoProviderFile { name, file } => {
                 let file = file.display();
                 format!("create {file} (`agent-daemon init` writes examples beside it) or take `{name}` out of `providers.load`")
-            }
-            Self::NotInThisBuild { file, .. } => {
-                let file = file.display();
-                format!("use type = \"openai\" with the vendor's compatible server in {file}, or take it out of `providers.load`")
             }
             Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {}", second.display()),
             Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),

@@ -213,6 +213,16 @@ impl Home {
         self.state.join("people.json")
     }
 
+    /// Returns the file of keys and tokens that `agent-daemon login` stores.
+    pub fn auth(&self) -> PathBuf {
+        self.state.join("auth.json")
+    }
+
+    /// Returns which skills the owner trusts.
+    pub fn trusted_skills(&self) -> PathBuf {
+        self.state.join("skills.json")
+    }
+
     /// Returns the directory of files that came with messages.
     pub fn downloads(&self) -> PathBuf {
         self.state.join("downloads")

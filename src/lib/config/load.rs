@@ -15,6 +15,7 @@ use super::error::Error;
 use super::home::Home;
 use super::names;
 use super::provider_file::{self, Models};
+use super::signed_in::{self, Chosen};
 use super::toml_file::TomlFile;
 use super::types::Config;
 
@@ -45,6 +46,8 @@ pub enum Origin {
         /// Line, from 1.
         line: usize,
     },
+    /// `agent-daemon login`, which stored something in this file.
+    SignedIn(PathBuf),
     /// A variable.
     Environment(String),
     /// A systemd credential.
@@ -58,6 +61,7 @@ impl std::fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::SignedIn(path) => write!(f, "agent-daemon login ({})", path.display()),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Credential(name) => write!(f, "credential {name}"),
             Self::Flag => f.write_str("flag"),
@@ -100,14 +104,20 @@ impl Loaded {
 /// # Errors
 /// [`Error`] for anything the agent could not honestly start with; unknown keys are warnings.
 pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
-    let Layers { config, origins, mut warnings, .. } = layered(home, env, flags)?;
+    let Layers { mut config, mut origins, mut warnings, .. } = layered(home, env, flags)?;
+    if let Some(Chosen { names, warnings: left_out }) = unnamed_providers(home, &origins)? {
+        warnings.extend(left_out);
+        if !names.is_empty() {
+            config.providers.load = names;
+            origins.insert(LOAD.to_owned(), Origin::SignedIn(home.auth()));
+        }
+    }
     check::values(&config, &|key| origin_text(&origins, key))?;
     let routing = |role: &str| origin_text(&origins, &names::join("routing", role));
     let (models, of_models) = provider_file::load(home, &config, &routing)?;
     warnings.extend(check::warnings(&config, &|key| origin_text(&origins, key)));
-    warnings.extend(of_models.warnings);
-    let mut notes = check::notes(&config, &|key| origins.contains_key(key));
-    notes.extend(of_models.notes);
+    warnings.extend(of_models);
+    let notes = check::notes(&config, &|key| origins.contains_key(key));
     Ok(Loaded { config, models, origins, warnings, notes })
 }
 
@@ -120,6 +130,31 @@ pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
     let layers = layered(home, env, &[])?;
     check::values(&layers.config, &|key| origin_text(&layers.origins, key))?;
     Ok(layers.config)
+}
+
+/// Returns the names of the providers that a start would load, and who says so.
+///
+/// # Errors
+/// As [`load`], without those of providers.
+pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, Origin), Error> {
+    let layers = layered(home, env, &[])?;
+    Ok(match unnamed_providers(home, &layers.origins)? {
+        Some(Chosen { names, .. }) if !names.is_empty() => (names, Origin::SignedIn(home.auth())),
+        _ => {
+            let origin = layers.origins.get(LOAD).cloned().unwrap_or(Origin::Default);
+            (layers.config.providers.load, origin)
+        }
+    })
+}
+
+pub(super) const LOAD: &str = "providers.load";
+
+/// Where nothing names the providers, a home with settings loads those that somebody signed in at.
+fn unnamed_providers(home: &Home, origins: &BTreeMap<String, Origin>) -> Result<Option<Chosen>, Error> {
+    if origins.contains_key(LOAD) || !home.config_file().exists() {
+        return Ok(None);
+    }
+    signed_in::choose(home).map(Some)
 }
 
 fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
@@ -158,6 +193,8 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
     // Every layer was decoded alone, so their sum decodes too; an error here is still an error.
     let failed = |error: toml::de::Error| Error::value("settings".to_owned(), "", error.message());
     layers.config = Config::deserialize(toml::Value::Table(layers.table.clone())).map_err(failed)?;
+    let bad_links = check::drop_bad_links(&mut layers.config.session, &|key| origin_text(&layers.origins, key));
+    layers.warnings.extend(bad_links);
     Ok(layers)
 }
 

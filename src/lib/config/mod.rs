@@ -18,6 +18,8 @@ mod load;
 mod names;
 mod provider_file;
 mod secrets;
+mod share;
+mod signed_in;
 mod toml_file;
 mod types;
 
@@ -25,11 +27,13 @@ pub use check::{Note, Warning};
 pub use env::{Environment, machine_zone};
 pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags};
-pub use load::{Loaded, Origin, Setting, load, load_config};
-pub use provider_file::{Model, Models, Provider, ProviderType};
+pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
+pub use provider_file::{Model, Models, OAuth, Provider, ProviderType, present as provider_files, provider};
 pub use secrets::{SecretOrigin, Secrets};
+pub use share::share_dir;
 pub use types::{
-    Agent, Config, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, ExecPolicy, Group, GroupPolicy, GroupScope, Heartbeat,
-    Http, Level, Listen, Log, Mcp, Media, Members, Memory, Mode, OnBusy, Pipeline, Providers, ROLES, ReplyTo, Sandbox, Session,
-    Stream, Telegram, Tools, Zone,
+    Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, ExecPolicy, Group, GroupPolicy,
+    GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, Media, Members, Memory, Mode, OnBusy, Pipeline,
+    Preset, Providers, ROLES, ReplyTo, Reset, ResetFor, Sandbox, Session, Stream, Telegram, Thresholds, Tier, TimeOfDay, Tools,
+    Zone,
 };

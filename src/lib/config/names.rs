@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::types::{Config, Group, ROLES};
+use super::types::{Config, Group, ROLES, Tier};
 
 /// Returns `parent.key`.
 pub(super) fn join(parent: &str, key: &str) -> String {
@@ -27,6 +27,7 @@ pub(super) fn leaves(value: &Value) -> Vec<(String, Value)> {
 pub(super) fn all() -> Vec<String> {
     let mut sample = Config::default();
     sample.telegram.groups.insert("*".to_owned(), Group::default());
+    sample.context.tiers.insert("*".to_owned(), Tier::default());
     sample.routing = ROLES.iter().map(|role| ((*role).to_owned(), String::new())).collect();
     let sample = serde_json::to_value(sample).unwrap_or_default();
     leaves(&sample).into_iter().map(|(path, _)| path).collect()

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::check::{Note, Warning};
+use super::check::Warning;
 use super::error::Error;
 use super::home::Home;
 use super::types::Config;
@@ -34,10 +34,27 @@ pub struct Provider {
     pub base_url: String,
     /// The name of the variable, credential or `.env` entry with its key; `None` = no key.
     pub api_key_env: Option<String>,
+    /// How to sign in there, if it offers that.
+    pub oauth: Option<OAuth>,
     /// `offline` only: a directory of scripted turns.
     pub scripts_dir: Option<PathBuf>,
     /// Its file; `None` for the built-in `offline`.
     pub file: Option<PathBuf>,
+}
+
+/// How to sign in at a provider that offers OAuth 2.0 to everybody: `[oauth]` in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuth {
+    /// Where the browser is sent; https, or http on this machine. It may have a query.
+    pub authorize_url: String,
+    /// Where tokens are got; https, or http on this machine.
+    pub token_url: String,
+    /// Who we are there: what the user was given when they registered their own application.
+    pub client_id: String,
+    /// What is asked for, words with spaces between them.
+    pub scope: Option<String>,
+    /// The port of 127.0.0.1 that the issuer sends the browser back to; `None` = any.
+    pub redirect_port: Option<u16>,
 }
 
 /// The protocol of a provider: `type` in its file.
@@ -79,6 +96,8 @@ pub struct Model {
     pub max_tokens: u32,
     /// Tokens of question and answer together; default 200,000.
     pub context_window: u64,
+    /// The size at which a conversation with it is compacted, tokens; 0 = what `[compaction]` says.
+    pub compact_at: u64,
     /// US dollars a million tokens: input, output, cache read, cache write; `None` = unpriced.
     pub rates: Option<[f64; 4]>,
     /// US dollars a minute of sound; `None` = not stated.
@@ -89,6 +108,10 @@ pub struct Model {
     pub cache: bool,
     /// Whether it sees images; default false.
     pub vision: bool,
+    /// Whether it is asked to think before it answers; default false.
+    pub thinking: bool,
+    /// Whether it can call tools; default true. Without, what tools did is told to it in words.
+    pub tools: bool,
     /// Models to try in order when it fails; default none.
     pub fallbacks: Vec<String>,
 }
@@ -142,30 +165,67 @@ impl Models {
     }
 }
 
-/// What reading the files brought to light beside the models.
-#[derive(Default)]
-pub(super) struct Remarks {
-    pub(super) warnings: Vec<Warning>,
-    pub(super) notes: Vec<Note>,
+/// Returns the provider of `providers.d/NAME.toml`, loaded or not; `None` when there is no such file.
+///
+/// # Errors
+/// As the file's would be when it is loaded.
+pub fn provider(home: &Home, name: &str) -> Result<Option<Arc<Provider>>, Error> {
+    let file = home.providers_dir().join(format!("{name}.toml"));
+    if !parse::is_name(name) || !file.exists() { Ok(None) } else { parse::server(home, name).map(Some) }
 }
 
-/// Reads the files of `providers.load`. `routing_origin` says where a route was written.
-pub(super) fn load(home: &Home, config: &Config, routing_origin: &dyn Fn(&str) -> String) -> Result<(Models, Remarks), Error> {
+/// Returns the names of the files in `providers.d`, sorted.
+///
+/// # Errors
+/// [`Error::Io`] when the directory is there and cannot be listed.
+pub fn present(home: &Home) -> Result<Vec<String>, Error> {
+    let dir = home.providers_dir();
+    let entries = match std::fs::read_dir(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(Error::io("list", &dir))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(Error::io("list", &dir))?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(".toml"));
+        names.extend(name.filter(|name| parse::is_name(name)).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the names of the models in the file `name`; `None` when there is no such file.
+///
+/// # Errors
+/// As [`load`], for this one file.
+pub(super) fn models_of(home: &Home, name: &str) -> Result<Option<Vec<String>>, Error> {
+    if !parse::is_name(name) || !home.providers_dir().join(format!("{name}.toml")).exists() {
+        return Ok(None);
+    }
+    Ok(Some(parse::provider(home, name, &mut Vec::new())?.into_iter().map(|model| model.name).collect()))
+}
+
+/// Reads the files of `providers.load`; the warnings are about them. `routing_origin` says where a route was written.
+pub(super) fn load(
+    home: &Home,
+    config: &Config,
+    routing_origin: &dyn Fn(&str) -> String,
+) -> Result<(Models, Vec<Warning>), Error> {
     let mut models = Models { routing: config.routing.clone(), ..Models::default() };
-    let mut remarks = Remarks::default();
+    let mut warnings = Vec::new();
     let mut loaded: Vec<&str> = Vec::new();
     for name in &config.providers.load {
         if loaded.contains(&name.as_str()) {
             continue;
         }
         loaded.push(name);
-        for model in parse::provider(home, name, &mut remarks)? {
+        for model in parse::provider(home, name, &mut warnings)? {
             models.add(model)?;
         }
     }
     models.choose_primary(home, &loaded)?;
     models.check_names(routing_origin)?;
-    Ok((models, remarks))
+    Ok((models, warnings))
 }
 
 impl Models {

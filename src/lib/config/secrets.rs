@@ -71,19 +71,29 @@ impl Secrets {
     /// # Errors
     /// As [`Secrets::get`].
     pub fn find(&self, name: &str) -> Result<Option<(Secret, SecretOrigin)>, Error> {
+        Ok(self.find_all(name)?.into_iter().next())
+    }
+
+    /// Returns every secret called `name`, the one in force first.
+    ///
+    /// # Errors
+    /// As [`Secrets::get`].
+    pub fn find_all(&self, name: &str) -> Result<Vec<(Secret, SecretOrigin)>, Error> {
         if !is_variable(name) {
             return Err(Error::SecretName);
         }
-        if let Some(secret) = self.credential(name)? {
-            return Ok(Some((secret, SecretOrigin::Credential)));
-        }
+        let mut found = Vec::new();
+        found.extend(self.credential(name)?.map(|secret| (secret, SecretOrigin::Credential)));
         if let Some(value) = self.env.get(name) {
-            let value = value.into_string().map_err(|_| Error::SecretText { origin: format!("${name}") })?;
-            if let Some(secret) = secret(&value) {
-                return Ok(Some((secret, SecretOrigin::Environment)));
+            match value.into_string() {
+                Ok(value) => found.extend(secret(&value).map(|secret| (secret, SecretOrigin::Environment))),
+                // What is not asked for any more does no harm.
+                Err(_) if !found.is_empty() => {}
+                Err(_) => return Err(Error::SecretText { origin: format!("${name}") }),
             }
         }
-        Ok(self.file.get(name).map(|secret| (secret.clone(), SecretOrigin::EnvFile)))
+        found.extend(self.file.get(name).map(|secret| (secret.clone(), SecretOrigin::EnvFile)));
+        Ok(found)
     }
 
     /// Returns the entries of `.env` that look like settings. They have no effect there: settings

@@ -5,7 +5,9 @@
 //! word is refused with the list of the right ones.
 
 mod channels;
+mod compaction;
 mod hands;
+mod session;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +16,9 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use channels::{DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram};
+pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use hands::{Exec, ExecPolicy, Media, Sandbox, Tools};
+pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 
 /// All of `agent.toml`. A missing table or key means its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,10 @@ pub struct Config {
     pub media: Media,
     /// Which messages share a conversation.
     pub session: Session,
+    /// When a conversation is summed up.
+    pub compaction: Compaction,
+    /// What the model is told beside the conversation.
+    pub context: Context,
     /// How much may be spent.
     pub cost: Cost,
     /// What is remembered and how it is found.
@@ -83,12 +91,18 @@ pub struct Agent {
     pub error_message: String,
     /// Model calls a turn may make, at least 1; default 50.
     pub max_turns: u32,
+    /// The same for single sources (`telegram`, `cli`, `system`, `notify`); default none.
+    pub max_turns_for: BTreeMap<String, u32>,
     /// Seconds one model call may take, at least 1; default 600.
     pub call_timeout_secs: u64,
     /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.
     pub run_timeout_secs: u64,
-    /// Directories with media and prompts of personas, earlier wins; default none.
+    /// Directories with prompts for agents, earlier wins: `agents/NAME/prompts` of each, then `prompts`
+    /// of each; relative ones begin at the directory of agent.toml; default none.
     pub config_path: Vec<PathBuf>,
+    /// The role prompts that go into the system text, in order: `ROLE.md` in `workspace/prompts` or
+    /// `config_path`; what is not there is left out; default `["Memory"]`.
+    pub roles: Vec<String>,
 }
 
 impl Default for Agent {
@@ -100,9 +114,11 @@ impl Default for Agent {
             max_concurrent_runs: 4,
             error_message: "Sorry, something went wrong and I could not finish this. Please try again.".to_owned(),
             max_turns: 50,
+            max_turns_for: BTreeMap::new(),
             call_timeout_secs: 600,
             run_timeout_secs: 1800,
             config_path: Vec::new(),
+            roles: vec!["Memory".to_owned()],
         }
     }
 }
@@ -191,40 +207,21 @@ impl Default for Providers {
     }
 }
 
-/// `[session]`
+/// `[context]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
-pub struct Session {
-    /// Which direct messages share a conversation; default `sender`.
-    pub dm_scope: DmScope,
-    /// Which group messages share a conversation; default `chat`.
-    pub group_scope: GroupScope,
-    /// Person to the ids (`channel:id`) that are the same person; default none.
-    pub identity_links: BTreeMap<String, Vec<String>>,
+pub struct Context {
+    /// Tiers of one's own, by name; default none. One called `operational` replaces the built-in one.
+    pub tiers: BTreeMap<String, Tier>,
 }
 
-/// Which direct messages share a conversation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DmScope {
-    /// Those of one sender.
-    #[default]
-    Sender,
-    /// Those of one chat.
-    Chat,
-    /// All.
-    Main,
-}
-
-/// Which group messages share a conversation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GroupScope {
-    /// Those of one chat.
-    #[default]
-    Chat,
-    /// Those of one sender in a chat.
-    Sender,
+/// `[context.tiers.NAME]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Tier {
+    /// The files that an input of this tier brings along, in order, by their paths in the workspace;
+    /// default none.
+    pub files: Vec<String>,
 }
 
 /// `[cost]`; US dollars, not negative, 0 = no cap.

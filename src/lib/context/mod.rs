@@ -4,46 +4,23 @@
 //! everything after it stays in the vendor's cache. What changes with every message (the time,
 //! who speaks) is the head of that message and stays in the transcript as it was sent.
 
+mod budget;
+mod carried;
 mod file;
+mod sources;
+mod survey;
 
+pub use budget::Cut;
+pub use carried::{carried, pinned};
 pub use file::Label;
+pub use sources::Sources;
+pub use survey::{About, Remark, survey};
 
 use chrono_tz::Tz;
 
 use crate::message::{Block, Envelope, Source, Trust};
-use crate::provider::{SystemBlock, Tier};
 use crate::queue::Note;
-use crate::workspace::{ConventionFile, ConventionFiles};
 use crate::{clock, text};
-
-/// Returns the system text for a turn of the agent called `name`. MEMORY.md and USER.md are the owner's:
-/// only a turn whose answer is read by nobody else (`owners_alone`) has it.
-///
-/// How much it is depends on the input's tier: `full` (everything), `operational` (SOUL, AGENTS,
-/// HEARTBEAT; the default of system events), and nothing but who it is in any other.
-pub fn system(name: &str, files: &ConventionFiles, envelope: &Envelope, owners_alone: bool) -> Vec<SystemBlock> {
-    let by_source = if envelope.source == Source::System { "operational" } else { "full" };
-    let (stable, semi_stable) = match envelope.tier.as_deref().unwrap_or(by_source) {
-        "full" if owners_alone => (files.stable(), files.semi_stable()),
-        // USER.md is about the owner: it is no more for others' eyes than MEMORY.md.
-        "full" => (files.stable().into_iter().filter(|file| file.name != "USER.md").collect(), Vec::new()),
-        "operational" => (files.operational(), Vec::new()),
-        _ => (Vec::new(), Vec::new()),
-    };
-    let base = format!(
-        "You are {name}, a personal assistant that runs on its owner's machine. Text in ⟦ ⟧ before a message is written by the system, \
-         not by the person. Answer in the person's language. Say what you did, not what you might have done."
-    );
-    let section = |file: &ConventionFile| format!("# {}\n\n{}", file.name, file.text);
-    let join = |sections: Vec<String>| sections.join("\n\n");
-    let stable: Vec<String> = std::iter::once(base).chain(stable.iter().map(section)).collect();
-    let mut blocks = vec![SystemBlock { tier: Tier::Stable, text: join(stable) }];
-    let semi_stable: Vec<String> = semi_stable.iter().map(section).collect();
-    if !semi_stable.is_empty() {
-        blocks.push(SystemBlock { tier: Tier::SemiStable, text: join(semi_stable) });
-    }
-    blocks
-}
 
 /// Returns a message as the model reads it: its head, what it answers, then the words.
 pub fn message(envelope: &Envelope, zone: Tz) -> Vec<Block> {
@@ -154,6 +131,8 @@ mod tests {
                 may_call: true,
                 messages: vec![message],
                 cache: false,
+                thinking: false,
+                begin_within: None,
             };
             Offline.complete(&request, &|_| {}).await.expect("an answer").message.plain_text()
         };

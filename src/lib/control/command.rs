@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Id;
 
-const VERBS_OF_LATER_BUILDS: &[&str] = &["compact", "undo", "forget", "heartbeat", "job", "pair", "approval"];
+const VERBS_OF_LATER_BUILDS: &[&str] = &["undo", "forget", "heartbeat", "job", "pair", "approval"];
 
 /// What the daemon is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,11 @@ pub enum Command {
     /// Stop the run of a session, or all runs.
     Stop {
         /// A session; all runs when absent.
+        session: Option<String>,
+    },
+    /// Sum up the older part of a session.
+    Compact {
+        /// A session; the shell's own when absent.
         session: Option<String>,
     },
     /// Archive a session.
@@ -171,6 +176,7 @@ impl Fields<'_> {
                 emoji: self.text("emoji")?,
             }),
             "stop" => Ok(Command::Stop { session: self.text("session")? }),
+            "compact" => Ok(Command::Compact { session: self.text("session")? }),
             "reset" => Ok(Command::Reset { target: self.required("target")? }),
             "reload" => Ok(Command::Reload),
             "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
@@ -243,6 +249,7 @@ impl Command {
                 ("raw", fields)
             }
             Command::Stop { session } => ("stop", vec![("session", optional(session))]),
+            Command::Compact { session } => ("compact", vec![("session", optional(session))]),
             Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
             Command::Reload => ("reload", Vec::new()),
             Command::Spool { id } => ("spool", vec![("id", id.as_str().into())]),

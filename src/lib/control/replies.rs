@@ -54,6 +54,9 @@ pub struct Reply {
     /// True when the agent chose to say nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<bool>,
+    /// What the tools of the run did in the world, by the record and not by the agent's words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -72,6 +75,7 @@ impl Reply {
             tokens: None,
             cost_usd: None,
             silent: None,
+            receipts: Vec::new(),
             error: None,
         }
     }

@@ -49,6 +49,17 @@ impl Line {
         self.estimated_nano_usd = self.estimated_nano_usd.saturating_add(other.estimated_nano_usd);
     }
 
+    /// Returns the input tokens, cached ones too.
+    pub fn all_input_tokens(&self) -> i64 {
+        self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+    }
+
+    /// Returns which part of the input was read from the vendor's cache, 0 to 1; `None` without input.
+    pub fn cache_read_ratio(&self) -> Option<f64> {
+        let all = self.all_input_tokens();
+        (all > 0).then(|| self.cache_read_tokens as f64 / all as f64)
+    }
+
     /// Returns the sum of `lines`, without a name.
     pub fn sum(lines: &[Self]) -> Self {
         let mut sum = Self::default();

@@ -1,7 +1,8 @@
 //! Speech to words, paid by the minute.
 
+use super::ask::Limit;
 use super::ledger::{Kind, NewCall, Outcome};
-use super::{Client, Error, Purpose, rates, repeated};
+use super::{Client, Error, Purpose, rates};
 use crate::config::Model;
 use crate::message::Usage;
 use crate::provider::transcription::Recording;
@@ -27,7 +28,7 @@ impl Client {
         seconds: Option<u32>,
     ) -> Result<String, Error> {
         let model = self.models.get(model, "the request")?;
-        repeated(&model, &|_| {}, || self.listen(purpose, &model, recording, seconds)).await
+        self.repeated(&model, Limit::default(), &|_| {}, |_| self.listen(purpose, &model, recording, seconds)).await
     }
 
     async fn listen(

@@ -1,12 +1,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::ask::{PICTURE_TOKENS, input_bytes};
 use super::*;
 use crate::config::{Environment, Home, HomeFlags};
 use crate::message::{Block, Role, StopReason, Usage};
-use crate::provider::BoxFuture;
+use crate::provider::{BoxFuture, OnText, Request};
 use crate::sys::atomic as files;
 
-const USAGE: Usage =
+pub(super) const USAGE: Usage =
     Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 0, cache_write_tokens: 0, estimated: false };
 
 /// Fails as often as it is told, then answers.
@@ -23,7 +24,7 @@ impl Provider for Fickle {
     }
 }
 
-fn busy() -> provider::Error {
+pub(super) fn busy() -> provider::Error {
     let retry_after = Some(Duration::from_millis(1));
     provider::Error::Busy { host: "h".into(), status: 529, message: "busy".into(), retry_after }
 }
@@ -36,25 +37,44 @@ fn wrong_key() -> provider::Error {
     provider::Error::Auth { host: "h".into(), status: 401, message: "no".into() }
 }
 
-struct House {
-    dir: tempfile::TempDir,
-    client: Client,
+/// Returns the model `name` of the provider `a`.
+pub(super) fn model(name: &str) -> Model {
+    let house = house(Cost::default(), "", 0, busy);
+    let primary = house.client.models.get("primary", "test").expect("primary");
+    Model { name: name.to_owned(), ..(*primary).clone() }
+}
+
+pub(super) struct House {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) client: Client,
 }
 
 /// A client with the models `primary` (falls back to `second`, priced) and `second`.
-fn house(caps: Cost, price: &str, failures: u32, error: fn() -> provider::Error) -> House {
+pub(super) fn house(caps: Cost, price: &str, failures: u32, error: fn() -> provider::Error) -> House {
+    let more = |more: &str| format!("{price}\n{more}");
+    build(&provider_file("primary", &more("fallbacks = [\"second\"]")), &provider_file("second", price), caps, failures, error)
+}
+
+/// The same without limits and failures, with more for the model `primary` and another file of `b`.
+pub(super) fn house_of(primary: &str, b: &str) -> House {
+    build(&provider_file("primary", primary), b, Cost::default(), 0, busy)
+}
+
+/// A provider file of one model.
+pub(super) fn provider_file(model: &str, more: &str) -> String {
+    format!(
+        "type = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n[models.{model}]\nmodel = \"m\"\nmax_tokens = 2048\n{more}\n"
+    )
+}
+
+fn build(a: &str, b: &str, caps: Cost, failures: u32, error: fn() -> provider::Error) -> House {
     let dir = tempfile::tempdir().expect("dir");
     let write =
         |name: &str, text: &str| files::write(&dir.path().join(name), text.as_bytes(), files::Durability::Rename).expect("write");
     std::fs::create_dir(dir.path().join("providers.d")).expect("dir");
     write("agent.toml", "[providers]\nload = [\"a\", \"b\"]\n");
-    let provider = |model: &str, more: &str| {
-        format!(
-            "type = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n[models.{model}]\nmodel = \"m\"\nmax_tokens = 1000\n{price}\n{more}\n"
-        )
-    };
-    write("providers.d/a.toml", &provider("primary", "fallbacks = [\"second\"]"));
-    write("providers.d/b.toml", &provider("second", ""));
+    write("providers.d/a.toml", a);
+    write("providers.d/b.toml", b);
     let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
     let home = Home::resolve(flags, &|_| None).expect("home");
     let loaded = crate::config::load(&home, &Environment::of(&[]), &[]).expect("config");
@@ -150,6 +170,8 @@ fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
         may_call: true,
         messages: picture(),
         cache: false,
+        thinking: false,
+        begin_within: None,
     };
     assert!((PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)), "{}", input_bytes(&request));
 }

@@ -18,6 +18,9 @@ pub(super) const MAX_SIDE: u32 = 8000;
 
 /// The most pictures a request shows: each is paid for again in every call.
 const MOST: usize = 8;
+/// Older ones are left out in groups: each that goes changes the request from its place on, and the vendor's
+/// cache serves nothing behind it.
+const AT_ONCE: usize = 4;
 /// The most base64 in a request, bytes. Anthropic takes requests of 32 MB.
 const MOST_BYTES: usize = 20 << 20;
 
@@ -36,16 +39,20 @@ impl Pictures {
     /// Puts the bytes of the newest pictures into `messages`; each other one becomes words that say
     /// why it is not shown. Blocks on the disk.
     pub fn fill(&self, messages: &mut [Message]) {
-        let (mut shown, mut bytes) = (0, 0);
+        let is_picture = |block: &&Block| matches!(block, Block::Image { .. });
+        let count = messages.iter().flat_map(|message| &message.content).filter(is_picture).count();
+        let most = count - count.saturating_sub(MOST).next_multiple_of(AT_ONCE);
+        let (mut met, mut bytes) = (0, 0);
         for block in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
             let Block::Image { file, data, .. } = block else { continue };
-            if shown == MOST || bytes >= MOST_BYTES {
+            met += 1;
+            if met > most || bytes >= MOST_BYTES {
                 *block = unseen("an older picture, no longer shown to you");
                 continue;
             }
             match self.read(file) {
                 Some(picture) if bytes + picture.len() <= MOST_BYTES => {
-                    (shown, bytes) = (shown + 1, bytes + picture.len());
+                    bytes += picture.len();
                     *data = Some(picture);
                 }
                 // All older ones go with it, so that the newest are a whole.
@@ -100,17 +107,17 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_eight_are_shown_and_every_other_one_is_named() {
+    fn the_newest_are_shown_at_most_eight_and_older_ones_go_four_at_a_time() {
         let dir = tempfile::tempdir().expect("dir");
         let put =
             |name: &str, bytes: &[u8]| atomic::write(&dir.path().join(name), bytes, atomic::Durability::Rename).expect("write");
         put("a", b"abc");
         put("big", &vec![0; usize::try_from(MAX_PICTURE).expect("small") + 1]);
         let (gone, older) = ("⟦a picture that is no longer kept⟧", "⟦an older picture, no longer shown to you⟧");
-        let mut expected = vec![older, older];
-        expected.extend(["YWJj"; 8]);
-        assert_eq!(filled(dir.path(), &["a"; 10]), expected);
-        // What is not there takes nobody's place.
+        for (count, hidden) in [(8, 0), (9, 4), (10, 4), (12, 4), (13, 8)] {
+            let expected: Vec<&str> = (0..count).map(|at| if at < hidden { older } else { "YWJj" }).collect();
+            assert_eq!(filled(dir.path(), &vec!["a"; count]), expected);
+        }
         assert_eq!(
             filled(dir.path(), &["a", "none", "../a", "/etc/hostname", "", "big"]),
             ["YWJj", gone, gone, gone, gone, gone]

@@ -88,7 +88,7 @@ mod tests {
         let sender = Sender { id: "1002".into(), name: "Bob".into(), username: None };
         let key = SessionKey("agent:a:telegram:dm:1002".into());
         let envelope = Envelope::new("1".into(), From::Telegram, sender, key, String::new(), 0);
-        Viewer::of(&Envelope { from_owner: owner, ..envelope }, &|_| false)
+        Viewer::of(&Envelope { from_owner: owner, ..envelope }, &|_| owner)
     }
 
     #[test]

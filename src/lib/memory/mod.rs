@@ -18,7 +18,7 @@ pub mod recall;
 mod scope;
 mod sources;
 
-pub use scope::{Scope, Viewer};
+pub use scope::{JOINED, Scope, Viewer};
 
 use std::sync::{Mutex, PoisonError};
 
@@ -133,10 +133,15 @@ impl Memory {
         true
     }
 
-    /// Draws facts from what was written down and from conversations that ended. Trouble is logged.
-    pub fn consolidate(&self) {
-        if let Err(error) = consolidate::run(&self.home, consolidate::Options::default(), &mut |_| {}) {
-            tracing::warn!(%error, "no facts were drawn");
+    /// Draws facts from what was written down and said; false when that did not work, or another process is at
+    /// it. Trouble is logged.
+    pub fn consolidate(&self) -> bool {
+        match consolidate::run(&self.home, consolidate::Options::default(), &mut |_| {}) {
+            Ok(outcome) => matches!(outcome, consolidate::Outcome::Done(_)),
+            Err(error) => {
+                tracing::warn!(%error, "no facts were drawn");
+                false
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::message::Envelope;
+use crate::message::{Envelope, SessionKey};
 
 /// Whose a memory is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,12 +53,18 @@ fn is_direct(key: &str) -> bool {
     key.starts_with("cli:") || kind == Some("dm")
 }
 
-/// Returns true for a direct conversation of `sender`'s or of an owner's: an owner may speak in
-/// another person's from the shell, and what is recalled there stays there.
-fn is_own(key: &str, sender: &str, is_owner: &dyn Fn(&str) -> bool) -> bool {
+/// What stands before the name of a person with several ids, when it is asked whether they are an owner.
+pub const JOINED: &str = "person:";
+
+/// Returns true for a direct conversation of an owner's: an owner may speak in another person's from the
+/// shell, under any name, and what is recalled there stays there.
+fn is_own(key: &SessionKey, is_owner: &dyn Fn(&str) -> bool) -> bool {
+    if let Some(person) = key.person() {
+        return is_owner(&format!("{JOINED}{person}"));
+    }
     // A topic of a direct conversation is the same person's.
-    let person = key.rsplit_once(":dm:").and_then(|(_, person)| person.split(':').next());
-    key.starts_with("cli:") || (is_direct(key) && person.is_some_and(|person| person == sender || is_owner(person)))
+    let person = key.0.rsplit_once(":dm:").and_then(|(_, person)| person.split(':').next());
+    key.0.starts_with("cli:") || (is_direct(&key.0) && person.is_some_and(is_owner))
 }
 
 /// Whose memories a turn may use.
@@ -68,7 +74,8 @@ pub struct Viewer(Vec<Scope>);
 impl Viewer {
     /// Returns who looks in the turn that `envelope` begins: a conversation sees its own, a direct
     /// one its person's too, an owner in their own direct one (or an event for them) the owner's.
-    /// `is_owner` says whether an id is an owner's: from the shell they may go on with their own chat.
+    /// `is_owner` says whether an id, or a person called so after [`JOINED`], is an owner's: from the shell
+    /// they may go on with their own chat.
     ///
     /// What is left to a conversation alone are words of others. In an owner's turn, which has tools,
     /// nothing would tell them from the owner's own: it does not see them.
@@ -82,10 +89,20 @@ impl Viewer {
         if is_direct(key) && is_person {
             scopes.push(Scope::Person(sender.to_owned()));
         }
-        if envelope.from_owner && (!is_person || is_own(key, sender, is_owner)) {
+        if envelope.from_owner && (!is_person || is_own(&envelope.session_key, is_owner)) {
             scopes.push(Scope::Owner);
         }
         Self(scopes)
+    }
+
+    /// Returns it with what is remembered of the same person under other ids.
+    pub fn and_persons(mut self, ids: Vec<String>) -> Self {
+        if self.0.iter().any(|scope| matches!(scope, Scope::Person(_))) {
+            self.0.extend(ids.into_iter().map(Scope::Person));
+            self.0.sort();
+            self.0.dedup();
+        }
+        self
     }
 
     /// Returns true when it may see what is `scope`'s.
@@ -102,7 +119,7 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Sender, SessionKey, Source};
+    use crate::message::{Sender, Source};
 
     #[test]
     fn what_is_written_is_read() {
@@ -131,7 +148,7 @@ mod tests {
         let check = |key: &str, sender: &str, from_owner: bool, expected: &[&str]| {
             let sender = Sender { id: sender.into(), name: sender.into(), username: None };
             let envelope = Envelope::new("1".into(), Source::Cli, sender, SessionKey(key.to_owned()), String::new(), 0);
-            let viewer = Viewer::of(&Envelope { from_owner, ..envelope }, &|id| id == "1001");
+            let viewer = Viewer::of(&Envelope { from_owner, ..envelope }, &|id| id == "1001" || id == "person:ada");
             let scopes: Vec<String> = viewer.scopes().iter().map(Scope::to_string).collect();
             assert_eq!(scopes, expected, "{key}");
         };
@@ -145,5 +162,26 @@ mod tests {
         check(group, "1001", true, &["shared"]);
         check(group, "1002", false, &["shared", "chat:agent:a:telegram:group:-5"]);
         check("agent:a:main", "1001", true, &["shared"]);
+        // From the shell, under the name of the person who reads it.
+        check(dm, "1002", true, &["shared", "person:1002"]);
+        // Whose all ids are an owner's, and whose are not.
+        check("agent:a:person:dm:ada", "1001", true, &["shared", "person:1001", "owner"]);
+        check("agent:a:person:dm:eve", "eve", true, &["shared", "person:eve"]);
+        check("agent:a:person:dm:1001", "1001", true, &["shared", "person:1001"]);
+        check("agent:a:person:dm:ada:topic:1001", "1001", true, &["shared", "person:1001", "owner"]);
+        check("agent:a:person:dm:ada", "1001", false, &["shared", "chat:agent:a:person:dm:ada", "person:1001"]);
+    }
+
+    #[test]
+    fn who_has_several_ids_has_one_memory_and_others_none_of_it() {
+        let check = |key: &str, ids: &[&str], expected: &[&str]| {
+            let sender = Sender { id: "1002".into(), name: "Bob".into(), username: None };
+            let envelope = Envelope::new("1".into(), Source::Telegram, sender, SessionKey(key.to_owned()), String::new(), 0);
+            let viewer = Viewer::of(&envelope, &|_| false).and_persons(ids.iter().map(|id| (*id).to_owned()).collect());
+            let scopes: Vec<String> = viewer.scopes().iter().map(Scope::to_string).collect();
+            assert_eq!(scopes, expected, "{key}");
+        };
+        check("agent:a:person:dm:bob", &["1002", "bob"], &["person:1002", "person:bob", "chat:agent:a:person:dm:bob", "shared"]);
+        check("agent:a:telegram:group:-5", &["1002", "bob"], &["shared", "chat:agent:a:telegram:group:-5"]);
     }
 }

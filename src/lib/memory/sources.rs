@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use super::scope::Scope;
 use crate::config::Home;
 use crate::sandbox::{BeneathError, Root};
+use crate::session::{self, Gone};
+use crate::sys::jsonl;
 
 /// A longer file is left out, and said: nobody writes memories of this size.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
@@ -20,7 +22,7 @@ const MAX_DEPTH: usize = 16;
 pub enum Source {
     /// `MEMORY.md` and what lies below `memory/`.
     Memory,
-    /// Conversations that have ended.
+    /// Conversations that have ended, and of those that go on what is no longer sent to a model.
     Session,
     /// `memory/items/`: what the agent wrote down by itself.
     Item,
@@ -56,6 +58,18 @@ pub(super) struct Candidate {
     pub path: PathBuf,
     pub source: Source,
     pub stamp: Stamp,
+    /// Of the transcript of a conversation that goes on: how much of it counts.
+    pub gone: Option<Gone>,
+}
+
+impl Candidate {
+    /// Returns the SHA-256 of what counts of its content, which is `bytes`.
+    pub(super) fn sha256(&self, bytes: &[u8]) -> Vec<u8> {
+        match self.gone.and_then(|gone| gone.but) {
+            Some(but) => sha256(&[bytes, &but.to_le_bytes()].concat()),
+            None => sha256(bytes),
+        }
+    }
 }
 
 /// What changes when a file does, nearly always.
@@ -105,6 +119,7 @@ pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
     listing.file(home.workspace().join("MEMORY.md"), Source::Memory);
     listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
     listing.directory(&home.archive(), Source::Session, "jsonl", MAX_DEPTH);
+    listing.conversations();
     listing.found.sort_by(|a, b| a.shown.cmp(&b.shown));
     (listing.found, listing.skipped)
 }
@@ -157,6 +172,31 @@ impl Listing<'_> {
         }
     }
 
+    /// Adds the transcripts of conversations that go on, as far as they are no longer sent: what a model
+    /// has before it need not be found.
+    fn conversations(&mut self) {
+        let dir = self.home.sessions();
+        let index = session::Index::read(&self.home.sessions_index(), &dir);
+        let gone = match index.and_then(|index| session::gone(&index, &dir)) {
+            Ok(gone) => gone,
+            Err(error) => return self.skip(&dir, &error.to_string()),
+        };
+        for (id, gone) in gone {
+            let files = session::transcript_files(&dir, &dir, &id).unwrap_or_default();
+            for path in files.into_iter().filter(|path| first_event(path).is_some_and(|first| first < gone.before)) {
+                let before = self.found.len();
+                self.file(path, Source::Session);
+                if let Some(file) = self.found.get_mut(before) {
+                    // What is gone stays as it was; what is said after it is no change.
+                    let inode = std::fs::metadata(&file.path).map_or(0, |meta| i64::try_from(meta.ino()).unwrap_or(0));
+                    let [before, but] = [gone.before, gone.but.unwrap_or(0)].map(|seq| i64::try_from(seq).unwrap_or(i64::MAX));
+                    file.stamp = Stamp { size: before, times: (but, inode) };
+                    file.gone = Some(gone);
+                }
+            }
+        }
+    }
+
     fn file(&mut self, path: PathBuf, source: Source) {
         match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.len() > MAX_BYTES && meta.is_file() => {
@@ -164,7 +204,7 @@ impl Listing<'_> {
             }
             Ok(meta) if meta.is_file() => {
                 let shown = self.home.display(&path);
-                self.found.push(Candidate { shown, path, source, stamp: Stamp::of(&meta) });
+                self.found.push(Candidate { shown, path, source, stamp: Stamp::of(&meta), gone: None });
             }
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => self.skip(&path, &error.to_string()),
             // A link or a special file, or gone meanwhile.
@@ -200,11 +240,37 @@ impl<'a> Reader<'a> {
             });
         }
         match read_plain(&file.path) {
-            Ok(bytes) => Ok(bytes),
+            Ok(bytes) => Ok(file.gone.map_or(bytes.as_slice(), |gone| cut(&bytes, gone)).to_vec()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Unread::Gone),
             Err(error) => Err(failed(error.to_string())),
         }
     }
+}
+
+/// Returns the lines of a transcript before the first event that counts no more.
+fn cut(bytes: &[u8], gone: Gone) -> &[u8] {
+    let mut end = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if number(line).is_some_and(|seq| seq >= gone.before) {
+            break;
+        }
+        end += line.len();
+    }
+    bytes.get(..end).unwrap_or_default()
+}
+
+/// Returns the number of the first event of a transcript file.
+fn first_event(path: &Path) -> Option<u64> {
+    number(&jsonl::first_line(path).ok()??)
+}
+
+/// Returns the number of the event on a line.
+fn number(line: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    serde_json::from_slice::<Numbered>(line).ok().map(|event| event.seq)
 }
 
 /// Why there are no bytes.

@@ -117,6 +117,48 @@ pub struct Attachment {
 #[serde(transparent)]
 pub struct SessionKey(pub String);
 
+/// What kind of conversation a key names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// With one person in a channel, or with all of them together.
+    Dm,
+    /// In a group.
+    Group,
+    /// In the shell, and whatever is named there.
+    Cli,
+}
+
+impl SessionKey {
+    /// Returns the conversation with `person`, whatever door they come through.
+    pub fn of_person(agent: &str, person: &str) -> Self {
+        Self(format!("agent:{agent}:{JOINED}:dm:{person}"))
+    }
+
+    /// Returns whom it is with, when they come through several doors.
+    pub fn person(&self) -> Option<&str> {
+        let mut parts = self.0.strip_prefix("agent:")?.split(':').skip(1);
+        (parts.next() == Some(JOINED) && parts.next() == Some("dm")).then(|| parts.next()).flatten()
+    }
+
+    /// Returns true for the direct conversation with the one id `sender` alone, without a topic.
+    pub fn is_dm_of(&self, sender: &str) -> bool {
+        self.person().is_none() && self.0.starts_with("agent:") && self.0.rsplit_once(":dm:").is_some_and(|(_, id)| id == sender)
+    }
+
+    /// Returns the kind of conversation it names.
+    pub fn kind(&self) -> KeyKind {
+        let kind = self.0.strip_prefix("agent:").map(|rest| rest.split(':').nth(2));
+        match kind {
+            None => KeyKind::Cli,
+            Some(Some("group")) => KeyKind::Group,
+            Some(_) => KeyKind::Dm,
+        }
+    }
+}
+
+/// What stands in a key in the place of the channel when several share the conversation.
+const JOINED: &str = "person";
+
 impl std::fmt::Display for SessionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -132,7 +174,22 @@ pub enum Command {
     /// List the commands.
     Help,
     /// Archive the session and begin a new one (in the lane's order).
-    New,
+    New {
+        /// The configured model that answers in the new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What the new one begins with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
+    },
+    /// Sum up the older part of the conversation (in the lane's order).
+    Compact,
+    /// Say which model answers in this conversation, or change it (in the lane's order).
+    Model {
+        /// The configured name; `default` = the usual one; `None` = say which there are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        choice: Option<String>,
+    },
     /// Send the text, and the files below it, as they are, at once.
     Deliver {
         /// An emoji that is put on the message `reply_to` instead.
@@ -161,12 +218,24 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the command that goes by `word` (without its slash), in any letter case.
-    pub fn named(word: &str) -> Option<Self> {
+    /// Begins anew, and nothing else.
+    pub const ANEW: Self = Self::New { model: None, words: None };
+
+    /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
+    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`.
+    pub fn spoken(word: &str, rest: &str) -> Option<Self> {
+        let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
         match word.to_ascii_lowercase().as_str() {
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
-            "new" | "reset" => Some(Self::New),
+            "new" => Some(Self::New { model: None, words: some(rest) }),
+            "reset" => {
+                let rest = rest.trim();
+                let (model, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                Some(Self::New { model: some(model), words: some(words) })
+            }
+            "compact" => Some(Self::Compact),
+            "model" => Some(Self::Model { choice: some(rest) }),
             "stop" => Some(Self::Stop { all: false }),
             "status" => Some(Self::Status),
             "cost" => Some(Self::Cost),
@@ -176,7 +245,17 @@ impl Command {
 
     /// Returns true for what is answered before lanes and model.
     pub fn at_once(&self) -> bool {
-        !matches!(self, Command::New)
+        !matches!(self, Command::New { .. } | Command::Compact | Command::Model { .. })
+    }
+
+    /// Returns true for what changes a conversation for all who share it.
+    pub fn changes_the_conversation(&self) -> bool {
+        matches!(self, Command::New { .. } | Command::Compact)
+    }
+
+    /// Returns true when words after it are a part of it.
+    pub fn takes_words(&self) -> bool {
+        matches!(self, Command::New { .. } | Command::Model { .. })
     }
 }
 
@@ -254,6 +333,9 @@ impl Envelope {
     /// Returns what a conversation that begins with this is called. One of the shell has a name; an
     /// event that goes to somebody begins a conversation with them, not with its source.
     pub fn contact(&self) -> &str {
+        if let Some(person) = self.session_key.person() {
+            return person;
+        }
         match (&self.route, self.source) {
             (Some(route), Source::Notify) => &route.chat.chat,
             (_, Source::Telegram) => self.group.as_ref().unwrap_or(&self.sender.name),

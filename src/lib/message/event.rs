@@ -44,6 +44,8 @@ pub enum Step {
         /// The tools it asked for.
         tools: Vec<String>,
     },
+    /// The older part of the conversation is being summed up.
+    Compacting,
     /// A tool began.
     ToolStarted {
         /// Its name.

@@ -7,7 +7,7 @@ mod envelope;
 mod event;
 mod media;
 
-pub use envelope::{About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+pub use envelope::{About, Attachment, ChatRef, Command, Envelope, KeyKind, Route, Sender, SessionKey, Source, Trust};
 pub use event::{AgentEvent, Step};
 pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
 
@@ -45,7 +45,9 @@ impl Message {
             .iter()
             .filter_map(|block| match block {
                 Block::Text { text } => Some(text.as_str()),
-                Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+                Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
+                    None
+                }
             })
             .collect();
         texts.join("\n")
@@ -55,7 +57,7 @@ impl Message {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
         })
     }
 }
@@ -85,10 +87,22 @@ pub enum Block {
         #[serde(skip)]
         data: Option<Picture>,
     },
+    /// What a model keeps of its thinking, for itself (assistant messages only). It stands before the
+    /// block it belongs to and is nobody's words.
+    Thinking(Thinking),
     /// The model asks for a tool (assistant messages only).
     ToolCall(ToolCall),
     /// What the tool answered (user messages only).
     ToolResult(ToolResult),
+}
+
+/// A piece of a model's thinking, as its vendor wants it back: unchanged, and only by the model that made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Thinking {
+    /// Who made it: the protocol and the vendor's model id, `anthropic:claude-…`.
+    pub by: String,
+    /// What came, in the vendor's own form; no other room looks into it.
+    pub data: serde_json::Value,
 }
 
 /// A request of the model to run a tool.
@@ -126,6 +140,8 @@ pub enum StopReason {
     MaxTokens,
     /// It declined to answer.
     Refusal,
+    /// The vendor made a pause: the same conversation, sent again, goes on from here.
+    Pause,
 }
 
 /// Tokens of one model call, as the vendor counted them.

@@ -1,6 +1,7 @@
 //! What is answered at once, before lanes and model: `/stop /status /cost /help /start`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::turn::{as_it_is, reaction, refused, said};
 use super::{Pipeline, Run};
@@ -10,13 +11,14 @@ use crate::queue::Accepted;
 use crate::{clock, cost};
 
 const HELP: &str = "Write to me and I answer. I also understand:\n\n\
-    /new – begin a new conversation\n\
+    /new – begin a new conversation; words after it begin it\n\
+    /compact – sum up what was said so far\n\
     /stop – stop what I am doing\n\
     /status – what I am doing";
-const OWNERS_HELP: &str = "\n/cost – what I cost";
+const OWNERS_HELP: &str = "\n/model – which model answers here; /model NAME changes it\n/cost – what I cost";
 /// Others read what is said in a group.
 const IN_PRIVATE: &str = "Ask me that in our own chat.";
-const FOR_OWNERS: &str = "Only my owner may ask that.";
+pub(super) const FOR_OWNERS: &str = "Only my owner may ask that.";
 
 /// Answers a command that does not wait for its lane.
 pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
@@ -42,7 +44,7 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             return pipeline.finish_one(&envelope, as_it_is(&envelope, envelope.text.clone(), String::new())).await;
         }
         Some(Command::Refused { reason }) => return pipeline.finish_one(&envelope, refused(&envelope, reason)).await,
-        Some(Command::Help | Command::New) | None => help,
+        Some(Command::Help | Command::New { .. } | Command::Compact | Command::Model { .. }) | None => help,
     };
     pipeline.finish_one(&envelope, said(&envelope, &text, None)).await;
 }
@@ -56,15 +58,21 @@ impl Pipeline {
         // First the record, then the end: a run that ends now finds that it has nothing to say.
         let stopped = self.persist("a stop", || self.queue.stop(before, session, now)).await?;
         let runs: Vec<Run> = self.runs().values().cloned().collect();
-        for run in runs.iter().filter(|run| {
-            run.bundle.came_before(before) && run.bundle.inputs().any(|input| stopped.iter().any(|one| one.inbox_id == input.id))
-        }) {
-            run.cancel.cancel();
+        let mut afterwards = 0;
+        for run in runs.iter().filter(|run| run.bundle.came_before(before)) {
+            let is_stopped = run.bundle.inputs().any(|input| stopped.iter().any(|one| one.inbox_id == input.id));
+            let is_meant = session.is_none_or(|session| run.bundle.key().0 == session);
+            // What it still does after its answer has no record in the queue.
+            let works_on = run.answered.load(Ordering::Relaxed) && is_meant;
+            if is_stopped || works_on {
+                run.cancel.cancel();
+            }
+            afterwards += usize::from(works_on);
         }
         for one in stopped.iter().filter(|one| one.wants_reply) {
             self.answer(&Reply::error(&one.inbox_id, "stopped"));
         }
-        Some(stopped.len())
+        Some(stopped.len() + afterwards)
     }
 
     fn status_text(&self, envelope: &Envelope) -> String {

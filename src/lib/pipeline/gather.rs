@@ -67,6 +67,11 @@ impl Bundle {
         &self.leader().session_key
     }
 
+    /// Returns true when a turn of it was begun before, also one that a restart broke off in good order.
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.iter().any(|row| row.run_id.is_some() || row.attempts > 0)
+    }
+
     /// Returns how often a turn was started for it.
     pub(super) fn attempts(&self) -> i64 {
         self.0.iter().map(|row| row.attempts).max().unwrap_or(0)
@@ -85,6 +90,15 @@ impl Bundle {
     /// Returns the inputs.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Envelope> {
         self.0.iter().map(|row| &row.envelope)
+    }
+
+    /// Returns it as a message that says `words`, and no command.
+    pub(super) fn saying(mut self, words: &str) -> Self {
+        for row in &mut self.0 {
+            row.envelope.command = None;
+            words.clone_into(&mut row.envelope.text);
+        }
+        self
     }
 
     /// Leaves only the inputs of these ids; `None` when that is none.

@@ -8,7 +8,7 @@ use super::{Pipeline, Signal};
 use crate::channel::{Batch, Incoming};
 use crate::clock;
 use crate::config::{Config, DmScope, GroupScope};
-use crate::message::{Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
 use crate::people::{self, Access, Contact};
 use crate::queue::{Accepted, Arrival, NewPart, Note, Verdict};
 use crate::text;
@@ -17,6 +17,10 @@ use crate::text;
 const ALBUMS: usize = 32;
 /// Characters of a message that is only overheard.
 const OVERHEARD: usize = 1000;
+/// Where everybody in a group may speak, not everybody may end what they all share.
+const NOT_YOURS: &str = "Only those whom my settings name may do that here.";
+/// A slip that is corrected must not archive the conversation again.
+const EDITED: &str = "An edited message begins nothing anew; send it again if you mean it.";
 
 impl Pipeline {
     /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
@@ -148,7 +152,14 @@ impl Pipeline {
         let key = with_topic(group_key(config, &sender.id, &item.chat.chat), &item);
         let addressed = item.addressed || !must_be_named || self.is_of_addressed_album(&item);
         if access != Access::Muted && addressed {
-            return Verdict::Accept(vec![envelope(item, sender, access == Access::Owner, key, channel, now)]);
+            let is_shared = config.session.group_scope == GroupScope::Chat;
+            let changes = item.command.as_ref().is_some_and(Command::changes_the_conversation);
+            let chat = item.chat.chat.clone();
+            let mut accepted = envelope(item, sender, access == Access::Owner, key, channel, now);
+            if changes && is_shared && !self.people.is_named_in_group(&config.telegram, &chat, id) {
+                accepted.command = Some(Command::Done { text: NOT_YOURS.to_owned() });
+            }
+            return Verdict::Accept(vec![accepted]);
         }
         if item.edited {
             // What it said before is known; the new wording would stand there twice.
@@ -192,6 +203,11 @@ impl Pipeline {
 }
 
 fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channel: &'static str, now: i64) -> Envelope {
+    let command = match item.command {
+        // It may have been one before, and was carried out.
+        Some(Command::New { .. }) if item.edited => Some(Command::Done { text: EDITED.to_owned() }),
+        command => command,
+    };
     let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
     Envelope {
         from_owner: owner,
@@ -204,7 +220,7 @@ fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channe
         quoted: item.quoted,
         forwarded_from: item.forwarded_from,
         edited: item.edited,
-        command: item.command,
+        command,
         group: item.group,
         ..envelope
     }
@@ -212,12 +228,23 @@ fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channe
 
 /// Returns the conversation of a direct message of the user `sender` in `chat`.
 pub(super) fn dm_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
+    if let Some(person) = config.session.person_of("telegram", sender) {
+        return joined_key(config, person);
+    }
     let name = &config.agent.name;
     SessionKey(match config.session.dm_scope {
         DmScope::Sender => format!("agent:{name}:telegram:dm:{sender}"),
         DmScope::Chat => format!("agent:{name}:telegram:dm:{chat}"),
         DmScope::Main => format!("agent:{name}:main"),
     })
+}
+
+/// Returns the one conversation of a person who has several ids.
+pub(super) fn joined_key(config: &Config, person: &str) -> SessionKey {
+    match config.session.dm_scope {
+        DmScope::Sender | DmScope::Chat => SessionKey::of_person(&config.agent.name, person),
+        DmScope::Main => SessionKey(format!("agent:{}:main", config.agent.name)),
+    }
 }
 
 /// Returns the conversation of a message of the user `sender` in the group `chat`.

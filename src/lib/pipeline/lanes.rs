@@ -167,8 +167,10 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
 /// Puts a turn into its lane; one that interrupts ends the turn that runs there.
 async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_busy: OnBusy) {
     let running = pipeline.runs().get(bundle.key()).cloned();
-    if let Some(run) =
-        running.filter(|run| on_busy == OnBusy::Interrupt && gather::go_together(run.bundle.leader(), bundle.leader()))
+    if let Some(run) = running
+        .filter(|run| on_busy == OnBusy::Interrupt && gather::go_together(run.bundle.leader(), bundle.leader()))
+        // One that has answered gives way to nobody: it makes room for this very message.
+        .filter(|run| !run.answered.load(Ordering::Relaxed))
     {
         let ids = run.bundle.ids();
         // First the record, then the end: a run that ends now finds that it has nothing to say.

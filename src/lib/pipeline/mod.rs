@@ -7,12 +7,14 @@
 //! 5. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
 //! [`progress`] shows a turn in its chat while it runs.
-//! [`commands`] answers what never goes to the model; [`orders`] is the intake of the shell.
+//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`orders`] is the intake of the shell.
 
 mod attach;
+mod between;
 mod commands;
 mod deliver;
 mod fetch;
+mod fresh;
 mod gather;
 mod intake;
 mod lanes;
@@ -45,7 +47,7 @@ use crate::control::replies::{self, Reply};
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
-use crate::{people, queue, session, workspace};
+use crate::{context, people, queue, session};
 
 /// Everything the path needs; the daemon puts it together.
 pub struct Pipeline {
@@ -57,8 +59,8 @@ pub struct Pipeline {
     pub people: people::Store,
     /// What the agent remembers.
     pub memory: Arc<Memory>,
-    /// The files the prompt is made of.
-    pub files: workspace::ConventionFiles,
+    /// What the system text is made of.
+    pub context: Arc<context::Sources>,
     /// The doors, by name.
     pub channels: HashMap<&'static str, Arc<dyn Channel>>,
     /// Where answers to commands go.
@@ -112,6 +114,19 @@ pub struct Run {
     pub cancel: CancellationToken,
     /// Whether it is ended by the same person's next message, and not for good.
     pub interrupted: Arc<AtomicBool>,
+    /// Whether its answer is on its way, and it only makes room for the next turn.
+    pub answered: Arc<AtomicBool>,
+}
+
+impl Run {
+    fn new(bundle: Bundle) -> Self {
+        Self {
+            bundle,
+            cancel: CancellationToken::new(),
+            interrupted: Arc::new(AtomicBool::new(false)),
+            answered: Arc::new(AtomicBool::new(false)),
+        }
+    }
 }
 
 /// What the lanes are told.

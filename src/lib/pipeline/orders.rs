@@ -136,13 +136,17 @@ impl Pipeline {
                 let one = |(number, key): (usize, SessionKey)| Envelope {
                     id: format!("{}/{number}", order.id),
                     wants_reply: false,
-                    ..input.command(key, Command::New)
+                    ..input.command(key, Command::ANEW)
                 };
                 rest = keys.into_iter().enumerate().map(one).collect();
                 own_key("cli").map(|key| input.command(key, Command::Done { text }))
             }
             // One there is not may be there when its turn comes: its first message may be waiting.
-            control::Command::Reset { target } => self.session(live, known, target).map(|key| input.command(key, Command::New)),
+            control::Command::Reset { target } => self.session(live, known, target).map(|key| input.command(key, Command::ANEW)),
+            control::Command::Compact { session } => {
+                let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
+                key.map(|key| input.command(key, Command::Compact))
+            }
             control::Command::Reload | control::Command::Spool { .. } => {
                 Err("this command goes into the FIFO, not into the spool".to_owned())
             }
@@ -165,30 +169,46 @@ impl Pipeline {
         session: Option<&str>,
     ) -> Result<Envelope, String> {
         let key = match session {
-            None => own_key(sender)?,
+            None => shell_key(live, sender)?,
             // What people call themselves is their choice: words for a conversation of ours must not
             // end up in one of theirs. An id or an @username is meant as it is.
-            Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => match self.sessions.named(name) {
-                Some(key) => key,
-                None if name.contains(':') => own_key(name).map(|_| SessionKey(name.to_owned()))?,
-                None => own_key(name)?,
-            },
+            Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => {
+                match joined(live, name).or_else(|| self.sessions.named(name)) {
+                    Some(key) => key,
+                    None if name.contains(':') => own_key(name).map(|_| SessionKey(name.to_owned()))?,
+                    None => own_key(name)?,
+                }
+            }
             Some(contact) => self.session(live, known, contact)?,
         };
-        // A lone word with a slash means in a shell what it means in a chat.
-        let spoken = words.text.trim().strip_prefix('/').filter(|_| !words.untrusted).and_then(Command::named);
+        // A word with a slash means in a shell what it means in a chat, when nothing stands after it that
+        // it would not take.
+        let spoken = words.text.trim().strip_prefix('/').filter(|_| !words.untrusted).and_then(|text| {
+            let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            Command::spoken(word, rest).filter(|command| rest.is_empty() || command.takes_words())
+        });
         let envelope = input.words(live, Source::Cli, sender, words, key);
         Ok(Envelope { command: envelope.command.clone().or(spoken), ..envelope })
     }
 
     /// Returns the conversation that `target` means: one there is, or a new one of that name.
     fn session(&self, live: &Live, known: &Known, target: &str) -> Result<SessionKey, String> {
+        // A conversation that was somebody's before their ids were joined is theirs no more.
+        let contacts = known.people.find(target);
+        let of_contact = || match contacts.as_slice() {
+            [one] => live.config.session.person_of(TELEGRAM, &one.id.to_string()),
+            _ => None,
+        };
+        let person = joined(live, target).or_else(|| of_contact().map(|person| intake::joined_key(&live.config, person)));
+        if let Some(key) = person {
+            return Ok(key);
+        }
         match self.sessions.find(&known.people, target).as_slice() {
             [key] => return Ok(key.clone()),
             [] => {}
             several => return Err(ambiguous(target, several.iter().map(|key| key.0.clone()))),
         }
-        match known.people.find(target).as_slice() {
+        match contacts.as_slice() {
             [contact] => {
                 let id = contact.id.to_string();
                 Ok(intake::dm_key(&live.config, &id, &id))
@@ -205,7 +225,13 @@ impl Pipeline {
         let is_owner = |id: &str| id.parse().is_ok_and(|id| known.people.is_owner(&config.telegram, id));
         let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
         let heard = known.routes.iter().find(|last| is_owner(&last.sender) && open(&last.route));
-        let heard = heard.map(|last| (last.session_key.clone(), last.route.clone()));
+        let heard = heard.map(|last| {
+            // Their ids may have been joined since then.
+            let person =
+                config.session.person_of(&last.route.channel, &last.sender).filter(|_| last.session_key.is_dm_of(&last.sender));
+            let joined = person.map(|person| intake::joined_key(config, person));
+            (joined.unwrap_or_else(|| last.session_key.clone()), last.route.clone())
+        });
         heard.or_else(|| {
             let id = known.people.first_owner(&config.telegram)?.to_string();
             let route = Route { channel: TELEGRAM.to_owned(), chat: ChatRef { chat: id.clone(), topic: None } };
@@ -283,6 +309,21 @@ fn own_key(name: &str) -> Result<SessionKey, String> {
         return Err("a conversation is named with 1 to 200 printable characters".to_owned());
     }
     Ok(SessionKey(format!("cli:{name}")))
+}
+
+/// Returns the conversation of the shell's `sender`: with other ids of theirs, if there are any.
+fn shell_key(live: &Live, sender: &str) -> Result<SessionKey, String> {
+    let person = live.config.session.person_of(Source::Cli.as_str(), sender);
+    person.map_or_else(|| own_key(sender), |person| Ok(intake::joined_key(&live.config, person)))
+}
+
+/// Returns the conversation of a person with several ids who is called `target`, or has that id.
+fn joined(live: &Live, target: &str) -> Option<SessionKey> {
+    let session = &live.config.session;
+    let by_name = session.identity_links.contains_key(target).then_some(target);
+    let by_id = || target.split_once(':').and_then(|(channel, id)| session.person_of(channel, id));
+    let of_shell = || session.person_of(Source::Cli.as_str(), target);
+    by_name.or_else(by_id).or_else(of_shell).map(|person| intake::joined_key(&live.config, person))
 }
 
 /// Returns the conversation of events called `name`; those in words of others are kept apart.

@@ -2,11 +2,11 @@
 //! is to be said.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use tokio_util::sync::CancellationToken;
+use std::sync::atomic::Ordering;
 
 use super::attach::{self, Place};
+use super::between::{NO_SUMMARY, Step};
+use super::fresh::{Carried, Fresh};
 use super::gather::Bundle;
 use super::stream::Stream;
 use super::{Live, Pipeline, Run, silence};
@@ -15,14 +15,12 @@ use crate::channel::{Channel, Rendered};
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::memory::{Scope, Viewer, recall};
-use crate::message::{Attachment, Block, Command, Envelope, MediaKind, OutFile, Role, Route, Source, Trust};
+use crate::memory::{JOINED, Scope, Viewer, recall};
+use crate::message::{Attachment, Block, Envelope, MediaKind, OutFile, Role, Route, Source, Trust};
+use crate::provider::SystemBlock;
 use crate::queue::{Ended, Finish, MAX_DEATHS, NewPart, Note, Started};
-use crate::session::{Kind, Resume, Session, Spoken};
+use crate::session::{Kind, Resume, Session, Spoken, SummaryBy};
 use crate::{agent, clock, context};
-
-/// What is said after a reset.
-const ANEW: &str = "We begin anew. What was said before is archived.";
 
 /// What is to be recorded of a turn.
 pub(super) struct Outcome {
@@ -47,19 +45,56 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
     if bundle.attempts() >= MAX_DEATHS {
         return pipeline.give_up(&bundle, &new_id).await;
     }
-    let run = Run { bundle: bundle.clone(), cancel: CancellationToken::new(), interrupted: Arc::new(AtomicBool::new(false)) };
+    let run = Run::new(bundle.clone());
     // Known before it is recorded, so that a stop finds it at every moment.
     pipeline.runs().insert(bundle.key().clone(), run.clone());
     let ids = bundle.ids();
     let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &ids)).await;
     let Some(Started::Run { run_id, inbox_ids }) = started else { return };
     let Some(bundle) = bundle.only(&inbox_ids) else { return };
-    let outcome = match bundle.leader().command {
-        Some(Command::New) => pipeline.begin_anew(bundle.leader(), bundle.attempts() > 0).await,
-        _ => pipeline.converse(&bundle, &run_id, &run).await,
+    let (outcome, was_turn) = match pipeline.between(&bundle, &run_id, &run).await {
+        Step::Turn(said) => (pipeline.converse(&said, &run_id, &run).await, true),
+        Step::Done(outcome) => (outcome.map(|outcome| *outcome), false),
     };
-    if let Some(outcome) = outcome {
-        pipeline.finish(&bundle, &run_id, outcome).await;
+    let Some(outcome) = outcome else { return };
+    // What fails now would fail again, and be paid for.
+    let is_answered = was_turn && outcome.reply.status == Status::Done;
+    pipeline.finish(&bundle, &run_id, outcome).await;
+    if is_answered {
+        run.answered.store(true, Ordering::Relaxed);
+        pipeline.make_room(bundle.leader(), &run_id, &run, false).await;
+    }
+}
+
+/// What a turn's order is made of.
+pub(super) struct Setting<'a> {
+    pub(super) live: &'a Live,
+    envelope: &'a Envelope,
+    run_id: &'a str,
+    run: &'a Run,
+    viewer: Viewer,
+    model: String,
+    system: Vec<SystemBlock>,
+}
+
+impl Setting<'_> {
+    pub(super) fn order<'a>(&'a self, reader: &'a (dyn Fn(Written<'_>) + Send + Sync)) -> Order<'a> {
+        let envelope = self.envelope;
+        Order {
+            run_id: self.run_id,
+            inbox_id: &envelope.id,
+            person: &envelope.sender.id,
+            from_owner: envelope.from_owner,
+            viewer: &self.viewer,
+            route: envelope.route.as_ref(),
+            message_id: envelope.reply_to.as_deref(),
+            source: envelope.source.as_str(),
+            model: &self.model,
+            system: self.system.clone(),
+            cancel: &self.run.cancel,
+            interrupted: &self.run.interrupted,
+            reader,
+        }
     }
 }
 
@@ -97,56 +132,31 @@ impl Pipeline {
     pub(super) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
         let run_id = uuid::Uuid::now_v7().to_string();
         self.close_turn(bundle.leader(), &run_id, "a bug").await;
-        let outcome = self.failed(bundle.leader(), "a bug of the agent itself; its log has the place");
+        let outcome = self.failed(bundle.leader(), "a bug of the agent itself; its log has the place", &[]);
         self.finish(bundle, &run_id, outcome).await;
     }
 
     /// Notes a failure and returns what is said about it.
-    fn failed(&self, envelope: &Envelope, reason: &str) -> Outcome {
+    pub(super) fn failed(&self, envelope: &Envelope, reason: &str, receipts: &[String]) -> Outcome {
         self.note_trouble(reason);
         match envelope.source {
             // The owner is to hear of it, model or not; the caller's job is done.
             Source::Notify if envelope.route.is_some() => as_it_is(envelope, event_text(envelope), event_text(envelope)),
             _ => {
-                let text = Saying::Markdown(failure(&self.live(), envelope, reason));
-                Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, reason), text: Some(text) }
+                let text = Saying::Markdown(failure(&self.live(), envelope, reason, receipts));
+                let reply = Reply { receipts: receipts.to_vec(), ..Reply::error(&envelope.id, reason) };
+                Outcome { ended: Ended::Done, reply, text: Some(text) }
             }
         }
     }
 
-    /// Archives the session; its next message begins a new one.
-    async fn begin_anew(self: &Arc<Self>, envelope: &Envelope, again: bool) -> Option<Outcome> {
-        let archive = || {
-            let (pipeline, key) = (self.clone(), envelope.session_key.clone());
-            async move {
-                let archived = tokio::task::spawn_blocking(move || pipeline.sessions.reset(&key)).await;
-                archived.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-            }
-        };
-        Some(match self.persist("a reset", archive).await? {
-            Some(_) => {
-                // What was said can be searched for from now on.
-                self.memory.tell_news();
-                said(envelope, ANEW, None)
-            }
-            // A crash came between the deed and its record.
-            None if again => said(envelope, ANEW, None),
-            // Somebody named a session that is not there; "/new" at the beginning is no mistake.
-            None if envelope.wants_reply && envelope.text.is_empty() => {
-                refused(envelope, &format!("no session is called {}", envelope.session_key))
-            }
-            None => said(envelope, "This is a new conversation already.", None),
-        })
-    }
-
     /// Lets the agent answer.
-    async fn converse(&self, bundle: &Bundle, run_id: &str, run: &Run) -> Option<Outcome> {
+    async fn converse(self: &Arc<Self>, bundle: &Bundle, run_id: &str, run: &Run) -> Option<Outcome> {
         let live = self.live();
         let envelope = bundle.leader();
         let key = &envelope.session_key;
-        let mut session = self.persist("a session", || self.sessions.take(key, envelope.contact())).await?;
-        let is_owner = |id: &str| self.is_owner(&live, id);
-        let viewer = Viewer::of(envelope, &is_owner);
+        let Fresh { mut session, carried } = self.take_fresh(&live, bundle).await?;
+        let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let progress = self.progress(&live, envelope, run_id);
         if envelope.wants_reply {
             let running = Reply {
@@ -160,13 +170,16 @@ impl Pipeline {
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let messages = bundle.messages();
             let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
-            let recalled = self.recall(&messages, &viewer, &session).await;
+            let recalled = self.recall(&messages, &setting.viewer, &session).await;
             let place = Place { pipeline: self, live: &live, envelope, run_id, session_id: session.id(), cancel: &run.cancel };
-            let spoken = self.user_message(&messages, &notes, &place, recalled).await;
-            if let Err(error) = session.append(vec![spoken], true).await {
+            let pins = carried.as_ref().map(|carried| carried.pins.clone()).unwrap_or_default();
+            let pins = pins.into_iter().map(|text| Kind::Pin { run_id: run_id.to_owned(), text });
+            let mut kinds: Vec<Kind> = pins.collect();
+            kinds.push(self.user_message(&messages, &notes, &place, (carried, recalled)).await);
+            if let Err(error) = session.append(kinds, true).await {
                 tracing::error!(%error, "a message could not be written into its transcript");
                 self.sessions.put(session);
-                return Some(self.failed(envelope, &error.to_string()));
+                return Some(self.failed(envelope, &error.to_string(), &[]));
             }
             heard = (!notes.is_empty()).then_some(newest);
         }
@@ -175,23 +188,12 @@ impl Pipeline {
             stream.iter().for_each(|stream| stream.write(written));
             progress.iter().for_each(|progress| progress.write(written));
         };
-        let model = model_for(&live, envelope);
-        let order = Order {
-            run_id,
-            inbox_id: &envelope.id,
-            person: &envelope.sender.id,
-            from_owner: envelope.from_owner,
-            viewer: &viewer,
-            route: envelope.route.as_ref(),
-            message_id: envelope.reply_to.as_deref(),
-            source: envelope.source.as_str(),
-            model: &model,
-            system: context::system(&live.config.agent.name, &self.files, envelope, viewer.may_see(&Scope::Owner)),
-            cancel: &run.cancel,
-            interrupted: &run.interrupted,
-            reader: &reader,
-        };
-        let ended = live.agent.run(&mut session, order).await;
+        let compactions = session.state().compaction_count;
+        let ended = live.agent.run(&mut session, setting.order(&reader)).await;
+        let newest = session.state().compacted.as_ref().filter(|_| session.state().compaction_count > compactions);
+        if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
+            self.note_trouble(NO_SUMMARY);
+        }
         if let Some(progress) = progress {
             progress.end().await;
         }
@@ -213,19 +215,47 @@ impl Pipeline {
                 }
                 return None;
             }
-            TurnEnd::Failed(reason) => {
+            TurnEnd::Failed { reason, receipts } => {
                 tracing::error!(reason, session = session_id, "a turn failed");
-                self.failed(envelope, &reason)
+                self.failed(envelope, &reason, &receipts)
             }
         };
         let reply = Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..outcome.reply };
         Some(Outcome { reply, ..outcome })
     }
 
+    pub(super) async fn setting<'a>(
+        &self,
+        live: &'a Arc<Live>,
+        envelope: &'a Envelope,
+        run_id: &'a str,
+        run: &'a Run,
+        session: &Session,
+    ) -> Setting<'a> {
+        let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id)).and_persons(same_person(live, envelope));
+        let model = model_for(live, envelope, session);
+        let system = {
+            let (context, live, model, envelope) = (self.context.clone(), live.clone(), model.clone(), envelope.clone());
+            let owners_alone = viewer.may_see(&Scope::Owner);
+            // Many files may be looked at, and skills hashed.
+            let work = move || context.system(&live.config, live.agent.client().models(), &model, &envelope, owners_alone);
+            let system = tokio::task::spawn_blocking(work).await;
+            system.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        };
+        Setting { live, envelope, run_id, run, viewer, model, system }
+    }
+
     /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
     /// configuration names.
     fn is_owner(&self, live: &Live, id: &str) -> bool {
         let people = self.people.read().unwrap_or_default();
+        if let Some(person) = id.strip_prefix(JOINED) {
+            // Whoever has one of the ids reads all of it.
+            let session = &live.config.session;
+            let is_known = session.identity_links.contains_key(person);
+            let mut ids = session.ids_of(person, "telegram");
+            return is_known && ids.all(|id| id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id)));
+        }
         id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id))
     }
 
@@ -254,10 +284,19 @@ impl Pipeline {
     }
 
     /// Writes the messages of a turn down as the model reads them.
-    async fn user_message(&self, messages: &[Envelope], notes: &[Note], place: &Place<'_>, recalled: Option<String>) -> Kind {
+    async fn user_message(
+        &self,
+        messages: &[Envelope],
+        notes: &[Note],
+        place: &Place<'_>,
+        (carried, recalled): (Option<Carried>, Option<String>),
+    ) -> Kind {
         let zone = place.live.config.agent.timezone.0;
         let mut content = Vec::new();
-        let mut beside: Vec<Block> = context::overheard(notes, zone).into_iter().chain(recalled.map(context::recalled)).collect();
+        let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
+        let before = carried.into_iter().flat_map(|carried| carried.blocks);
+        let recalled = recalled.map(context::recalled);
+        let mut beside: Vec<Block> = before.chain(context::overheard(notes, zone)).chain(recalled).collect();
         for message in messages {
             let mut blocks = context::message(message, zone);
             // What is known beside the words stands between the first head and them.
@@ -265,7 +304,7 @@ impl Pipeline {
             content.extend(blocks);
             content.extend(attach::read(&Place { envelope: message, ..*place }).await);
         }
-        let foreign = messages.iter().any(carries_words_of_others) || notes.iter().any(|note| !note.of_owner);
+        let foreign = messages.iter().any(carries_words_of_others) || notes.iter().any(|note| !note.of_owner) || from_before;
         let first = messages.first();
         Kind::Message(Spoken {
             inbox_id: first.map(|envelope| envelope.id.clone()),
@@ -347,6 +386,14 @@ impl Pipeline {
     }
 }
 
+/// Returns the ids that the settings say are the sender's as well.
+fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
+    let session = &live.config.session;
+    let person = session.person_of(envelope.source.as_str(), &envelope.sender.id);
+    let links = person.and_then(|person| session.identity_links.get(person)).into_iter().flatten();
+    links.filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned())).collect()
+}
+
 /// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
 /// a document, a recording of anything but their own voice.
 fn carries_words_of_others(envelope: &Envelope) -> bool {
@@ -355,10 +402,13 @@ fn carries_words_of_others(envelope: &Envelope) -> bool {
     envelope.trust == Trust::Other || answers || document
 }
 
-/// The model the caller named, else the one of the source, else `primary`.
-fn model_for(live: &Live, envelope: &Envelope) -> String {
-    let routed = || live.agent.client().models().for_role(envelope.source.role()).map(|model| model.name.clone());
-    envelope.model.clone().or_else(routed).unwrap_or_else(|| "primary".to_owned())
+/// The model the caller named, else the one chosen for the conversation, else the one of the source, else
+/// `primary`. One that is no longer configured is not asked for.
+pub(super) fn model_for(live: &Live, envelope: &Envelope, session: &Session) -> String {
+    let models = live.agent.client().models();
+    let chosen = session.state().chosen_model.clone().filter(|name| models.get(name, "/model").is_ok());
+    let routed = || models.for_role(envelope.source.role()).map(|model| model.name.clone());
+    envelope.model.clone().or(chosen).or_else(routed).unwrap_or_else(|| "primary".to_owned())
 }
 
 pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcome {
@@ -368,9 +418,15 @@ pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcom
         silent: text.is_none().then_some(true),
         tokens: of.map(|said| said.usage.total()),
         cost_usd: of.and_then(|said| said.cost_nano_usd).map(usd),
+        receipts: of.map(|said| said.receipts.clone()).unwrap_or_default(),
         ..Reply::new(&envelope.id, Status::Done)
     };
     Outcome { ended: Ended::Done, reply, text: text.map(Saying::Markdown) }
+}
+
+/// A command that is not carried out, and why: the person reads it, and it is an error to the shell.
+pub(super) fn declined(envelope: &Envelope, why: &str) -> Outcome {
+    Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, why), text: Some(Saying::Markdown(why.to_owned())) }
 }
 
 /// Words of somebody else that go out as they are; the caller reads `reply`.
@@ -398,10 +454,15 @@ fn event_text(envelope: &Envelope) -> String {
 
 /// What the person reads when no answer came. Only the owner is told why, and only where nobody else
 /// reads it.
-fn failure(live: &Live, envelope: &Envelope, reason: &str) -> String {
+fn failure(live: &Live, envelope: &Envelope, reason: &str, receipts: &[String]) -> String {
     let message = &live.config.agent.error_message;
     let alone = envelope.from_owner && envelope.group.is_none();
-    if alone { format!("{message}\n\n({})", crate::text::shorten(reason, 600)) } else { message.clone() }
+    if !alone {
+        return message.clone();
+    }
+    // What was done is not undone, and the next try should know it.
+    let done = if receipts.is_empty() { String::new() } else { format!("\n\nDone before that: {}.", receipts.join("; ")) };
+    format!("{message}\n\n({}){done}", crate::text::shorten(reason, 600))
 }
 
 /// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so

@@ -1,22 +1,31 @@
 //! Anthropic's Messages API, and servers that speak it (llama.cpp, proxies).
 //!
-//! Written after <https://platform.claude.com/docs/en/api/messages>, …/build-with-claude/streaming
-//! and …/prompt-caching, API version 2023-06-01, read 2026-11.
+//! Written after <https://platform.claude.com/docs/en/api/messages>, …/build-with-claude/streaming,
+//! …/prompt-caching and …/thinking-tool-workflows, API version 2023-06-01, read 2026-11.
 
 mod answer;
 #[cfg(test)]
 mod body_tests;
 #[cfg(test)]
 mod tests;
+mod thinking;
 
 use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
+use super::key::Key;
 use super::wire::{self, Turn};
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, SystemBlock, Tier, ToolSpec};
 use crate::message::{Block, Role};
-use crate::secret::Secret;
 use answer::MessageAnswer;
+use thinking::Mode;
+
+/// What this protocol is called in [`crate::message::Thinking::by`].
+const PROTOCOL: &str = "anthropic";
+
+/// From a mark the cache looks back over 20 blocks for what it knows (its guide, "Prompt caching"); a
+/// step with more of them after the last call's mark gets a second mark there.
+const LOOK_BACK: usize = 18;
 
 /// The Messages API of one server.
 #[derive(Debug, Clone)]
@@ -27,10 +36,10 @@ pub struct Anthropic {
 impl Anthropic {
     /// Returns a provider that posts to `{base_url}/v1/messages`; `base_url` may end in `/v1` or a
     /// slash. `client` should follow no redirects: they would carry the key elsewhere.
-    pub fn new(client: reqwest::Client, base_url: &str, key: Option<Secret>) -> Self {
+    pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
         let endpoint = Endpoint::new(client, base_url, "messages", |path| path.ends_with("/v1"))
             .with("anthropic-version", "2023-06-01")
-            .with_key("x-api-key", "", key);
+            .with_key("x-api-key", "", key.into());
         Self { endpoint }
     }
 }
@@ -40,7 +49,7 @@ impl Provider for Anthropic {
         Box::pin(async move {
             let body = body(request);
             let mut answer = MessageAnswer::default();
-            self.endpoint.exchange(&body, &mut answer, on_text).await?;
+            self.endpoint.for_request(request).exchange(&body, &mut answer, on_text).await?;
             Ok(answer.finish(request, &body))
         })
     }
@@ -51,9 +60,15 @@ impl Provider for Anthropic {
 ///
 /// With `request.cache` at most four blocks are marked for the prompt cache: the last tool, the last
 /// system block of each tier, and the last block of all, which lets the next call read everything
-/// before its own addition. Marks are set afresh each time, so none is left in the history.
+/// before its own addition. After a step of many blocks, where the last call ended is marked instead
+/// of the last tool. Marks are set afresh each time, so none is left in the history.
 pub fn body(request: &Request) -> Value {
-    let turns = wire::turns(&request.messages);
+    let mut turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
+    let mode = Mode::of(request, &turns);
+    if !mode.takes_blocks() {
+        turns.iter_mut().for_each(|turn| turn.blocks.retain(|block| !matches!(block, Block::Thinking(_))));
+        turns.retain(|turn| !turn.blocks.is_empty());
+    }
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
     let mut system: Vec<Value> = Vec::new();
     let blocks: Vec<&SystemBlock> = request.system.iter().filter(|block| !block.text.trim().is_empty()).collect();
@@ -67,8 +82,13 @@ pub fn body(request: &Request) -> Value {
     }
     let mut messages: Vec<Value> = turns.iter().map(message).collect();
     if request.cache {
-        tools.last_mut().map(mark);
-        messages.last_mut().and_then(|message| message.get_mut("content")?.as_array_mut()?.last_mut()).map(mark);
+        let last_call = messages.len().checked_sub(3).filter(|_| added(&turns) > LOOK_BACK);
+        match last_call {
+            Some(at) => mark_end(&mut messages, at),
+            None => drop(tools.last_mut().map(mark)),
+        }
+        let end = messages.len().saturating_sub(1);
+        mark_end(&mut messages, end);
     }
 
     let mut body = Map::new();
@@ -81,6 +101,9 @@ pub fn body(request: &Request) -> Value {
     }
     if !tools.is_empty() && (withdrawn || !request.may_call) {
         body.insert("tool_choice".to_owned(), json!({"type": "none"}));
+    }
+    if let Some(thinking) = mode.value(request.max_tokens) {
+        body.insert("thinking".to_owned(), thinking);
     }
     if !tools.is_empty() {
         body.insert("tools".to_owned(), Value::Array(tools));
@@ -96,6 +119,16 @@ fn mark(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
     }
+}
+
+/// Marks the last block of a message; a user's never ends on thinking, which takes no mark.
+fn mark_end(messages: &mut [Value], at: usize) {
+    messages.get_mut(at).and_then(|message| message.get_mut("content")?.as_array_mut()?.last_mut()).map(mark);
+}
+
+/// Returns how many blocks stand after the user turn with which the last call ended.
+fn added(turns: &[Turn<'_>]) -> usize {
+    turns.iter().rev().take(2).map(|turn| turn.blocks.len()).sum()
 }
 
 fn tool(spec: &ToolSpec) -> Value {
@@ -141,6 +174,7 @@ fn block(block: &Block) -> Value {
         }
         Block::Image { data: None, .. } => json!({"type": "text", "text": wire::NO_PICTURE}),
         Block::Text { text } | Block::Context { text } => json!({"type": "text", "text": text}),
+        Block::Thinking(thinking) => thinking.data.clone(),
         Block::ToolCall(call) => json!({
             "type": "tool_use",
             "id": wire::safe_id(&call.id),

@@ -1,45 +1,38 @@
 //! One HTTP exchange with a model server: send, tell failures apart, feed the answer's events.
 //!
-//! What a failure means is decided here for all vendors, because compatible servers mix their
-//! habits freely. Nothing of the URL and no known secret gets into an error's text.
+//! What a failure means is decided in `said` for all vendors. Nothing of the URL and no known secret gets into an error's text.
 
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use futures_util::StreamExt;
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use reqwest::multipart::Form;
-use reqwest::{Client, RequestBuilder, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
+use super::key::{Ask, Given, Key};
+use super::said::{Meaning, Said};
 use super::sse::{Broken, Events, MAX_ANSWER, Patience, chain};
-use super::{Error, OnText};
+use super::{BoxFuture, Error, OnText};
 use crate::secret::{Secret, redact};
 use crate::text;
 
 /// The most characters of a server's words that an error keeps.
 const MAX_MESSAGE_CHARS: usize = 300;
 
+/// An event is waited for at least so long, however late the answer's head came.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// The most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// What servers say when the conversation is too long, lower case. Anthropic: "prompt is too long",
-/// "exceed context limit", `request_too_large`; OpenAI and vLLM: "maximum context length",
-/// `context_length_exceeded`, "reduce the length"; llama.cpp: "exceeds the available context size".
-const OVERFLOW_PHRASES: [&str; 9] = [
-    "prompt is too long",
-    "context length",
-    "context_length",
-    "maximum context",
-    "request_too_large",
-    "context limit",
-    "context size",
-    "context window",
-    "reduce the length",
-];
+/// How long nobody should ask again who was told that it is of no use.
+const NO_USE: Duration = Duration::from_secs(5 * 60);
 
 /// An answer while it comes in; each vendor has its own.
 pub(super) trait Answer {
@@ -71,59 +64,15 @@ pub(super) enum Fault {
     Nonsense(String),
 }
 
-/// A server's description of an error.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Said {
-    /// Its machine-readable words (`type` and `code`), for telling errors apart.
-    pub(super) kind: String,
-    /// Its sentence.
-    pub(super) message: String,
-    /// A number it gave as code.
-    pub(super) code: Option<u16>,
-}
-
-impl Said {
-    /// Reads the shapes in use: `{"error":{"type","code","message"}}`, `{"error":"…"}`, the fields
-    /// without `error` around them, `{"detail":"…"}`, FastAPI's `{"detail":[{"msg"}]}`, and any of these in an array.
-    pub(super) fn from_json(value: &Value) -> Self {
-        let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-        if let Some(message) = error.as_str() {
-            return Self { message: message.to_owned(), ..Self::default() };
-        }
-        let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let detail = error["detail"].as_str().or_else(|| error["detail"][0]["msg"].as_str());
-        let message = match (word("message"), detail) {
-            ("", None) => error.to_string(),
-            ("", Some(detail)) => detail.to_owned(),
-            (message, _) => message.to_owned(),
-        };
-        let code = error.get("code").and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
-        Self {
-            kind: format!("{} {}", word("type"), word("code")).to_lowercase(),
-            message,
-            code: code.and_then(|code| u16::try_from(code).ok()),
-        }
-    }
-
-    fn from_body(body: &str) -> Self {
-        serde_json::from_str(body)
-            .map_or_else(|_| Self { message: body.to_owned(), ..Self::default() }, |value| Self::from_json(&value))
-    }
-
-    /// Only the server's own words are searched: some servers echo the whole request in the body.
-    fn is_overflow(&self) -> bool {
-        let message = self.message.to_lowercase();
-        OVERFLOW_PHRASES.iter().any(|phrase| message.contains(phrase) || self.kind.contains(phrase))
-    }
-}
-
 /// A URL to post to, with everything each request carries.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: Client,
     target: Result<Url, String>,
     headers: HeaderMap,
+    /// Who knows the key, and the header and prefix it goes out with, unless the key is fixed and
+    /// among the headers.
+    asked: Option<(Arc<dyn Ask>, HeaderName, String)>,
     /// How long to bear silence.
     pub(super) patience: Patience,
 }
@@ -140,7 +89,7 @@ impl Endpoint {
         });
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(crate::net::USER_AGENT));
-        Self { client, target, headers, patience: Patience::default() }
+        Self { client, target, headers, asked: None, patience: Patience::default() }
     }
 
     /// Returns the endpoint with a header on every request.
@@ -151,14 +100,15 @@ impl Endpoint {
 
     /// Returns the endpoint with `prefix` and the key as a header that no log shows. Space around
     /// the key is cut: keys are often read from files that end in a newline.
-    pub(super) fn with_key(mut self, name: &'static str, prefix: &str, key: Option<Secret>) -> Self {
-        let Some(key) = key else { return self };
-        match HeaderValue::from_str(&format!("{prefix}{}", key.expose().trim())) {
-            Ok(mut value) => {
-                value.set_sensitive(true);
-                self.headers.insert(HeaderName::from_static(name), value);
-            }
-            Err(_) => self.target = Err("the key has characters that no header can carry".to_owned()),
+    pub(super) fn with_key(mut self, name: &'static str, prefix: &str, key: Key) -> Self {
+        let name = HeaderName::from_static(name);
+        match key {
+            Key::Absent => {}
+            Key::Fixed(key) => match hidden(prefix, &key) {
+                Ok(value) => drop(self.headers.insert(name, value)),
+                Err(reason) => self.target = Err(reason),
+            },
+            Key::Asked(ask) => self.asked = Some((ask, name, prefix.to_owned())),
         }
         self
     }
@@ -166,6 +116,32 @@ impl Endpoint {
     /// Returns the host alone, to tell one vendor's own server.
     pub(super) fn host_name(&self) -> &str {
         self.target.as_ref().ok().and_then(Url::host_str).unwrap_or_default()
+    }
+
+    /// Returns the endpoint one step further down: its path with `segment` as one more part, and `query`.
+    pub(super) fn below(&self, segment: &str, query: &str) -> Self {
+        let mut endpoint = self.clone();
+        if let Ok(url) = &mut endpoint.target {
+            // It fails for addresses without a path only, which no http address is.
+            let _ = url.path_segments_mut().map(|mut path| {
+                path.pop_if_empty().push(segment);
+            });
+            url.set_query(Some(query));
+        }
+        endpoint
+    }
+
+    /// Returns the endpoint with the patience that `request` leaves.
+    pub(super) fn for_request(&self, request: &super::Request) -> Self {
+        let mut endpoint = self.clone();
+        if let Some(limit) = request.begin_within {
+            let Patience { first, began, between } = self.patience;
+            // Who thinks may be silent for long after the head of its answer.
+            let silence = if request.thinking { Duration::from_secs(120) } else { limit };
+            let between = if request.thinking { between } else { between.min(Duration::from_secs(60)) };
+            endpoint.patience = Patience { first: first.min(limit), began: began.min(limit.max(silence)), between };
+        }
+        endpoint
     }
 
     /// Returns the whole address, for tests.
@@ -179,20 +155,25 @@ impl Endpoint {
     /// # Errors
     /// Any of [`Error`].
     pub(super) async fn exchange(&self, body: &Value, answer: &mut impl Answer, on_text: OnText<'_>) -> Result<(), Error> {
+        let asked = Instant::now();
         let response = self.post(|request| request.json(body)).await?;
+        let mut patience = self.patience;
+        if patience.began <= patience.first {
+            patience.began = patience.began.saturating_sub(asked.elapsed()).max(LEAST);
+        }
         if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("json") {
-            let value = self.json(response).await?;
+            let value = self.json(response, patience).await?;
             return answer.whole(&value, on_text).map_err(|fault| self.faulty(fault));
         }
         let bytes = response.bytes_stream().map(|chunk| chunk.map_err(reqwest::Error::without_url));
-        let mut events = Events::new(Box::pin(bytes), self.patience);
+        let mut events = Events::new(Box::pin(bytes), patience);
         let mut began = false;
         while !answer.ended() {
             match events.next().await {
                 Ok(Some(data)) => {
                     answer.event(&data, on_text).map_err(|fault| match (began, self.faulty(fault)) {
                         // An answer that began was worked for and may be charged, whatever ends it.
-                        (true, error @ (Error::Busy { .. } | Error::Auth { .. } | Error::Rejected { .. })) => {
+                        (true, error) if !matches!(error, Error::ContextOverflow { .. } | Error::Interrupted { .. }) => {
                             let (again, reason) = (error.retryable(), clean(&error.to_string()));
                             Error::Interrupted { host: self.host(), reason, again }
                         }
@@ -210,12 +191,12 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Posts `form` and returns the JSON that comes back.
+    /// Posts what `form` makes and returns the JSON that comes back.
     ///
     /// # Errors
     /// Any of [`Error`] but [`Error::ContextOverflow`].
-    pub(super) async fn submit(&self, form: Form) -> Result<Value, Error> {
-        let value = self.json(self.post(|request| request.multipart(form)).await?).await?;
+    pub(super) async fn submit(&self, form: impl Fn() -> Form) -> Result<Value, Error> {
+        let value = self.json(self.post(|request| request.multipart(form())).await?, self.patience).await?;
         // Some servers report a failure under the status 200.
         if value.get("error").is_some_and(|error| !error.is_null()) {
             let said = Said::from_json(&value);
@@ -224,30 +205,76 @@ impl Endpoint {
         Ok(value)
     }
 
-    async fn post(&self, fill: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Result<Response, Error> {
-        let url = self.target.clone().map_err(|reason| self.unreachable(&format!("the request cannot be made: {reason}")))?;
-        let send = fill(self.client.post(url).headers(self.headers.clone())).send();
-        let response = match tokio::time::timeout(self.patience.first, send).await {
-            Err(_) => return Err(self.interrupted(&Broken::Silent(self.patience.first).to_string())),
-            Ok(Err(error)) => return Err(self.failed(error)),
-            Ok(Ok(response)) => response,
+    /// An access token that is refused is renewed, once; the request is then made again.
+    async fn post(&self, fill: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Response, Error> {
+        let Some((ask, ..)) = &self.asked else {
+            return self.understood(self.attempt(&fill, None, self.patience.first).await?).await;
         };
+        let began = Instant::now();
+        // A renewal counts: who waits for a fallback waits for the sum.
+        let left = || self.patience.first.saturating_sub(began.elapsed()).max(LEAST);
+        let given = self.in_time(left(), ask.ask()).await?;
+        let response = self.attempt(&fill, given.as_ref(), left()).await?;
+        match given.filter(|given| given.is_token && response.status() == StatusCode::UNAUTHORIZED) {
+            Some(refused) => match self.in_time(left(), ask.ask_again(&refused)).await? {
+                Some(other) => self.understood(self.attempt(&fill, Some(&other), left()).await?).await,
+                None => self.understood(response).await,
+            },
+            None => self.understood(response).await,
+        }
+    }
+
+    /// Waits for a key; nothing was sent yet, so silence costs nothing.
+    async fn in_time<T>(&self, limit: Duration, key: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
+        let late = |_| Err(self.unreachable(&format!("its key could not be renewed within {} s", limit.as_secs())));
+        tokio::time::timeout(limit, key).await.unwrap_or_else(late)
+    }
+
+    async fn attempt(
+        &self,
+        fill: &impl Fn(RequestBuilder) -> RequestBuilder,
+        key: Option<&Given>,
+        limit: Duration,
+    ) -> Result<Response, Error> {
+        let url = self.target.clone().map_err(|reason| self.unmade(&reason))?;
+        let mut headers = self.headers.clone();
+        if let (Some(given), Some((_, name, prefix))) = (key, &self.asked) {
+            let (name, prefix) = if given.is_token { (&AUTHORIZATION, "Bearer ") } else { (name, prefix.as_str()) };
+            headers.insert(name, hidden(prefix, &given.secret).map_err(|reason| self.unmade(&reason))?);
+        }
+        let send = fill(self.client.post(url).headers(headers)).send();
+        match tokio::time::timeout(limit, send).await {
+            Err(_) => Err(self.interrupted(&Broken::Silent(limit).to_string())),
+            Ok(sent) => sent.map_err(|error| self.failed(error)),
+        }
+    }
+
+    /// Tells an answer from a refusal.
+    async fn understood(&self, response: Response) -> Result<Response, Error> {
         let status = response.status();
         if status.is_success() {
             if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("html") {
                 let (status, message) = (status.as_u16(), "a web page came instead of an answer: is base_url right?".to_owned());
-                return Err(Error::Rejected { host: self.host(), status, message });
+                return Err(Error::Missing { host: self.host(), status, message });
             }
             return Ok(response);
         }
-        let retry_after = retry_after(&response);
-        let patience = Duration::from_secs(10).min(self.patience.between);
-        let (bytes, _) = read(response, MAX_ERROR_BYTES, Patience { first: patience, between: patience }).await;
-        Err(self.refused(status.as_u16(), &Said::from_body(&String::from_utf8_lossy(&bytes)), retry_after))
+        let (retry_after, again) = (retry_after(&response), should_retry(&response));
+        let wait = Duration::from_secs(10).min(self.patience.between);
+        let (bytes, _) = read(response, MAX_ERROR_BYTES, Patience { first: wait, began: wait, between: wait }).await;
+        let said = Said::from_body(&String::from_utf8_lossy(&bytes));
+        let error = self.refused(status.as_u16(), &said, retry_after);
+        Err(match (error, again) {
+            (Error::Busy { host, status, message, retry_after }, Some(false)) => {
+                Error::Busy { host, status, message, retry_after: retry_after.max(Some(NO_USE)) }
+            }
+            (Error::Rejected { host, status, message }, Some(true)) => Error::Busy { host, status, message, retry_after },
+            (error, _) => error,
+        })
     }
 
-    async fn json(&self, response: Response) -> Result<Value, Error> {
-        let (bytes, broken) = read(response, MAX_ANSWER, self.patience).await;
+    async fn json(&self, response: Response, patience: Patience) -> Result<Value, Error> {
+        let (bytes, broken) = read(response, MAX_ANSWER, patience).await;
         match broken {
             Some(broken) => Err(self.interrupted(&broken.to_string())),
             None => serde_json::from_slice(&bytes).map_err(|error| self.interrupted(&format!("malformed JSON: {error}"))),
@@ -276,6 +303,10 @@ impl Endpoint {
         }
     }
 
+    fn unmade(&self, reason: &str) -> Error {
+        self.unreachable(&format!("the request cannot be made: {reason}"))
+    }
+
     fn unreachable(&self, reason: &str) -> Error {
         Error::Unreachable { host: self.host(), reason: clean(reason) }
     }
@@ -286,13 +317,23 @@ impl Endpoint {
 
     fn refused(&self, status: u16, said: &Said, retry_after: Option<Duration>) -> Error {
         let (host, message) = (self.host(), clean(&said.message));
-        match status {
-            401 | 403 => Error::Auth { host, status, message },
-            408 | 429 | 500..=599 => Error::Busy { host, status, message, retry_after },
-            400 | 413 | 422 if said.is_overflow() => Error::ContextOverflow { message },
-            _ => Error::Rejected { host, status, message },
+        match said.meaning(status) {
+            Meaning::Auth => Error::Auth { host, status, message },
+            Meaning::Busy => Error::Busy { host, status, message, retry_after: retry_after.or(said.retry_after) },
+            Meaning::Exhausted => Error::Exhausted { host, status, message },
+            Meaning::Missing => Error::Missing { host, status, message },
+            Meaning::Overflow => Error::ContextOverflow { message },
+            Meaning::Rejected => Error::Rejected { host, status, message },
         }
     }
+}
+
+/// Returns `prefix` and the key as the value of a header that no log shows, or why it is none.
+fn hidden(prefix: &str, key: &Secret) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose().trim()))
+        .map_err(|_| "the key has characters that no header can carry".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Returns the JSON of an event.
@@ -307,7 +348,7 @@ pub(super) fn parse(data: &str) -> Result<Value, Fault> {
 async fn read(mut response: Response, limit: usize, patience: Patience) -> (Vec<u8>, Option<Broken>) {
     let mut bytes = Vec::new();
     loop {
-        let wait = if bytes.is_empty() { patience.first } else { patience.between };
+        let wait = if bytes.is_empty() { patience.began } else { patience.between };
         match tokio::time::timeout(wait, response.chunk()).await {
             Err(_) => return (bytes, Some(Broken::Silent(wait))),
             Ok(Err(error)) => return (bytes, Some(Broken::Transport(chain(&error.without_url())))),
@@ -332,9 +373,22 @@ fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
     response.headers().get(name)?.to_str().ok()
 }
 
-/// Reads `Retry-After`: seconds, or an HTTP date (RFC 9110 §10.2.3). A date is measured from the
-/// server's own `Date`, so that our clock may be wrong.
+/// Reads `x-should-retry`, in which OpenAI and Anthropic say whether another try is of use.
+fn should_retry(response: &Response) -> Option<bool> {
+    match header(response, &HeaderName::from_static("x-should-retry"))?.trim() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads `retry-after-ms` (OpenAI, Azure), or else `Retry-After`: seconds, or an HTTP date (RFC 9110
+/// §10.2.3). A date is measured from the server's own `Date`, so that our clock may be wrong.
 fn retry_after(response: &Response) -> Option<Duration> {
+    let exact = header(response, &HeaderName::from_static("retry-after-ms")).and_then(|ms| ms.trim().parse::<f64>().ok());
+    if let Some(wait) = exact.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()) {
+        return Some(wait);
+    }
     let value = header(response, &RETRY_AFTER)?.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds.max(0.0)).ok();

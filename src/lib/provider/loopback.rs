@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{Error, Provider, Request, Response, SystemBlock, Tier, ToolSpec};
-use crate::message::{Block, Message, Role, ToolCall, ToolResult};
+use crate::message::{Block, Message, Role, Thinking, ToolCall, ToolResult};
 
 /// How an answer's body ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -180,6 +180,8 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
         may_call: true,
         messages,
         cache: false,
+        thinking: false,
+        begin_within: None,
     }
 }
 
@@ -223,6 +225,10 @@ pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
 
 pub(super) fn said(text: &str) -> Block {
     Block::Text { text: text.to_owned() }
+}
+
+pub(super) fn thought(by: &str, data: Value) -> Block {
+    Block::Thinking(Thinking { by: by.to_owned(), data })
 }
 
 pub(super) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {

@@ -4,17 +4,27 @@
 //! file. [`repair()`] makes any list of messages a valid request before it is sent.
 
 pub mod anthropic;
+#[cfg(test)]
+mod exchanges;
+pub mod gemini;
 mod http;
+mod key;
 #[cfg(test)]
 mod loopback;
 pub mod offline;
 pub mod openai;
 mod repair;
+mod said;
 mod sse;
+#[cfg(test)]
+pub(crate) mod strict;
+mod told;
 pub mod transcription;
 mod wire;
 
+pub use key::{Ask, Given, Key};
 pub use repair::repair;
+pub use told::without_tools;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,6 +54,11 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Whether prompt-cache breakpoints are set where the vendor has them.
     pub cache: bool,
+    /// Whether the model is asked to think first, where the vendor has a switch for it.
+    pub thinking: bool,
+    /// How long the server may take until its answer begins, because somebody else stands ready;
+    /// `None` = as long as slow local servers need.
+    pub begin_within: Option<Duration>,
 }
 
 /// A part of the system text.
@@ -137,6 +152,26 @@ pub enum Error {
         /// The vendor's words, at most 300 characters.
         message: String,
     },
+    /// The account has no money left, or a quota that only time or a purchase fills (402, some 429).
+    #[error("{host} answers no more ({status}): {message}")]
+    Exhausted {
+        /// Host and port.
+        host: String,
+        /// The HTTP status.
+        status: u16,
+        /// The vendor's words, at most 300 characters.
+        message: String,
+    },
+    /// There is no such model, or nothing at all at this address (404).
+    #[error("{host} does not have it ({status}): {message}")]
+    Missing {
+        /// Host and port.
+        host: String,
+        /// The HTTP status.
+        status: u16,
+        /// The vendor's words, at most 300 characters.
+        message: String,
+    },
     /// The vendor will not take this request as it is (other 4xx).
     #[error("{host} rejected the request ({status}): {message}")]
     Rejected {
@@ -172,6 +207,8 @@ impl Error {
             Error::Unreachable { .. }
             | Error::Auth { .. }
             | Error::ContextOverflow { .. }
+            | Error::Exhausted { .. }
+            | Error::Missing { .. }
             | Error::Rejected { .. }
             | Error::Interrupted { .. } => None,
         }
@@ -183,7 +220,12 @@ impl Error {
             Error::Interrupted { .. } => true,
             // A gateway that gave up waiting: the server behind it may have answered.
             Error::Busy { status, .. } => matches!(status, 408 | 504),
-            Error::Unreachable { .. } | Error::Auth { .. } | Error::ContextOverflow { .. } | Error::Rejected { .. } => false,
+            Error::Unreachable { .. }
+            | Error::Auth { .. }
+            | Error::ContextOverflow { .. }
+            | Error::Exhausted { .. }
+            | Error::Missing { .. }
+            | Error::Rejected { .. } => false,
         }
     }
 }

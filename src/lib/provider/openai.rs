@@ -4,17 +4,21 @@
 //! compatible servers leave out of it.
 
 mod answer;
+mod reasoning;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
+use super::key::Key;
 use super::wire::{self, Turn};
 use super::{BoxFuture, Error, OnText, Provider, Request, Response};
 use crate::message::{Block, Role, ToolResult};
-use crate::secret::Secret;
 use answer::Completion;
+
+/// What this protocol is called in [`crate::message::Thinking::by`].
+const PROTOCOL: &str = "openai";
 
 /// What stands between texts that are joined into one.
 const BETWEEN: &str = "\n\n";
@@ -23,7 +27,29 @@ const BETWEEN: &str = "\n\n";
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    limit: LimitField,
+    dialect: Dialect,
+}
+
+/// Where servers differ in what they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    /// What the field for the longest answer is called.
+    pub limit: LimitField,
+    /// How thinking is asked for.
+    pub effort: EffortField,
+}
+
+/// What every compatible server takes.
+#[cfg(test)]
+pub(super) const PLAIN: Dialect = Dialect { limit: LimitField::MaxTokens, effort: EffortField::ReasoningEffort };
+
+/// How a server is asked for thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EffortField {
+    /// `reasoning_effort`: OpenAI, and most that are compatible.
+    ReasoningEffort,
+    /// `reasoning: {enabled}`: OpenRouter, which finds the form for each model itself.
+    Reasoning,
 }
 
 /// What the field for the longest answer is called.
@@ -40,23 +66,26 @@ impl OpenAi {
     /// gets `/v1`, where nearly all servers have it (Ollama and llama-server are configured by host
     /// and port); one with a path is taken as it is, because some have none
     /// (`…/v1beta/openai`, `…/api/paas/v4`). `client` should follow no redirects.
-    pub fn new(client: reqwest::Client, base_url: &str, key: Option<Secret>) -> Self {
+    pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
         let endpoint = Endpoint::new(client, base_url, "chat/completions", |path| !path.is_empty()).with_key(
             "authorization",
             "Bearer ",
-            key,
+            key.into(),
         );
-        let own = endpoint.host_name() == "api.openai.com";
-        Self { endpoint, limit: if own { LimitField::MaxCompletionTokens } else { LimitField::MaxTokens } }
+        let host = endpoint.host_name();
+        let own = host == "api.openai.com";
+        let limit = if own { LimitField::MaxCompletionTokens } else { LimitField::MaxTokens };
+        let effort = if host == "openrouter.ai" { EffortField::Reasoning } else { EffortField::ReasoningEffort };
+        Self { endpoint, dialect: Dialect { limit, effort } }
     }
 }
 
 impl Provider for OpenAi {
     fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
-            let body = body(request, self.limit);
+            let body = body(request, self.dialect);
             let mut answer = Completion::default();
-            self.endpoint.exchange(&body, &mut answer, on_text).await?;
+            self.endpoint.for_request(request).exchange(&body, &mut answer, on_text).await?;
             Ok(answer.finish(request, &body))
         })
     }
@@ -65,7 +94,7 @@ impl Provider for OpenAi {
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
 /// call (the messages) stands last. Prompt caching needs no marks here; the servers find the
 /// longest known prefix themselves.
-pub fn body(request: &Request, limit: LimitField) -> Value {
+pub fn body(request: &Request, dialect: Dialect) -> Value {
     let mut messages = Vec::new();
     let system: Vec<&str> =
         request.system.iter().map(|block| block.text.as_str()).filter(|text| !text.trim().is_empty()).collect();
@@ -73,7 +102,7 @@ pub fn body(request: &Request, limit: LimitField) -> Value {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
     let mut calls: Vec<&str> = Vec::new();
-    for turn in &wire::turns(&request.messages) {
+    for turn in &wire::turns(&request.messages, &wire::thinker(PROTOCOL, request)) {
         match turn.role {
             Role::Assistant => {
                 calls = calls_of(turn);
@@ -85,13 +114,20 @@ pub fn body(request: &Request, limit: LimitField) -> Value {
 
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(request.model));
-    let limit = match limit {
+    let limit = match dialect.limit {
         LimitField::MaxTokens => "max_tokens",
         LimitField::MaxCompletionTokens => "max_completion_tokens",
     };
     body.insert(limit.to_owned(), json!(request.max_tokens));
     body.insert("stream".to_owned(), json!(true));
     body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    if request.thinking {
+        let (field, value) = match dialect.effort {
+            EffortField::ReasoningEffort => ("reasoning_effort", json!("medium")),
+            EffortField::Reasoning => ("reasoning", json!({"enabled": true})),
+        };
+        body.insert(field.to_owned(), value);
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|spec| {
             let name = wire::safe_name(spec.name);
@@ -114,7 +150,7 @@ fn text(turn: &Turn<'_>) -> String {
         .filter_map(|block| match block {
             Block::Text { text } | Block::Context { text } => Some(text.as_str()),
             Block::Image { .. } => Some(wire::NO_PICTURE),
-            Block::ToolCall(_) | Block::ToolResult(_) => None,
+            Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
         })
         .collect();
     texts.join(BETWEEN)
@@ -125,7 +161,7 @@ fn calls_of<'a>(turn: &Turn<'a>) -> Vec<&'a str> {
         .iter()
         .filter_map(|block| match block {
             Block::ToolCall(call) => Some(call.id.as_str()),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
         })
         .collect()
 }
@@ -141,13 +177,14 @@ fn assistant(turn: &Turn<'_>) -> Value {
                 "type": "function",
                 "function": {"name": wire::safe_name(&call.name), "arguments": wire::input_object(&call.input).to_string()},
             })),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
         })
         .collect();
     let content = if text.is_empty() { Value::Null } else { Value::String(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
+        reasoning::send_back(turn, &mut message);
     }
     message
 }
@@ -159,7 +196,7 @@ fn user(turn: &Turn<'_>, calls: &[&str], messages: &mut Vec<Value>) {
         .iter()
         .filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) => None,
         })
         .collect();
     results.sort_by_key(|result| calls.iter().position(|id| *id == result.id));
@@ -189,7 +226,7 @@ fn parts(turn: &Turn<'_>) -> Value {
             }
             Block::Image { data: None, .. } => texts.push(wire::NO_PICTURE),
             Block::Text { text } | Block::Context { text } => texts.push(text),
-            Block::ToolCall(_) | Block::ToolResult(_) => {}
+            Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {}
         }
     }
     flush(&mut texts, &mut parts);

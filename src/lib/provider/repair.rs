@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::{HashSet, VecDeque};
 
-use super::wire::is_blank;
+use super::wire::{drop_last_thinking, is_blank};
 use crate::message::{Block, Message, Role, ToolResult};
 
 /// Stands where a list would otherwise end on the model's words.
@@ -23,8 +23,8 @@ const EARLIER: &str = "(earlier messages are not shown)";
 const INTERRUPTED: &str =
     "Interrupted: no result was recorded. The call may or may not have happened; check before repeating it.";
 
-/// Returns a valid list: it begins and ends with a user message, has no blank text and no empty
-/// message, all call ids differ, and each call has exactly one result in the user messages that
+/// Returns a valid list: it begins and ends with a user message, has no blank text, no thinking that
+/// nothing follows and no empty message, all call ids differ, and each call has exactly one result in the user messages that
 /// follow directly (neighbours of one role count as one turn and are merged when sent).
 ///
 /// A missing result becomes an error result, results without a call are dropped, and an id that is
@@ -65,15 +65,17 @@ struct Open {
     sent: String,
 }
 
-/// Returns the message without blank text and without blocks its role cannot have; `None` when
-/// nothing is left.
+/// Returns the message without blank text, without thinking at its end and without blocks its role
+/// cannot have; `None` when nothing is left. Whose thinking it is matters only to who is asked, so
+/// the vendors' files leave out that of others.
 fn without_misfits(message: &Message) -> Option<Message> {
     let fits = |block: &Block| match block {
         Block::Text { .. } | Block::Context { .. } => !is_blank(block),
-        Block::ToolCall(_) => message.role == Role::Assistant,
+        Block::Thinking(_) | Block::ToolCall(_) => message.role == Role::Assistant,
         Block::Image { .. } | Block::ToolResult(_) => message.role == Role::User,
     };
-    let content: Vec<Block> = message.content.iter().filter(|block| fits(block)).cloned().collect();
+    let mut content: Vec<Block> = message.content.iter().filter(|block| fits(block)).cloned().collect();
+    drop_last_thinking(&mut content);
     (!content.is_empty()).then_some(Message { role: message.role, content })
 }
 

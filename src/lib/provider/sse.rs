@@ -22,16 +22,18 @@ const DRAIN: Duration = Duration::from_millis(250);
 /// How long silence is borne.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Until the first byte. Local servers say nothing before they have read the prompt: 8,000
+    /// Until the answer's head. Local servers say nothing before they have read the prompt: 8,000
     /// tokens at the 30 a second measured with llama.cpp on two cores take 270 s.
     pub(super) first: Duration,
+    /// From the answer's head to its first event. Some vendors are silent there while the model thinks.
+    pub(super) began: Duration,
     /// Between two bytes; vendors send pings in between.
     pub(super) between: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { first: Duration::from_secs(300), between: Duration::from_secs(120) }
+        Self { first: Duration::from_secs(300), began: Duration::from_secs(300), between: Duration::from_secs(120) }
     }
 }
 
@@ -39,7 +41,7 @@ impl Default for Patience {
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Broken {
     /// Nothing came for too long.
-    #[error("nothing came for {} s", .0.as_secs())]
+    #[error("nothing came for {:.0} s", .0.as_secs_f64())]
     Silent(Duration),
     /// An event or the whole answer is larger than we take.
     #[error("it is larger than {} MiB", .0 / (1024 * 1024))]
@@ -77,7 +79,7 @@ where
             if let Some(data) = self.parser.ready.pop_front() {
                 return Ok(Some(data));
             }
-            let wait = if self.read == 0 { self.patience.first } else { self.patience.between };
+            let wait = if self.read == 0 { self.patience.began } else { self.patience.between };
             let chunk = match tokio::time::timeout(wait, self.stream.next()).await {
                 Err(_) => return Err(Broken::Silent(wait)),
                 Ok(None) => return Ok(None),
@@ -180,7 +182,7 @@ mod tests {
     }
 
     fn quick() -> Patience {
-        Patience { first: Duration::from_millis(200), between: Duration::from_millis(20) }
+        Patience { first: Duration::from_millis(200), began: Duration::from_millis(200), between: Duration::from_millis(20) }
     }
 
     #[test]

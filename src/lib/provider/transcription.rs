@@ -8,7 +8,7 @@ use reqwest::multipart::{Form, Part};
 
 use super::Error;
 use super::http::Endpoint;
-use crate::secret::Secret;
+use super::key::Key;
 
 /// The largest recording the vendor takes, bytes (its guide "Speech to text", read 2026-11).
 pub const MAX_BYTES: u64 = 25 << 20;
@@ -32,9 +32,9 @@ pub struct Recording<'a> {
 impl Transcriptions {
     /// Returns a client that posts to `{base_url}/audio/transcriptions`; of `base_url`, `key` and
     /// `client` the same holds as for [`super::openai::OpenAi::new`].
-    pub fn new(client: reqwest::Client, base_url: &str, key: Option<Secret>) -> Self {
+    pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
         let endpoint = Endpoint::new(client, base_url, "audio/transcriptions", |path| !path.is_empty());
-        Self { endpoint: endpoint.with_key("authorization", "Bearer ", key) }
+        Self { endpoint: endpoint.with_key("authorization", "Bearer ", key.into()) }
     }
 
     /// Makes one attempt and returns what was said, without space around it; empty when nothing
@@ -43,8 +43,10 @@ impl Transcriptions {
     /// # Errors
     /// See [`Error`]; its methods say whether to try again and what it may have cost.
     pub async fn transcribe(&self, model: &str, recording: Recording<'_>) -> Result<String, Error> {
-        let file = Part::bytes(recording.bytes.to_vec()).file_name(recording.filename.to_owned());
-        let form = Form::new().text("model", model.to_owned()).text("response_format", "json").part("file", file);
+        let form = || {
+            let file = Part::bytes(recording.bytes.to_vec()).file_name(recording.filename.to_owned());
+            Form::new().text("model", model.to_owned()).text("response_format", "json").part("file", file)
+        };
         let answer = self.endpoint.submit(form).await?;
         match answer["text"].as_str() {
             Some(text) => Ok(text.trim().to_owned()),
@@ -59,6 +61,7 @@ mod tests {
 
     use super::super::loopback::{Reply, Server};
     use super::*;
+    use crate::secret::Secret;
 
     async fn answered(reply: Reply) -> (Result<String, Error>, super::super::loopback::Recorded) {
         let server = Server::start([reply]).await;

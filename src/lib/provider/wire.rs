@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{Request, Response};
-use crate::message::{Block, Message, Role, StopReason, ToolCall, Usage};
+use crate::message::{Block, Message, Role, StopReason, Thinking, ToolCall, Usage};
 use crate::text::estimate_tokens;
 
 /// The longest tool name: Anthropic and OpenAI both take `^[a-zA-Z0-9_-]{1,64}$` everywhere.
@@ -28,11 +28,18 @@ pub(super) struct Turn<'a> {
     pub(super) blocks: Vec<&'a Block>,
 }
 
-/// Returns the messages with neighbours of one role merged and blank text dropped: vendors refuse both.
-pub(super) fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
+/// Returns the name under which the thinking of the model of `request` is kept.
+pub(super) fn thinker(protocol: &str, request: &Request) -> String {
+    format!("{protocol}:{}", request.model)
+}
+
+/// Returns the messages with neighbours of one role merged, without blank text (vendors refuse both) and
+/// without the thinking of others than `thinker`: nobody takes it, and some refuse it.
+pub(super) fn turns<'a>(messages: &'a [Message], thinker: &str) -> Vec<Turn<'a>> {
+    let foreign = |block: &&Block| matches!(block, Block::Thinking(thinking) if thinking.by != thinker);
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
-        let blocks = message.content.iter().filter(|block| !is_blank(block));
+        let blocks = message.content.iter().filter(|block| !is_blank(block) && !foreign(block));
         match turns.last_mut() {
             Some(turn) if turn.role == message.role => turn.blocks.extend(blocks),
             _ => {
@@ -50,7 +57,7 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
 pub(super) fn is_blank(block: &Block) -> bool {
     match block {
         Block::Text { text } | Block::Context { text } => text.trim().is_empty(),
-        Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => false,
+        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => false,
     }
 }
 
@@ -118,6 +125,7 @@ impl CallDraft {
 enum Part {
     Text(String),
     Call(CallDraft),
+    Thinking(Value),
 }
 
 /// An assistant message in the making: parts in the order they began, each under the vendor's index.
@@ -131,7 +139,7 @@ impl Draft {
     pub(super) fn push_text(&mut self, index: u64, piece: &str) {
         let found = self.parts.iter_mut().rev().find_map(|(at, part)| match part {
             Part::Text(text) if *at == index => Some(text),
-            Part::Text(_) | Part::Call(_) => None,
+            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
         });
         match found {
             Some(text) => text.push_str(piece),
@@ -148,8 +156,36 @@ impl Draft {
     pub(super) fn call_mut(&mut self, index: u64) -> Option<&mut CallDraft> {
         self.parts.iter_mut().rev().find_map(|(at, part)| match part {
             Part::Call(call) if *at == index => Some(call),
-            Part::Text(_) | Part::Call(_) => None,
+            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
         })
+    }
+
+    /// Begins a piece of thinking, in the vendor's own form.
+    pub(super) fn begin_thinking(&mut self, index: u64, data: Value) {
+        self.parts.push((index, Part::Thinking(data)));
+    }
+
+    /// Puts a piece of thinking before everything else.
+    pub(super) fn think_first(&mut self, data: Value) {
+        self.parts.insert(0, (0, Part::Thinking(data)));
+    }
+
+    /// Appends to the text `key` of the piece of thinking with this index.
+    pub(super) fn push_thinking(&mut self, index: u64, key: &str, piece: &str) {
+        let found = self.parts.iter_mut().rev().find_map(|(at, part)| match part {
+            Part::Thinking(data) if *at == index => data.as_object_mut(),
+            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
+        });
+        let Some(data) = found else { return };
+        match data.get_mut(key) {
+            Some(Value::String(text)) => text.push_str(piece),
+            _ => drop(data.insert(key.to_owned(), Value::String(piece.to_owned()))),
+        }
+    }
+
+    /// Returns true when nothing came yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 
     /// Returns the index of the call that began last.
@@ -157,9 +193,9 @@ impl Draft {
         self.parts.iter().rev().find(|(_, part)| matches!(part, Part::Call(_))).map(|(at, _)| *at)
     }
 
-    /// Returns the finished answer to `request`, which was sent as `body`. Calls make the stop reason
-    /// [`StopReason::ToolUse`] whatever the server named it, unless it was cut or refused.
-    pub(super) fn finish(self, request: &Request, body: &Value, stop: StopReason, counted: &Counted) -> Response {
+    /// Returns the finished answer to `request`, which was sent as `body` in `protocol`. Calls make the
+    /// stop reason [`StopReason::ToolUse`] whatever the server named it, unless it was cut or refused.
+    pub(super) fn finish(self, protocol: &str, request: &Request, body: &Value, stop: StopReason, counted: &Counted) -> Response {
         let mut ids: HashSet<String> =
             request.messages.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect();
         let parts = self.parts.into_iter().map(|(_, part)| match part {
@@ -168,11 +204,16 @@ impl Draft {
                 let id = unique_id(&call.id, &mut ids);
                 Block::ToolCall(ToolCall { id, name: call.name.clone(), input: call.input() })
             }
+            Part::Thinking(data) => Block::Thinking(Thinking { by: thinker(protocol, request), data }),
         });
-        let message = Message { role: Role::Assistant, content: parts.filter(|block| !is_blank(block)).collect() };
+        let mut content: Vec<Block> = parts.filter(|block| !is_blank(block)).collect();
+        drop_last_thinking(&mut content);
+        let message = Message { role: Role::Assistant, content };
+        let calls = message.tool_calls().next().is_some();
         let stop = match stop {
             StopReason::MaxTokens | StopReason::Refusal => stop,
-            StopReason::EndTurn | StopReason::ToolUse if message.tool_calls().next().is_some() => StopReason::ToolUse,
+            _ if calls => StopReason::ToolUse,
+            StopReason::Pause => stop,
             StopReason::EndTurn | StopReason::ToolUse => StopReason::EndTurn,
         };
         let usage = counted.usage(request, body, &message);
@@ -180,9 +221,25 @@ impl Draft {
     }
 }
 
+/// Takes thinking away that nothing follows: it belongs to what was never said, and vendors refuse a
+/// message that ends on it.
+pub(super) fn drop_last_thinking(content: &mut Vec<Block>) {
+    while matches!(content.last(), Some(Block::Thinking(_))) {
+        content.pop();
+    }
+}
+
+/// What an id that we made begins with; 32 hexadecimal digits follow. OpenAI takes at most 40 letters.
+const MADE: &str = "call_";
+
+/// Returns true for the id of a call that its server gave none, or one that looks like it.
+pub(super) fn is_made(id: &str) -> bool {
+    id.strip_prefix(MADE).is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
 /// Returns `id`, or a made one when it is empty or in use: some servers number each answer's calls from 0.
 fn unique_id(id: &str, used: &mut HashSet<String>) -> String {
-    let id = if id.is_empty() || used.contains(id) { format!("call_{}", Uuid::new_v4().simple()) } else { id.to_owned() };
+    let id = if id.is_empty() || used.contains(id) { format!("{MADE}{}", Uuid::new_v4().simple()) } else { id.to_owned() };
     used.insert(id.clone());
     id
 }
@@ -234,14 +291,18 @@ fn estimate_input(request: &Request, body: &Value) -> u64 {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let pictures = blocks.filter_map(|block| match block {
         Block::Image { data, .. } => data.as_deref(),
-        Block::Text { .. } | Block::Context { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Text { .. } | Block::Context { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
     });
     let (count, chars) = pictures.fold((0, 0), |(count, chars), data| (count + 1, chars + data.len() as u64));
     estimate_tokens(&body.to_string()).saturating_sub(chars * 3 / 10) + count * PICTURE
 }
 
-/// Returns the estimated tokens of an answer: its text and the inputs of its calls.
+/// Returns the estimated tokens of an answer: its text, its thinking and the inputs of its calls.
 pub(super) fn estimate_output(message: &Message) -> u64 {
+    let thinking = message.content.iter().map(|block| match block {
+        Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
+        Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => 0,
+    });
     let calls = message.tool_calls().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()));
-    estimate_tokens(&message.plain_text()) + calls.sum::<u64>()
+    estimate_tokens(&message.plain_text()) + thinking.sum::<u64>() + calls.sum::<u64>()
 }

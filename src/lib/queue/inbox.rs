@@ -187,7 +187,9 @@ impl Store {
                     .prepare_cached(
                         "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
                          WHERE seq < ?1 AND state IN ('pending', 'running') AND (?2 IS NULL OR session_key = ?2)
-                           AND envelope ->> '$.command' IS NULL
+                           AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
+                                OR (envelope ->> '$.command.name' = 'new'
+                                    AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
                          RETURNING id, envelope ->> '$.wants_reply'",
                     )?
                     .query_map((before, session, now), |row| Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)? }))?

@@ -43,9 +43,42 @@ pub enum Kind {
         name: String,
         /// How long it took.
         duration_ms: u64,
+        /// What it did in the world, in a few words: `wrote notes.md`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<String>,
         /// What it answered.
         #[serde(flatten)]
         result: ToolResult,
+    },
+    /// The older part of the conversation is no longer sent; a summary stands for it. It stays in the
+    /// transcript.
+    Compaction(Compaction),
+    /// Before a compaction the model was asked to keep what matters; no answer of it is part of the
+    /// conversation.
+    Flush {
+        /// The run.
+        run_id: String,
+        /// What was kept, in the words of the tools that kept it.
+        receipts: Vec<String>,
+    },
+    /// A rule or a limit that no compaction may lose.
+    Pin {
+        /// The run.
+        run_id: String,
+        /// Its words.
+        text: String,
+    },
+    /// A pinned rule holds no longer.
+    Unpin {
+        /// The run.
+        run_id: String,
+        /// Its words.
+        text: String,
+    },
+    /// What the owner chose for this conversation.
+    Setting {
+        /// The configured model; `None` = the usual one.
+        model: Option<String>,
     },
     /// A turn failed or was stopped.
     Error {
@@ -61,6 +94,37 @@ pub enum Kind {
     /// A line of a newer version; kept, not understood.
     #[serde(other)]
     Unknown,
+}
+
+/// What a compaction did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// The run.
+    pub run_id: String,
+    /// Messages before this event are no longer sent.
+    pub kept_from: u64,
+    /// But for this one: what was being worked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
+    /// What stands for them.
+    pub summary: String,
+    /// Who wrote it.
+    pub by: SummaryBy,
+    /// Characters that a block of what is still sent may have; longer ones lost their middle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_block: Option<usize>,
+    /// Tokens of the next request as it would have been, and as it is now.
+    pub tokens: (u64, u64),
+}
+
+/// Who wrote a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryBy {
+    /// A model.
+    Model,
+    /// Nobody: it counts and quotes.
+    Statistics,
 }
 
 /// The head of a transcript file.
@@ -134,7 +198,7 @@ impl Spoken {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => None,
+            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
         })
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
 use super::transcript::{Session, session_of};
+use crate::message::SessionKey;
 use crate::people::People;
 use crate::sys::{self, atomic, jsonl};
 
@@ -56,7 +57,7 @@ impl Entry {
             updated_at: state.updated_at.clone(),
             message_count: state.message_count,
             token_count: state.usage.total(),
-            compaction_count: 0,
+            compaction_count: state.compaction_count,
             context_tokens: state.context_tokens,
             model: state.model.clone(),
             cost_nano_usd: state.cost_nano_usd,
@@ -68,21 +69,29 @@ impl Entry {
 /// Whom or what somebody's word may mean: the name of a conversation for the shell, a contact.
 pub(super) struct Wanted<'a> {
     target: &'a str,
-    /// Ids of the contacts that go by the word.
+    /// Ids of the contacts that go by the word, and what those are called who have several.
     ids: Vec<String>,
 }
 
 impl<'a> Wanted<'a> {
     pub(super) fn new(people: &People, target: &'a str) -> Self {
-        Self { target, ids: people.find(target).iter().map(|contact| contact.id.to_string()).collect() }
+        let mut ids: Vec<String> = people.find(target).iter().map(|contact| contact.id.to_string()).collect();
+        ids.extend(people.with_several_ids(target).into_iter().map(str::to_owned));
+        Self { target, ids }
     }
 
     /// Returns true when the session of `key`, with `contact`, may be meant.
     pub(super) fn means(&self, key: &str, contact: &str) -> bool {
         key.strip_prefix("cli:") == Some(self.target)
+            || is_person(key, self.target)
             || contact.to_lowercase() == self.target.to_lowercase()
             || self.ids.iter().any(|id| key.split(':').any(|part| part == id))
     }
+}
+
+/// Returns true for the one conversation of the person `name`, who has several ids.
+fn is_person(key: &str, name: &str) -> bool {
+    SessionKey(key.to_owned()).person() == Some(name) && !key.contains(":topic:")
 }
 
 impl Index {
@@ -104,12 +113,14 @@ impl Index {
         self.sessions.get(key).map(|entry| entry.session_id.as_str())
     }
 
-    /// Returns the key of the session that is called `target` by ourselves: by its id, its key or its
-    /// name in the shell (`cli:NAME`).
+    /// Returns the key of the session that is called `target` by ourselves: by its id, its key, the name of
+    /// a person with several ids, or its name in the shell (`cli:NAME`).
     pub fn named(&self, target: &str) -> Option<&str> {
-        let is =
-            |key: &str, entry: &Entry| key == target || entry.session_id == target || key.strip_prefix("cli:") == Some(target);
-        self.sessions.iter().find(|(key, entry)| is(key, entry)).map(|(key, _)| key.as_str())
+        let first = |is: &dyn Fn(&str, &Entry) -> bool| self.sessions.iter().find(|(key, entry)| is(key, entry));
+        let found = first(&|key, entry| key == target || entry.session_id == target)
+            .or_else(|| first(&|key, _| is_person(key, target)))
+            .or_else(|| first(&|key, _| key.strip_prefix("cli:") == Some(target)));
+        found.map(|(key, _)| key.as_str())
     }
 
     /// Returns the keys of the sessions that `target` may mean. What is so [`Self::named`] is meant;

@@ -11,16 +11,18 @@
 //! lock held while anything waits. A turn that panics loses only the copy in memory.
 
 mod event;
+mod freshness;
 mod index;
 mod state;
 mod transcript;
 mod view;
 
-pub use event::{Event, Head, Kind, Spoken};
+pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
+pub use freshness::Over;
 pub use index::{Entry as IndexEntry, Index};
-pub use state::{Entry, Position, Resume, State, Turn};
+pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn};
 pub use transcript::{Session, view};
-pub use view::{Listed, all_transcripts, archived, heads, listing, transcript_files};
+pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -180,12 +182,16 @@ impl Store {
     /// finishes the job.
     pub fn reset(&self, key: &SessionKey) -> Result<Option<String>, sys::Error> {
         let Some(id) = self.lock().index.id_of(&key.0).map(str::to_owned) else { return Ok(None) };
+        // The oldest file first: who reads meanwhile finds no beginning, and knows.
         let snapshot = transcript::snapshot_path(&self.dir, &id);
-        let entries = std::fs::read_dir(&self.dir).map_err(sys::Error::at("read", &self.dir))?;
-        for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-            if transcript::session_of(&name) == Some(&id) || snapshot.ends_with(&name) {
-                let from = self.dir.join(&name);
-                std::fs::rename(&from, self.archive.join(&name)).map_err(sys::Error::at("archive", &from))?;
+        let snapshot = snapshot.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        for name in snapshot.into_iter().chain(transcript::files(&self.dir, &id)?) {
+            let from = self.dir.join(&name);
+            match std::fs::rename(&from, self.archive.join(&name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(sys::Error::at("archive", &from)(error));
+                }
+                _ => {}
             }
         }
         for dir in [&self.archive, &self.dir] {
@@ -208,6 +214,11 @@ impl Store {
     /// Returns the key of the session that is called so by ourselves, see [`Index::named`].
     pub fn named(&self, target: &str) -> Option<SessionKey> {
         self.lock().index.named(target).map(|key| SessionKey(key.to_owned()))
+    }
+
+    /// Returns true when `key` has a session.
+    pub fn has(&self, key: &SessionKey) -> bool {
+        self.lock().index.id_of(&key.0).is_some()
     }
 
     /// Returns the keys of all sessions.

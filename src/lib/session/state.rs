@@ -5,13 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Head, Kind, Spoken};
+use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 use crate::message::{Block, Message, Role, ToolCall, ToolResult, Trust, Usage};
+use crate::text::{self, estimate_tokens};
 
 /// A session as it stands after `last_seq`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct State {
-    /// The version of the snapshot, 1.
+    /// The version of the snapshot.
     pub v: u32,
     /// Whose session it is.
     pub head: Option<Head>,
@@ -27,15 +28,67 @@ pub struct State {
     pub message_count: u64,
     /// All tokens, ever.
     pub usage: Usage,
-    /// Tokens of the newest model call: what fills the context window.
+    /// Tokens of the newest model call, or of the next one as the newest compaction leaves it: what fills
+    /// the context window.
     pub context_tokens: u64,
+    /// The newest event that is counted there.
+    #[serde(default)]
+    pub counted_seq: u64,
     /// Nano US dollars, ever.
     pub cost_nano_usd: i64,
     /// The configured name of the model that spoke last.
     pub model: Option<String>,
+    /// When a person spoke last, or was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard: Option<Heard>,
     /// The turn that is not answered yet.
     pub turn: Option<Turn>,
+    /// Rules and limits, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<String>,
+    /// The configured model that the owner chose for this conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_model: Option<String>,
+    /// Compactions, ever.
+    #[serde(default)]
+    pub compaction_count: u64,
+    /// The newest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compacted>,
+    /// Whether what matters was kept since then.
+    #[serde(default)]
+    pub flushed: bool,
 }
+
+/// A person's message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heard {
+    /// The event.
+    pub seq: u64,
+    /// When it, or the newest part of its answer, was written, RFC 3339 UTC.
+    pub at: String,
+}
+
+/// What is known of the newest compaction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// Where its event ends.
+    pub position: Position,
+    /// The first event that is still sent.
+    pub kept_from: u64,
+    /// An earlier one that is sent as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
+    /// Tokens of the next request after it.
+    pub tokens: u64,
+    /// Who wrote the summary.
+    pub by: SummaryBy,
+    /// The summary alone.
+    pub summary: String,
+}
+
+/// How the message that stands for the older part of a conversation begins (specification §11).
+pub const SUMMARY_HEAD: &str = "[Previous conversation summary]";
 
 /// A place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -76,6 +129,9 @@ pub struct Turn {
     pub usage: Usage,
     /// Their cost; `None` when one was unpriced.
     pub cost_nano_usd: Option<i64>,
+    /// What its tools did in the world.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<String>,
     /// Why it failed, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -97,9 +153,12 @@ pub enum Resume {
 }
 
 impl State {
+    /// The version of snapshots; those of another are made anew from the transcript.
+    pub const VERSION: u32 = 2;
+
     /// Takes in one event that ends at `position`.
     pub fn apply(&mut self, event: &Event, position: Position) {
-        self.v = 1;
+        self.v = Self::VERSION;
         self.last_seq = event.seq;
         self.position = position;
         self.updated_at.clone_from(&event.ts);
@@ -113,7 +172,21 @@ impl State {
                     turn.started.push(id.clone());
                 }
             }
-            Kind::ToolResult { result, .. } => self.result(event.seq, result),
+            Kind::ToolResult { result, receipt, .. } => {
+                self.result(event.seq, result);
+                if let Some(turn) = &mut self.turn {
+                    turn.receipts.extend(receipt.clone());
+                }
+            }
+            Kind::Compaction(compaction) => self.compact(event.seq, compaction),
+            Kind::Flush { .. } => self.flushed = true,
+            Kind::Pin { text, .. } => {
+                if !self.pins.contains(text) {
+                    self.pins.push(text.clone());
+                }
+            }
+            Kind::Unpin { text, .. } => self.pins.retain(|pin| pin != text),
+            Kind::Setting { model } => self.chosen_model.clone_from(model),
             Kind::Error { forget_from, text, .. } => {
                 if let Some(seq) = forget_from {
                     self.entries.retain(|entry| entry.seq < *seq);
@@ -127,6 +200,14 @@ impl State {
     }
 
     fn speak(&mut self, seq: u64, spoken: &Spoken) {
+        if spoken.inbox_id.is_some() && spoken.about.is_none() {
+            self.heard = Some(Heard { seq, at: self.updated_at.clone() });
+        }
+        // Who waited an hour for an answer goes on from there.
+        let answers = |heard: &Heard| self.turn.as_ref().is_some_and(|turn| turn.user_seq == heard.seq);
+        if spoken.role == Role::Assistant && self.heard.as_ref().is_some_and(answers) {
+            self.heard.iter_mut().for_each(|heard| heard.at.clone_from(&self.updated_at));
+        }
         self.entries.push(Entry { seq, trust: spoken.trust, message: spoken.message() });
         self.message_count += u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);
         if let Some(inbox_id) = &spoken.inbox_id {
@@ -138,12 +219,13 @@ impl State {
                 calls: 0,
                 usage: Usage::default(),
                 cost_nano_usd: Some(0),
+                receipts: Vec::new(),
                 failed: None,
             });
         }
         if let Some(usage) = spoken.usage {
             self.usage += usage;
-            self.context_tokens = usage.total();
+            (self.context_tokens, self.counted_seq) = (usage.total(), seq);
             self.cost_nano_usd += spoken.cost_nano_usd.unwrap_or(0);
             self.model.clone_from(&spoken.model);
             if let Some(turn) = &mut self.turn {
@@ -153,6 +235,35 @@ impl State {
                 turn.cost_nano_usd = turn.cost_nano_usd.zip(spoken.cost_nano_usd).map(|(sum, more)| sum + more);
             }
         }
+    }
+
+    fn compact(&mut self, seq: u64, compaction: &Compaction) {
+        let Compaction { kept_from, question, summary, by, longest_block, tokens, .. } = compaction;
+        let gone = |entry: &Entry| entry.seq < *kept_from && Some(entry.seq) != *question;
+        // Whose words are in what is summed up are in the summary.
+        let foreign = self.entries.iter().any(|entry| gone(entry) && entry.trust == Some(Trust::Other));
+        self.entries.retain(|entry| !gone(entry));
+        if let Some(longest) = longest_block {
+            self.entries.iter_mut().for_each(|entry| cut_blocks(&mut entry.message, *longest));
+        }
+        let pins: String = self.pins.iter().map(|pin| format!("\n- {pin}")).collect();
+        let rules = if pins.is_empty() { pins } else { format!("\n\nPinned rules, word for word:{pins}") };
+        let text = format!("{SUMMARY_HEAD}\n{summary}{rules}");
+        let message = Message { role: Role::User, content: vec![Block::Context { text }] };
+        // Its number is lower than that of any message: it is what came before them.
+        self.entries.insert(0, Entry { seq: 0, trust: foreign.then_some(Trust::Other), message });
+        (self.context_tokens, self.counted_seq) = (tokens.1, seq);
+        self.compaction_count += 1;
+        self.flushed = false;
+        let position = self.position.clone();
+        self.compacted = Some(Compacted {
+            position,
+            kept_from: *kept_from,
+            question: *question,
+            tokens: tokens.1,
+            by: *by,
+            summary: summary.clone(),
+        });
     }
 
     /// Results of one step stand together in one user message, as the vendors want them.
@@ -167,9 +278,28 @@ impl State {
         }
     }
 
+    /// Returns the estimated tokens of the next request: what the vendor counted last and what came
+    /// after it; before the first count everything, on top of `overhead` (system text and tools).
+    pub fn size(&self, overhead: u64) -> u64 {
+        let base = if self.counted_seq == 0 { overhead } else { self.context_tokens };
+        base + self.entries.iter().filter(|entry| entry.seq > self.counted_seq).map(Entry::tokens).sum::<u64>()
+    }
+
     /// Returns the conversation for the model.
     pub fn messages(&self) -> Vec<Message> {
         self.entries.iter().map(|entry| entry.message.clone()).collect()
+    }
+
+    /// Returns the last `count` turns, and all those that came after a person spoke last, but no more than
+    /// `most`.
+    pub fn last_turns(&self, count: usize, most: usize) -> &[Entry] {
+        let heard = self.heard.as_ref().map_or(0, |heard| heard.seq);
+        let begins = |entry: &Entry| entry.seq > 0 && entry.trust.is_some();
+        let unheard = self.entries.iter().filter(|entry| begins(entry) && entry.seq > heard).count();
+        let count = count.max(unheard).min(most);
+        let first = self.entries.iter().enumerate().rev().filter(|(_, entry)| begins(entry)).map(|(at, _)| at);
+        let first = first.take(count).last().unwrap_or(self.entries.len());
+        self.entries.get(first..).unwrap_or_default()
     }
 
     /// Returns true when every person's text in the conversation is the owner's.
@@ -186,12 +316,16 @@ impl State {
         let of_turn = || self.entries.iter().filter(|entry| entry.seq >= turn.user_seq);
         let Some(last) = of_turn().rev().find(|entry| entry.message.role == Role::Assistant) else { return Resume::Model };
         if last.message.tool_calls().next().is_none() {
-            return Resume::Answered;
+            // A word of ours after it asks the model to go on.
+            let ended = of_turn().all(|entry| entry.seq <= last.seq);
+            return if ended { Resume::Answered } else { Resume::Model };
         }
         let answered = |id: &str| {
             of_turn().filter(|entry| entry.seq > last.seq).flat_map(|entry| &entry.message.content).any(|block| match block {
                 Block::ToolResult(result) => result.id == id,
-                Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) => false,
+                Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) => {
+                    false
+                }
             })
         };
         let open: Vec<(ToolCall, bool)> = last
@@ -201,6 +335,47 @@ impl State {
             .map(|call| (call.clone(), turn.started.contains(&call.id)))
             .collect();
         if open.is_empty() { Resume::Model } else { Resume::Tools(open) }
+    }
+}
+
+impl Entry {
+    /// Returns its estimated tokens.
+    pub fn tokens(&self) -> u64 {
+        /// A picture of a usual size (1568 pixels, Anthropic's vision guide).
+        const PICTURE: u64 = 1600;
+        let of_block = |block: &Block| match block {
+            Block::Text { text } | Block::Context { text } => estimate_tokens(text),
+            Block::Image { .. } => PICTURE,
+            Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
+            Block::ToolCall(call) => estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()),
+            Block::ToolResult(result) => estimate_tokens(&result.text),
+        };
+        self.message.content.iter().map(of_block).sum()
+    }
+}
+
+/// Takes the middle out of every text longer than `longest` characters. Thinking that is cut would be
+/// refused: it goes whole.
+fn cut_blocks(message: &mut Message, longest: usize) {
+    let cut = |text: &mut String| *text = text::head_and_tail(text, longest, 70);
+    message.content.retain(|block| !matches!(block, Block::Thinking(_)));
+    for block in &mut message.content {
+        match block {
+            Block::Text { text } | Block::Context { text } => cut(text),
+            Block::ToolCall(call) => cut_strings(&mut call.input, &cut),
+            Block::ToolResult(result) => cut(&mut result.text),
+            Block::Image { .. } | Block::Thinking(_) => {}
+        }
+    }
+}
+
+fn cut_strings(value: &mut serde_json::Value, cut: &impl Fn(&mut String)) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => cut(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| cut_strings(item, cut)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| cut_strings(field, cut)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -7,6 +7,8 @@ use super::*;
 use crate::message::{Block, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 use crate::sys::jsonl;
 
+mod long;
+
 fn store(dir: &Path) -> Store {
     let (sessions, archive) = (dir.join("sessions"), dir.join("sessions/archive"));
     std::fs::create_dir_all(&archive).expect("dirs");
@@ -41,7 +43,7 @@ fn began(id: &str) -> Kind {
 
 fn ended(id: &str) -> Kind {
     let result = ToolResult { id: id.into(), text: "ok".into(), is_error: false };
-    Kind::ToolResult { run_id: "r".into(), name: "exec".into(), duration_ms: 3, result }
+    Kind::ToolResult { run_id: "r".into(), name: "exec".into(), duration_ms: 3, receipt: None, result }
 }
 
 fn failed(forget_from: Option<u64>) -> Kind {
@@ -225,7 +227,16 @@ fn nothing_is_listed_where_nothing_is() {
     assert_eq!(transcript_files(&nowhere, &nowhere.join("archive"), "x").expect("files"), [] as [PathBuf; 0]);
 }
 
+fn compaction() -> impl Strategy<Value = Kind> {
+    let parts = (1u64..20, proptest::option::of(1u64..20), "[a-z ]{0,12}", proptest::option::of(1usize..4));
+    parts.prop_map(|(kept_from, question, summary, longest_block)| {
+        let (run_id, by, tokens) = ("r".into(), SummaryBy::Statistics, (90, kept_from));
+        Kind::Compaction(Compaction { run_id, kept_from, question, summary, by, longest_block, tokens })
+    })
+}
+
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    let pin = |text: &str| (text.to_owned(), "r".to_owned());
     let kind = prop_oneof![
         Just(user("a")),
         Just(user("b")),
@@ -235,7 +246,14 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
         Just(ended("1")),
         Just(ended("2")),
         Just(failed(None)),
-        Just(failed(Some(3))),
+        (1u64..20).prop_map(|seq| failed(Some(seq))),
+        compaction(),
+        compaction(),
+        Just(Kind::Flush { run_id: "r".into(), receipts: vec!["wrote a note".into()] }),
+        Just(pin("never on Sundays")).prop_map(|(text, run_id)| Kind::Pin { run_id, text }),
+        Just(pin("speak softly")).prop_map(|(text, run_id)| Kind::Pin { run_id, text }),
+        Just(pin("never on Sundays")).prop_map(|(text, run_id)| Kind::Unpin { run_id, text }),
+        proptest::option::of("big|small").prop_map(|model| Kind::Setting { model }),
     ];
     proptest::collection::vec(kind, 1..24)
 }

@@ -15,6 +15,8 @@ use super::state::{Position, State};
 use crate::clock;
 use crate::sys::{self, atomic, jsonl};
 
+/// A file in which a compaction ends beyond this, bytes, is followed by another (specification §10).
+const FULL: u64 = 1_000_000;
 /// Waiting between tries to write a line.
 const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
 
@@ -153,18 +155,30 @@ impl Session {
 
     /// Returns the day's file open for appending.
     fn take_log(&mut self, now: i64) -> Result<jsonl::Appender, sys::Error> {
-        let today = clock::local_date(now, self.zone).format("%Y-%m-%d").to_string();
-        if let Some(log) = self.log.take()
-            && is_of_day(&file_name(log.path()), self.id(), &today)
-        {
-            return Ok(log);
+        let name = self.next_file(now);
+        match self.log.take() {
+            Some(log) if file_name(log.path()) == name => Ok(log),
+            _ => jsonl::Appender::open(&self.dir.join(name)),
         }
+    }
+
+    /// Returns the file of the next event.
+    pub(super) fn next_file(&self, now: i64) -> String {
+        let today = clock::local_date(now, self.zone).format("%Y-%m-%d").to_string();
+        let name = format!("{}.{today}.jsonl", self.id());
+        let newest = &self.state.position.file;
         // A file of the same or a later day goes on: after a clock that jumped back the order of
         // the files must stay the order of the events.
-        let newest = &self.state.position.file;
-        let name = format!("{}.{today}.jsonl", self.id());
-        let name = if order(newest) > order(&name) || is_of_day(newest, self.id(), &today) { newest.clone() } else { name };
-        jsonl::Appender::open(&self.dir.join(name))
+        if order(&name) > order(newest) {
+            return name;
+        }
+        // What is no longer sent need not be read again when the rest is.
+        let compacted = self.state.compacted.as_ref().map(|compacted| &compacted.position);
+        if compacted.is_some_and(|at| at.file == *newest && at.offset > FULL) {
+            let (day, number) = order(newest);
+            return format!("{}.{day}.{}.jsonl", self.id(), number + 1);
+        }
+        newest.clone()
     }
 }
 
@@ -234,14 +248,28 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
     }
     let snapshot = atomic::read(&snapshot_path(dir, id))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let (state, _) = fold(dir, id, snapshot)?;
-    Ok(state.head.is_some().then_some(state))
+    Ok((state.head.is_some() && !is_leaving(dir, id)?).then_some(state))
+}
+
+/// Returns true when the session is just being archived: what was read of it may be a part. Its oldest file
+/// is the first to go.
+fn is_leaving(dir: &Path, id: &str) -> Result<bool, sys::Error> {
+    let first = match files(dir, id)?.first() {
+        Some(name) => jsonl::first_line(&dir.join(name))?,
+        None => None,
+    };
+    let is_whole = first.and_then(|line| serde_json::from_slice::<Event>(&line).ok()).is_some_and(|event| event.seq == 1);
+    let archive = dir.join("archive");
+    // Somebody may have deleted old files: then the rest is all there is.
+    Ok(!is_whole && archive.is_dir() && !files(&archive, id)?.is_empty())
 }
 
 /// Returns the state of session `id` and the newest event that came from the snapshot. Without one,
 /// or when its tail does not join it, the state is that of the files alone.
 fn fold(dir: &Path, id: &str, snapshot: Option<Snapshot>) -> Result<(State, u64), sys::Error> {
     let files = files(dir, id)?;
-    let state = match snapshot.filter(|snapshot| snapshot.describes(dir, &files)) {
+    let snapshot = snapshot.filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, &files));
+    let state = match snapshot {
         Some(snapshot) => replay(dir, &files, snapshot.state)?,
         None => None,
     };
@@ -306,10 +334,6 @@ pub(super) fn order(name: &str) -> (&str, u32) {
 
 pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {
     dir.join(format!("{id}.state.json"))
-}
-
-fn is_of_day(name: &str, id: &str, day: &str) -> bool {
-    name.strip_prefix(id).and_then(|rest| rest.strip_prefix('.')).is_some_and(|rest| rest.starts_with(day))
 }
 
 fn file_name(path: &Path) -> String {

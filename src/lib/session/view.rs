@@ -34,16 +34,42 @@ pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
     for (key, entry) in index.iter() {
         // Without a file it was archived meanwhile.
         let Some(log) = logs.remove(&entry.session_id) else { continue };
-        let up_to_date = entry.position.file == log.newest && entry.position.offset == log.newest_bytes;
-        let read = if up_to_date { None } else { view(dir, &entry.session_id)? };
-        let entry = match &read {
-            Some(state) => state.head.as_ref().map_or_else(|| entry.clone(), |head| Entry::of(head, state)),
-            None => entry.clone(),
+        let entry = if log.is_counted_in(entry) {
+            entry.clone()
+        } else {
+            // Without a head it is being archived.
+            let Some(state) = view(dir, &entry.session_id)? else { continue };
+            state.head.as_ref().map_or_else(|| entry.clone(), |head| Entry::of(head, &state))
         };
         sessions.push(Listed { key: key.to_owned(), entry, log_files: log.files, log_bytes: log.bytes });
     }
     sessions.sort_by(|a, b| b.entry.updated_at.cmp(&a.entry.updated_at).then_with(|| a.key.cmp(&b.key)));
     Ok(sessions)
+}
+
+/// What of a conversation that goes on is no longer sent to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone {
+    /// Its events before this one.
+    pub before: u64,
+    /// But for this one.
+    pub but: Option<u64>,
+}
+
+/// Returns what is no longer sent of the conversations in `dir`, by session id; those that were never
+/// summed up are left out.
+///
+/// # Errors
+/// When a transcript cannot be read.
+pub fn gone(index: &Index, dir: &Path) -> Result<BTreeMap<String, Gone>, sys::Error> {
+    let known: BTreeMap<&str, &Entry> = index.iter().map(|(_, entry)| (entry.session_id.as_str(), entry)).collect();
+    let mut found = BTreeMap::new();
+    for (id, log) in logs(dir)? {
+        let is_whole = known.get(id.as_str()).is_some_and(|entry| log.is_counted_in(entry) && entry.compaction_count == 0);
+        let compacted = if is_whole { None } else { view(dir, &id)?.and_then(|state| state.compacted) };
+        found.extend(compacted.map(|compacted| (id, Gone { before: compacted.kept_from, but: compacted.question })));
+    }
+    Ok(found)
 }
 
 /// The files of one transcript together.
@@ -53,6 +79,13 @@ struct Log {
     bytes: u64,
     newest: String,
     newest_bytes: u64,
+}
+
+impl Log {
+    /// Returns true when nothing came after what `entry` counts.
+    fn is_counted_in(&self, entry: &Entry) -> bool {
+        entry.position.file == self.newest && entry.position.offset == self.newest_bytes
+    }
 }
 
 fn logs(dir: &Path) -> Result<BTreeMap<String, Log>, sys::Error> {
@@ -76,9 +109,12 @@ fn logs(dir: &Path) -> Result<BTreeMap<String, Log>, sys::Error> {
 /// # Errors
 /// When a directory cannot be read.
 pub fn transcript_files(dir: &Path, archive: &Path, id: &str) -> Result<Vec<PathBuf>, sys::Error> {
-    let mut found = Vec::new();
-    for dir in [archive, dir].into_iter().filter(|dir| dir.is_dir()) {
-        found.extend(files(dir, id)?.into_iter().map(|name| (name, dir)));
+    let mut found: Vec<(String, &Path)> = Vec::new();
+    // The archive second: a file that is moved there meanwhile is met once at least.
+    for dir in [dir, archive].into_iter().filter(|dir| dir.is_dir()) {
+        let names = files(dir, id)?;
+        found.retain(|(known, _)| !names.contains(known));
+        found.extend(names.into_iter().map(|name| (name, dir)));
     }
     // A reset that was broken off leaves some files here and some there.
     found.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));

@@ -7,6 +7,9 @@ pub mod fifo;
 pub mod jsonl;
 pub mod lock;
 pub mod notify;
+mod version;
+
+pub use version::Version;
 
 use std::path::{Path, PathBuf};
 

@@ -103,6 +103,11 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
 }
 
 impl Tool for Exec {
+    fn receipt(&self, input: &Value, _answer: &str) -> Option<String> {
+        let command = input.get("command").and_then(Value::as_str).unwrap_or_default();
+        Some(format!("ran {}", crate::text::shorten(command.lines().next().unwrap_or_default(), 120)))
+    }
+
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "exec",

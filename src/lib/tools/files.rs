@@ -10,7 +10,7 @@ use crate::agent::{Context, Rights, Tool, ToolOutput};
 use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{BeneathError, Root};
-use crate::workspace::is_shape;
+use crate::workspace::{is_memory, is_shape};
 
 /// Lines that `read` shows when no limit is named (specification §14).
 const READ_LINES: u64 = 2000;
@@ -66,12 +66,6 @@ impl Tool for Read {
             load(&root, &path).map(|text| numbered(&text, offset, limit))
         }))
     }
-}
-
-/// Returns true for what only the owner's own conversations see, whoever speaks.
-fn is_memory(real: &Path) -> bool {
-    let is = |name: &str| real.components().next().is_some_and(|first| first.as_os_str().eq_ignore_ascii_case(name));
-    ["MEMORY.md", "USER.md", "memory"].into_iter().any(is)
 }
 
 /// Returns `limit` lines from line `offset` (1 = the first) on, each as `N<TAB>line`.

@@ -5,8 +5,10 @@ mod files;
 mod media;
 mod memory;
 mod message;
+mod pin;
 mod post;
 mod silent;
+mod skill;
 mod status;
 
 use std::collections::HashMap;
@@ -19,6 +21,7 @@ pub use exec::ExecSettings;
 use crate::agent::{Tool, ToolOutput};
 use crate::memory::Memory;
 use crate::sandbox::Root;
+use crate::skills::Skills;
 
 /// What the tools work with.
 pub struct Needs {
@@ -26,6 +29,8 @@ pub struct Needs {
     pub root: Arc<Root>,
     /// The memory.
     pub memory: Arc<Memory>,
+    /// The skills.
+    pub skills: Arc<Skills>,
     /// The agent's time zone.
     pub zone: Tz,
     /// How much each model reads, tokens, by its configured name.
@@ -47,6 +52,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     tools.push(Arc::new(message::Message(needs.clone())));
     tools.push(Arc::new(media::SendMedia(needs.clone())));
     tools.push(Arc::new(media::React(needs.clone())));
+    tools.push(Arc::new(pin::Pin));
+    tools.push(Arc::new(skill::LoadSkill(needs.skills.clone())));
     tools.push(Arc::new(status::SessionStatus(needs)));
     tools.push(Arc::new(silent::Silent));
     tools

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Effect, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 
 pub(super) struct Silent;
@@ -24,7 +24,11 @@ impl Tool for Silent {
         Rights::Anybody
     }
 
+    fn receipt(&self, _input: &Value, _answer: &str) -> Option<String> {
+        None
+    }
+
     fn run<'a>(&'a self, _input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async { ToolOutput { silent: true, ..ToolOutput::ok("nothing will be sent") } })
+        Box::pin(async { ToolOutput { effect: Some(Effect::Silence), ..ToolOutput::ok("nothing will be sent") } })
     }
 }

@@ -1,122 +1,121 @@
-//! The convention files, as they go into the prompt.
+//! The files that go into the prompt: convention files, those of a tier of one's own, role prompts.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use nix::fcntl::OFlag;
-
-use crate::text;
-
-/// Characters of a file that go into a prompt; of a longer one the first 70 % and the last 20 %
-/// (SPEC.md §9).
-pub const MAX_CHARS: usize = 20_000;
+use super::is_memory;
+use super::read::Texts;
+use crate::sandbox::Root;
 
 const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
 const SEMI_STABLE: [&str; 1] = ["MEMORY.md"];
 const OPERATIONAL: [&str; 3] = ["SOUL.md", "AGENTS.md", "HEARTBEAT.md"];
 
-/// Nothing longer is read: a log copied to MEMORY.md must not fill the memory of the daemon. 50
-/// times what is used of it.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
-
 /// A file as it goes into the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConventionFile {
-    /// Its name.
-    pub name: &'static str,
-    /// Its text, at most [`MAX_CHARS`] characters and a marker; never blank.
+pub struct PromptFile {
+    /// What it is called in the prompt: its path in the workspace, or `prompts/NAME.md`.
+    pub name: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its text, at most [`super::MAX_CHARS`] characters and a marker; never blank.
     pub text: Arc<str>,
 }
 
-/// Reads the convention files of one workspace, again only when they changed.
+impl PromptFile {
+    /// Returns true for what only the owner's own conversations see.
+    pub fn is_the_owners(&self) -> bool {
+        is_memory(Path::new(&self.name))
+    }
+}
+
+/// Reads the files of one workspace, again only when they changed.
 #[derive(Debug)]
-pub struct ConventionFiles {
+pub struct Files {
     dir: PathBuf,
-    cache: Mutex<HashMap<&'static str, Cached>>,
+    texts: Texts,
 }
 
-#[derive(Debug, Clone)]
-struct Cached {
-    version: Version,
-    text: Option<Arc<str>>,
-}
-
-/// What changes when a file does: time of modification in nanoseconds, size, inode.
-type Version = (i64, i64, u64, u64);
-
-impl ConventionFiles {
+impl Files {
     /// Returns the files of the workspace `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), cache: Mutex::default() }
+        Self { dir: dir.into(), texts: Texts::default() }
     }
 
     /// Returns SOUL, IDENTITY, AGENTS, USER, TOOLS, those that exist and are not blank.
-    pub fn stable(&self) -> Vec<ConventionFile> {
-        self.read(&STABLE)
+    pub fn stable(&self) -> Vec<PromptFile> {
+        self.convention(&STABLE)
     }
 
     /// Returns MEMORY, if it exists and is not blank. It is the owner's: not for other people's
     /// turns.
-    pub fn semi_stable(&self) -> Vec<ConventionFile> {
-        self.read(&SEMI_STABLE)
+    pub fn semi_stable(&self) -> Vec<PromptFile> {
+        self.convention(&SEMI_STABLE)
     }
 
     /// Returns SOUL, AGENTS, HEARTBEAT, those that exist and are not blank.
-    pub fn operational(&self) -> Vec<ConventionFile> {
-        self.read(&OPERATIONAL)
+    pub fn operational(&self) -> Vec<PromptFile> {
+        self.convention(&OPERATIONAL)
+    }
+
+    /// Returns the files at these paths of the workspace, those that exist and are not blank. No link
+    /// leads out of it, and what is the owner's memory is it under any other name, too.
+    pub fn at(&self, paths: &[String]) -> Vec<PromptFile> {
+        let found = paths.iter().map(|path| (path, self.beneath(path)));
+        found.filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error))).collect()
+    }
+
+    /// Returns the file at a path of the workspace; `None` when it is not there or blank.
+    ///
+    /// # Errors
+    /// When it leads outside, is no regular file or cannot be read.
+    pub fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
+        let root = Root::open(&self.dir).map_err(std::io::Error::other)?;
+        let Some(text) = self.texts.beneath(&root, Path::new(path))? else { return Ok(None) };
+        // The name that rules about places know.
+        let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
+        let name = if is_memory(&real) { real.to_string_lossy().into_owned() } else { path.to_owned() };
+        Ok(Some(PromptFile { name, path: self.dir.join(path), text }))
+    }
+
+    /// Returns the first prompt called `name` that `dirs` have, earlier ones first; a blank one is none
+    /// and hides those after it.
+    pub fn prompt(&self, dirs: &[PathBuf], name: &str) -> Option<PromptFile> {
+        let file = format!("{name}.md");
+        let there = dirs.iter().map(|dir| dir.join(&file)).find(|path| path.symlink_metadata().is_ok())?;
+        // Nobody but the owner writes there: what is linked is theirs.
+        let text = match self.texts.of_own(&there) {
+            Ok(text) => text?,
+            Err(error) => return left_out(&there.display().to_string(), &error),
+        };
+        Some(PromptFile { name: format!("prompts/{file}"), path: there, text })
     }
 
     /// A file that cannot be read is logged and left out; the others are not affected.
-    fn read(&self, names: &[&'static str]) -> Vec<ConventionFile> {
-        let text_of = |name: &'static str| match self.text(name) {
-            Ok(text) => Some(ConventionFile { name, text: text? }),
-            Err(error) => {
-                tracing::warn!(file = name, %error, "a workspace file is left out of the prompt");
-                None
+    fn convention(&self, names: &[&str]) -> Vec<PromptFile> {
+        let file_of = |name: &&str| {
+            let path = self.dir.join(name);
+            match self.texts.of_file(&path) {
+                Ok(text) => Some(PromptFile { name: (*name).to_owned(), path, text: text? }),
+                Err(error) => left_out(name, &error),
             }
         };
-        names.iter().copied().filter_map(text_of).collect()
-    }
-
-    fn text(&self, name: &'static str) -> std::io::Result<Option<Arc<str>>> {
-        let path = self.dir.join(name);
-        // lstat: as long as the version is the known one, the file is not opened.
-        let metadata = match std::fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            metadata => metadata?,
-        };
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = cache.get(name).filter(|cached| cached.version == version(&metadata)) {
-            return Ok(cached.text.clone());
-        }
-        // O_NOFOLLOW: a link could lead out of the workspace. O_NONBLOCK: a FIFO must not hold us.
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(&path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(std::io::Error::other("it is not a regular file"));
-        }
-        let text = prompt_text(file)?;
-        cache.insert(name, Cached { version: version(&metadata), text: text.clone() });
-        Ok(text)
+        names.iter().filter_map(file_of).collect()
     }
 }
 
-fn version(metadata: &Metadata) -> Version {
-    (metadata.mtime(), metadata.mtime_nsec(), metadata.size(), metadata.ino())
+fn left_out(file: &str, error: &std::io::Error) -> Option<PromptFile> {
+    tracing::warn!(file, %error, "a file is left out of the prompt");
+    None
 }
 
-fn prompt_text(file: File) -> std::io::Result<Option<Arc<str>>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    let whole = String::from_utf8_lossy(&bytes);
-    let used = whole.trim_start_matches('\u{feff}').trim();
-    Ok((!used.is_empty()).then(|| text::head_and_tail(used, MAX_CHARS, 70).into()))
+/// Returns where the prompts of the agent called `name` are looked for, the first place first: its own
+/// in the workspace, its own in `config_path`, then those of all agents.
+pub fn prompt_dirs(workspace: &Path, config_path: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let own = config_path.iter().map(|dir| dir.join("agents").join(name).join("prompts"));
+    let global = config_path.iter().map(|dir| dir.join("prompts"));
+    std::iter::once(workspace.join("prompts")).chain(own).chain(global).collect()
 }

@@ -1,19 +1,23 @@
-//! The agent's own directory: the files a new home begins with ([`init`]) and the convention
-//! files that go into every prompt ([`ConventionFiles`]).
+//! The agent's own directory: the files a new home begins with ([`init`]) and those that go into
+//! prompts ([`Files`]).
 //!
 //! ```text
 //! SOUL.md IDENTITY.md AGENTS.md USER.md TOOLS.md    stable: in every request, in this order
 //! MEMORY.md                                         semi-stable: changes now and then
+//! prompts/NAME.md                                   for a model, a role or an agent
 //! HEARTBEAT.md                                      read when the agent wakes by itself
+//! skills/                                           see the room of that name
 //! ```
 
 mod files;
+mod read;
 mod shape;
 mod templates;
 
-pub use files::{ConventionFile, ConventionFiles, MAX_CHARS};
-pub use shape::{is_shape, make_shape, shape};
-pub use templates::{Created, Fate, init, template};
+pub use files::{Files, PromptFile, prompt_dirs};
+pub use read::MAX_CHARS;
+pub use shape::{is_memory, is_shape, make_shape, shape};
+pub use templates::{Created, Fate, add_provider, has_provider, init, template};
 
 use std::path::PathBuf;
 

@@ -39,3 +39,10 @@ pub fn is_shape(path: &Path) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(&first);
     DIRS.iter().any(is) || (names.next().is_none() && FILES.iter().any(is))
 }
+
+/// Returns true when `path`, relative to the workspace and without links, is what only the owner's own
+/// conversations see, whoever speaks.
+pub fn is_memory(path: &Path) -> bool {
+    let is = |name: &str| path.components().next().is_some_and(|first| first.as_os_str().eq_ignore_ascii_case(name));
+    ["MEMORY.md", "USER.md", "memory"].into_iter().any(is)
+}

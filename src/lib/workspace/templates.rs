@@ -15,13 +15,17 @@ use crate::config::Home;
 
 const AGENT_TOML: &str = include_str!("templates/agent.toml");
 
-const CONFIG_FILES: [(&str, &str); 3] = [
-    ("providers.d/anthropic.toml.example", include_str!("templates/anthropic.toml.example")),
-    ("providers.d/openai.toml.example", include_str!("templates/openai.toml.example")),
-    (".env", include_str!("templates/env")),
+/// The examples of `providers.d`, by the provider's name.
+const PROVIDERS: [(&str, &str); 4] = [
+    ("anthropic", include_str!("templates/anthropic.toml.example")),
+    ("openai", include_str!("templates/openai.toml.example")),
+    ("gemini", include_str!("templates/gemini.toml.example")),
+    ("openrouter", include_str!("templates/openrouter.toml.example")),
 ];
 
-const WORKSPACE_FILES: [(&str, &str); 7] = [
+const ENV: &str = include_str!("templates/env");
+
+const WORKSPACE_FILES: [(&str, &str); 8] = [
     ("SOUL.md", include_str!("templates/SOUL.md")),
     ("IDENTITY.md", include_str!("templates/IDENTITY.md")),
     ("AGENTS.md", include_str!("templates/AGENTS.md")),
@@ -29,6 +33,7 @@ const WORKSPACE_FILES: [(&str, &str); 7] = [
     ("TOOLS.md", include_str!("templates/TOOLS.md")),
     ("MEMORY.md", include_str!("templates/MEMORY.md")),
     ("HEARTBEAT.md", include_str!("templates/HEARTBEAT.md")),
+    ("prompts/Memory.md", include_str!("templates/prompts/Memory.md")),
 ];
 
 /// Returns what a new home has in the workspace file `name`; nothing for a file it does not have.
@@ -63,16 +68,37 @@ pub enum Fate {
 pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     home.create()?;
     let providers = home.providers_dir();
-    DirBuilder::new().recursive(true).mode(0o700).create(&providers).map_err(write_error(&providers))?;
+    for dir in [&providers, &home.workspace().join("prompts")] {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(write_error(dir))?;
+    }
     let agent_toml = AGENT_TOML.replace("@ZONE@", zone.name());
     let mut created = vec![write_new(home.config_file().to_owned(), &agent_toml)?];
-    for (name, text) in CONFIG_FILES {
-        created.push(write_new(home.config_dir().join(name), text)?);
+    for (name, text) in PROVIDERS {
+        created.push(write_new(providers.join(format!("{name}.toml.example")), text)?);
     }
+    created.push(write_new(home.env_file(), ENV)?);
     for (name, text) in WORKSPACE_FILES {
         created.push(write_new(home.workspace().join(name), text)?);
     }
     Ok(created)
+}
+
+/// Returns whether there is an example of the provider `name`.
+pub fn has_provider(name: &str) -> bool {
+    PROVIDERS.iter().any(|(known, _)| *known == name)
+}
+
+/// Writes `providers.d/NAME.toml` as its example is, 0600, where there is an example and no such file;
+/// returns it then.
+///
+/// # Errors
+/// [`Error`] with the path.
+pub fn add_provider(home: &Home, name: &str) -> Result<Option<PathBuf>, Error> {
+    let Some((name, text)) = PROVIDERS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+    let dir = home.providers_dir();
+    DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(write_error(&dir))?;
+    let file = write_new(dir.join(format!("{name}.toml")), text)?;
+    Ok((file.fate == Fate::Written).then_some(file.path))
 }
 
 /// O_EXCL: two `init` at once do not overwrite each other either. What a full disk cut short is

@@ -181,8 +181,15 @@ fn keys_that_are_missing_are_named_before_the_daemon_is_started_and_not_while_it
     let model = FakeModel::start();
     let sandbox = settings_only().with_anthropic(&model).provider_config("mock", "api_key_env = \"OTHER_KEY\"");
     init(&sandbox);
-    let says = ["OTHER_KEY", "mock.toml", ".env"];
-    check_cured(&sandbox, "provider-key-missing", "error", &says, "echo OTHER_KEY=sk-not-a-key >> $file");
+    let finding = only(&sandbox, "provider-key-missing", "error");
+    for word in ["OTHER_KEY", "mock.toml", "state/auth.json", ".env"] {
+        assert!(finding["evidence"].as_str().is_some_and(|text| text.contains(word)), "{word:?}: {finding:#}");
+    }
+    assert!(command(&finding).ends_with("agent-daemon login mock"), "{finding:#}");
+    assert_eq!(sandbox.run("agent-daemon", &["login", "mock"], "sk-not-a-key\n").code, 0);
+    assert_eq!(ids(&sandbox), [] as [&str; 0]);
+    assert_eq!(sandbox.run("agent-daemon", &["logout", "mock"], "").code, 0);
+    put(&sandbox, ".env", b"OTHER_KEY=sk-not-a-key\n");
     // A service manager may give a secret to the daemon alone.
     let mut daemon = sandbox.daemon();
     daemon.wait_ready();

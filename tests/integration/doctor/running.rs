@@ -7,7 +7,7 @@ use std::{
 
 use agent_toolkit::{
     clock,
-    monitor::{self, ChannelState, State},
+    monitor::{self, ChannelState, ProviderState, State},
     sys::{fifo, lock},
 };
 use nix::sys::signal::Signal;
@@ -152,6 +152,22 @@ fn a_fifo_that_nobody_hears_is_named() {
     let (end, start) = line.split_once("; ").expect("two commands");
     assert_eq!(end, format!("kill {0} && tail --pid={0} -f /dev/null", daemon.pid()));
     assert_eq!(start, "agent-daemon run");
+}
+
+#[test]
+fn a_provider_that_is_down_is_named() {
+    let pretender = Pretender::new();
+    pretender.show(|shown| {
+        shown.providers = vec![ProviderState {
+            name: "claude".to_owned(),
+            state: "down".to_owned(),
+            since: Some(text_minutes_ago(5)),
+            retry_at: Some(text_minutes_ago(4)),
+            last_error: Some("api.anthropic.com answered 529: Overloaded".to_owned()),
+        }];
+    });
+    let evidence = ["claude: down for 5 minutes; api.anthropic.com answered 529: Overloaded"];
+    assert_eq!(pretender.check("provider-down", "warning", &evidence), "agent-monitor");
 }
 
 #[test]

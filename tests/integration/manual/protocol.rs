@@ -43,6 +43,7 @@ fn the_fields_of_monitor_json_are_those_of_the_page() {
     wrong.extend(inner("lanes", &[to_json(monitor::Lane::default()), to_json(monitor::TurnLine::default())]));
     wrong.extend(inner("queue", &[to_json(monitor::Queue::default())]));
     wrong.extend(inner("channels", &[to_json(monitor::ChannelState::default())]));
+    wrong.extend(inner("providers", &[to_json(monitor::ProviderState::default())]));
     report(&wrong);
 }
 
@@ -82,6 +83,7 @@ fn orders() -> Vec<Order> {
             emoji: some(),
         },
         Order::Reset { target: text() },
+        Order::Compact { session: some() },
         Order::Stop { session: some() },
         Order::Reload,
         Order::Spool { id: Id::new() },

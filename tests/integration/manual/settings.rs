@@ -8,9 +8,10 @@ use std::{
 };
 
 use agent_toolkit::{
-    config::{self, Config, Environment, Group, Home, HomeFlags, ProviderType, ROLES},
+    config::{self, Config, Environment, Group, Home, HomeFlags, ProviderType, ROLES, Tier},
     memory::Memory,
     sandbox::Root,
+    skills::Skills,
     tools,
 };
 use serde_json::{Map, Value};
@@ -36,6 +37,7 @@ fn expected() -> Keys {
     config["telegram"]["groups"]["ID"] = serde_json::to_value(Group::default()).expect("plain data");
     config["routing"] = Value::Object(ROLES.iter().map(|role| ((*role).to_owned(), Value::Null)).collect());
     config["session"]["identity_links"]["NAME"] = Value::Null;
+    config["context"]["tiers"]["NAME"] = serde_json::to_value(Tier::default()).expect("plain data");
     config["mcp"]["servers"]["NAME"] = Value::Null;
     let mut keys = Keys::new();
     flatten("", &config, &mut keys);
@@ -44,6 +46,9 @@ fn expected() -> Keys {
 
 fn flatten(path: &str, value: &Value, keys: &mut Keys) {
     match value {
+        Value::Object(table) if table.is_empty() && path == "agent.max_turns_for" => {
+            keys.insert(path.to_owned(), Some(value.clone()));
+        }
         Value::Object(table) => {
             let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
             assert!(!table.is_empty(), "the map [{path}] has keys of the user's own: give it an example in expected()");
@@ -176,6 +181,7 @@ fn the_tools_that_can_be_enabled_are_named() {
     let needs = tools::Needs {
         root: Arc::new(root),
         memory: Arc::new(Memory::new(&home)),
+        skills: Arc::new(Skills::new(&home, None)),
         zone: chrono_tz::UTC,
         windows: HashMap::new(),
         exec: Some(exec),
@@ -217,14 +223,8 @@ command = "x"
 "#;
 
 /// Marked in the page, and the program says nothing when they are set.
-const UNSAID: &[&str] = &[
-    "routing.http",
-    "routing.subagent",
-    "routing.compaction",
-    "routing.consolidation",
-    "routing.vision",
-    "routing.text_to_speech",
-];
+const UNSAID: &[&str] =
+    &["routing.http", "routing.subagent", "routing.consolidation", "routing.vision", "routing.text_to_speech"];
 
 #[test]
 fn what_this_build_has_no_use_for_is_marked_and_nothing_else_is() {
@@ -284,8 +284,8 @@ fn defaults() -> Map<String, Value> {
         "context_window": model.context_window,
         "cache_control": model.cache,
         "vision": model.vision,
-        // Set, it is noted, and above nothing was.
-        "thinking": false,
+        "thinking": model.thinking,
+        "tools": model.tools,
         "fallbacks": model.fallbacks,
     });
     json.as_object().expect("an object").clone()
@@ -297,7 +297,9 @@ fn every_key_of_a_provider_file_stands_once_with_its_default_and_no_other_does()
     let defaults = defaults();
     let mut expected = Keys::new();
     let models = fields(source, "Entry").into_iter().map(|key| (format!("models.NAME.{key}"), defaults.get(&key).cloned()));
-    expected.extend(fields(source, "File").into_iter().filter(|key| key != "models").map(|key| (key, None)));
+    expected.extend(fields(source, "SignIn").into_iter().map(|key| (format!("oauth.{key}"), None)));
+    let tables = ["models", "oauth"];
+    expected.extend(fields(source, "File").into_iter().filter(|key| !tables.contains(&key.as_str())).map(|key| (key, None)));
     expected.extend(models);
     assert!(
         expected.len() > 10 && defaults.keys().all(|key| expected.contains_key(&format!("models.NAME.{key}"))),

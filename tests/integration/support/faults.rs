@@ -140,20 +140,23 @@ impl Disk {
     }
 }
 
-/// Builds the library, once. SQLite is compiled from C for every build of ours, so there is a compiler.
+/// Builds the library, once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/support/faults.c");
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}.so", std::process::id()));
-        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        compiler
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
-            .arg(&target)
-            .arg(source)
-            .arg("-ldl");
-        let built = compiler.output().expect("there is a C compiler");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        target
-    })
+    LIBRARY.get_or_init(|| build("faults"))
+}
+
+/// Builds `NAME.c` to be preloaded. SQLite is compiled from C for every build of ours, so there is a compiler.
+pub(super) fn build(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/integration/support/{name}.c"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler
+        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
+        .arg(&target)
+        .arg(source)
+        .arg("-ldl");
+    let built = compiler.output().expect("there is a C compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target
 }

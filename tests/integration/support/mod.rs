@@ -2,10 +2,12 @@
 //! guards for the five programs. Random loopback ports, no network, no keys, no process-wide state.
 #![allow(dead_code, unused_imports, reason = "shared by many tests")]
 
+mod clock;
 mod daemon;
 mod faults;
 mod home;
 mod house;
+mod issuer;
 mod model;
 mod nasty;
 mod program;
@@ -14,13 +16,15 @@ mod telegram;
 mod wait;
 
 pub(crate) use self::{
+    clock::Clock,
     daemon::Daemon,
     faults::{Action, Calls, Disk, Plan},
     home::Sandbox,
     house::House,
-    model::{Exchange, FakeModel, Recording, Reply, Usage},
+    issuer::{FakeIssuer, Renewal},
+    model::{Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
     program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
-    wait::wait_for,
+    wait::{OnDrop, wait_for},
 };

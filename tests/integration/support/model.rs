@@ -2,6 +2,7 @@
 //! whole and streamed, on any path that ends so, and listens at `/v1/audio/transcriptions` (see `speech`). The conversation scripts it (see `script::plan`), or the
 //! test queues replies. Requests that the real services refuse are refused, keys and all.
 
+mod cache;
 mod check;
 mod script;
 mod serve;
@@ -16,6 +17,8 @@ use std::{
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
+
+pub(crate) use cache::Met;
 
 use super::{
     server::{Server, lock},
@@ -74,8 +77,11 @@ pub(crate) struct Recording {
 /// Tokens as the fake counts them: body bytes / 4 in, reply characters / 4 out, at least 1 each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Tokens of the request.
+    /// Tokens of the request, without those below.
     pub(crate) input: u64,
+    /// Tokens read from the prompt cache, when there is one, and written to it.
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
     /// Tokens of the reply; of a tool call, its name and input.
     pub(crate) output: u64,
 }
@@ -107,6 +113,7 @@ struct State {
     served: Usage,
     in_flight: usize,
     most_in_flight: usize,
+    cache: Option<cache::Cache>,
 }
 
 impl FakeModel {
@@ -119,6 +126,23 @@ impl FakeModel {
     /// Returns the `base_url` for the configuration.
     pub(crate) fn url(&self) -> &str {
         self.server.url()
+    }
+
+    /// Caches prompts from now on, as Anthropic documents it.
+    pub(crate) fn caches(&self) {
+        lock(&self.shared.state).cache = Some(cache::Cache::default());
+    }
+
+    /// Lets time pass for the prompt cache.
+    pub(crate) fn later(&self, time: Duration) {
+        if let Some(cache) = &mut lock(&self.shared.state).cache {
+            cache.later(time);
+        }
+    }
+
+    /// Returns for each request how it met the cache.
+    pub(crate) fn met(&self) -> Vec<Met> {
+        lock(&self.shared.state).cache.as_ref().map(|cache| cache.met.clone()).unwrap_or_default()
     }
 
     /// Queues a reply; the queue goes before the script.
@@ -178,6 +202,17 @@ impl FakeModel {
 }
 
 impl Shared {
+    fn usage(&self, wire: Wire, body: &Value, body_bytes: usize, output: &Output) -> Usage {
+        let plain = Usage::of(body_bytes, output);
+        match (&mut lock(&self.state).cache, wire) {
+            (Some(cache), Wire::Anthropic) => {
+                let met = cache.meet(body);
+                Usage { input: met.rest, cache_read: met.read, cache_write: met.written, ..plain }
+            }
+            _ => plain,
+        }
+    }
+
     fn serve(&self, usage: Usage) {
         let mut state = lock(&self.state);
         state.served.input += usage.input;
@@ -194,6 +229,6 @@ impl Usage {
             }
         };
         let quarter = |size: usize| u64::try_from(size / 4).unwrap_or(u64::MAX).max(1);
-        Self { input: quarter(body_bytes), output: quarter(chars) }
+        Self { input: quarter(body_bytes), output: quarter(chars), ..Self::default() }
     }
 }

@@ -29,3 +29,11 @@ pub(super) fn look_until<T>(timeout: Duration, mut probe: impl FnMut() -> Option
         thread::sleep(PAUSE);
     }
 }
+
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

@@ -6,56 +6,72 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use super::super::cli::{Exit, Failure};
+use super::super::cli::{self, Exit, Failure};
 use crate::agent::{Agent, Limits, Registry};
+use crate::auth::{self, Keys, ProviderKey, Renewals};
 use crate::channel::telegram::Telegram;
+use crate::clock;
 use crate::config::{self, Config, Environment, ExecPolicy, Home, Loaded, Models, ProviderType, Secrets};
-use crate::cost::{Client, Ledger};
+use crate::cost::{Client, Ledger, Outages};
 use crate::media::Pictures;
 use crate::memory::Memory;
 use crate::message::AgentEvent;
 use crate::net;
 use crate::pipeline::{Listener, Live};
-use crate::provider::Provider;
 use crate::provider::anthropic::Anthropic;
+use crate::provider::gemini::Gemini;
 use crate::provider::offline::Offline;
 use crate::provider::openai::OpenAi;
 use crate::provider::transcription::Transcriptions;
+use crate::provider::{Key, Provider};
 use crate::sandbox::Root;
 use crate::secret::Secret;
+use crate::skills::Skills;
 use crate::tools::{self, ExecSettings, Needs};
 
+/// What outlasts a reload.
+pub(super) struct Kept {
+    pub(super) ledger: Ledger,
+    /// What earlier settings found out about their providers.
+    pub(super) outages: Outages,
+    pub(super) events: broadcast::Sender<AgentEvent>,
+    pub(super) memory: Arc<Memory>,
+    pub(super) skills: Arc<Skills>,
+    pub(super) renewals: Renewals,
+}
+
 /// Returns the settings with the loop built from them.
-pub(super) fn live(
-    home: &Home,
-    env: &Environment,
-    loaded: Loaded,
-    ledger: Ledger,
-    events: broadcast::Sender<AgentEvent>,
-    memory: Arc<Memory>,
-) -> Result<Live, Failure> {
-    let secrets = Secrets::open(home, env)?;
-    let Servers { chat, speech } = providers(&loaded.models, &secrets)?;
+pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -> Result<Live, Failure> {
+    let Kept { ledger, outages, events, memory, skills, renewals } = kept;
+    let keys = Arc::new(Keys::sharing(home, env, renewals)?);
+    let Servers { chat, speech } = providers(&loaded.models, &keys)?;
     let config = loaded.config;
     let secret_names = names_of_secrets(&config, &loaded.models);
     let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
-    let client = Client::new(ledger, chat, loaded.models, config.cost.clone(), call_timeout).with_speech(speech);
+    let client =
+        Client::new(ledger, chat, loaded.models, config.cost.clone(), call_timeout).with_speech(speech).with_outages(outages);
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
     let needs = Needs {
         root: Arc::new(root),
-        memory,
+        memory: memory.clone(),
+        skills,
         zone: config.agent.timezone.0,
         windows: client.models().all().map(|model| (model.name.clone(), model.context_window)).collect(),
         exec: exec_settings(home, env, &config, &secret_names),
         episodes: Mutex::default(),
     };
     let registry = Registry::new(tools::all(needs), config.tools.enabled.as_deref());
-    let limits = Limits { max_turns: config.agent.max_turns, run_timeout: Duration::from_secs(config.agent.run_timeout_secs) };
+    let limits = Limits {
+        max_turns: config.agent.max_turns,
+        max_turns_for: config.agent.max_turns_for.clone(),
+        run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
+    };
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
-    Ok(Live { agent: Agent::new(Arc::new(client), registry, limits, events, pictures), config, listener })
+    let agent = Agent::new(Arc::new(client), registry, limits, config.compaction.clone(), events, pictures, memory);
+    Ok(Live { agent, config, listener })
 }
 
 /// Returns the program that puts recordings into words; `None` when none is configured.
@@ -106,8 +122,9 @@ pub(super) struct Servers {
     speech: HashMap<String, Transcriptions>,
 }
 
-/// Returns the servers of the loaded providers.
-pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<Servers, Failure> {
+/// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
+/// needs no restart.
+pub(super) fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Servers, Failure> {
     let http =
         net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
     let mut servers = Servers::default();
@@ -116,14 +133,12 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<Servers, F
         if servers.chat.contains_key(&provider.name) {
             continue;
         }
-        let key = match &provider.api_key_env {
-            Some(name) => Some(secrets.get(name)?.ok_or_else(|| {
-                let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
-                Failure::new(Exit::Config, format!("the key {name} of the provider {}{file} is not set", provider.name))
-                    .hint(format!("put {name}=… into .env (mode 0600) or into the environment of the daemon"))
-            })?),
-            None => None,
-        };
+        match keys.check(provider) {
+            // The issuer's word, and none of ours: the daemon starts and says so, see `signed_out`.
+            Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
+            Err(error) => return Err(without_key(provider, error)),
+        }
+        let key = Key::Asked(Arc::new(ProviderKey::new(keys.clone(), provider.clone(), http.clone())));
         let built: Arc<dyn Provider> = match provider.kind {
             ProviderType::Anthropic => Arc::new(Anthropic::new(http.clone(), &provider.base_url, key)),
             ProviderType::Openai => {
@@ -132,17 +147,42 @@ pub(super) fn providers(models: &Models, secrets: &Secrets) -> Result<Servers, F
                 Arc::new(OpenAi::new(http.clone(), &provider.base_url, key))
             }
             ProviderType::Offline => Arc::new(Offline::new()),
-            ProviderType::Gemini => {
-                return Err(Failure::new(
-                    Exit::Config,
-                    format!("the provider {} is of type gemini, which is not in this build", provider.name),
-                )
-                .hint("use type = \"openai\" with Gemini's OpenAI-compatible address"));
-            }
+            ProviderType::Gemini => Arc::new(Gemini::new(http.clone(), &provider.base_url, key)),
         };
         servers.chat.insert(provider.name.clone(), built);
     }
     Ok(servers)
+}
+
+/// Returns, of each loaded provider whose sign-in has ended, that it has, and the command that helps.
+pub(super) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
+    let ended = |provider: &config::Provider| {
+        let tokens = keys.store().entry(&provider.name).ok()?.tokens?;
+        let reason = tokens.ended(clock::now_ms())?;
+        let name = &provider.name;
+        let instead = if keys.check(provider).is_ok() && Keys::wanted(provider) { "; another key is used" } else { "" };
+        Some(cli::harmless(&format!(
+            "the sign-in at {name} has ended: {reason}{instead}; run: agent-daemon login {name} --oauth"
+        )))
+    };
+    let mut said: Vec<String> = models.all().filter_map(|model| ended(&model.provider)).collect();
+    said.sort();
+    said.dedup();
+    said
+}
+
+/// Says what is missing, and the command that helps.
+fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
+    let auth::Error::Absent { .. } = error else { return error.into() };
+    let name = &provider.name;
+    let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+    match &provider.api_key_env {
+        Some(key) => Failure::new(Exit::Config, format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
+            "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"
+        )),
+        None => Failure::new(Exit::Config, format!("nobody is signed in at the provider {name}{file}"))
+            .hint(format!("agent-daemon login {name} --oauth")),
+    }
 }
 
 /// Returns the Telegram channel when it is on; `changed` is notified when its health changes.

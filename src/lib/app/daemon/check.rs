@@ -4,15 +4,24 @@ use std::sync::Arc;
 
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::build;
-use crate::config::{self, Secrets};
+use crate::auth::Keys;
+use crate::config;
+use crate::context;
+use crate::skills::Skills;
 
 pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &[])?;
-    let secrets = Secrets::open(&home, &env)?;
-    build::providers(&loaded.models, &secrets)?;
-    build::telegram(&loaded.config, &secrets, Arc::default())?;
-    let warnings: Vec<String> = loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
+    let keys = Arc::new(Keys::open(&home, &env)?);
+    build::providers(&loaded.models, &keys)?;
+    let secrets = keys.secrets();
+    build::telegram(&loaded.config, secrets, Arc::default())?;
+    let mut warnings: Vec<String> =
+        loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
+    let skills = Skills::new(&home, config::share_dir(&env).as_deref());
+    let sources = context::Sources::new(&home, Arc::new(skills));
+    warnings.extend(context::survey(&sources, &loaded).into_iter().map(|remark| remark.words));
+    warnings.extend(build::signed_out(&loaded.models, &keys));
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     if json {
         let settings: Vec<_> = loaded

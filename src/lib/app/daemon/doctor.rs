@@ -11,6 +11,7 @@ mod home;
 mod machine;
 mod money;
 mod patient;
+mod prompt;
 mod repair;
 mod running;
 mod service;
@@ -69,6 +70,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("home", home::check),
     ("files", files::check),
     ("settings", settings::check),
+    ("prompt", prompt::check),
     ("databases", databases::check),
     ("money", money::check),
     ("daemon", running::check),

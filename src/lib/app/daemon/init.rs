@@ -22,7 +22,8 @@ pub(super) fn init(shared: &Shared) -> Result<Exit, Failure> {
     }
     if !shared.quiet {
         cli::err(&format!(
-            "next: put your bot token and your model's key into {}, set them up in {}, then: agent-daemon check",
+            "next: agent-daemon login anthropic (or openai, gemini, openrouter) gives it a model; a bot token goes into {}, \
+             [telegram] into {}; then: agent-daemon check",
             home.env_file().display(),
             home.config_file().display()
         ));

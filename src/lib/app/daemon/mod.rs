@@ -1,5 +1,6 @@
 //! `agent-daemon`: the long-running process, and what prepares a home for it.
 
+mod auth;
 mod build;
 mod check;
 mod completions;
@@ -7,6 +8,8 @@ mod doctor;
 mod doors;
 mod ingress;
 mod init;
+mod login;
+mod logout;
 mod run;
 mod stdio;
 mod watch;
@@ -29,7 +32,7 @@ use crate::{media, sandbox};
 struct Arguments {
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON document (check, doctor)
+    /// Print one JSON document (check, doctor, login, logout, auth)
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -59,6 +62,22 @@ enum Verb {
         /// Repair modes and make missing directories first
         #[arg(long)]
         fix: bool,
+    },
+    /// Store a key for a provider of models, or sign in there
+    Login(#[command(flatten)] login::Login),
+    /// Forget what login stored
+    Logout {
+        /// Whose
+        provider: Option<String>,
+        /// Everything
+        #[arg(long, conflicts_with = "provider")]
+        all: bool,
+    },
+    /// Show for each provider which key is in force and where it came from
+    Auth {
+        /// Ask each loaded provider whether its key is good; exit code 1 when one is not
+        #[arg(long)]
+        check: bool,
     },
     /// Print what a shell needs to complete the command lines of the five programs
     #[command(after_help = completions::HELP)]
@@ -101,6 +120,9 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Init { yes: _ } => init::init(&shared),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
         Verb::Doctor { fix } => doctor::doctor(&shared, fix, json),
+        Verb::Login(arguments) => login::login(&shared, &arguments, json),
+        Verb::Logout { provider, all } => logout::logout(&shared, provider.as_deref(), all, json),
+        Verb::Auth { check } => auth::auth(&shared, check, json),
         Verb::Completions { shell } => completions::completions(shell),
     }
 }

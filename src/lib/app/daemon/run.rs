@@ -21,23 +21,27 @@ use super::super::query;
 use super::doors::{self, Doors};
 use super::stdio::Stdio;
 use super::{build, ingress, watch};
+use crate::auth::{Keys, Renewals};
 use crate::channel::Channel;
 use crate::config::{self, Environment, Home, Loaded, Secrets};
 use crate::control::{attached, replies};
-use crate::cost::Ledger;
+use crate::cost::{Ledger, Outages};
 use crate::memory::Memory;
 use crate::pipeline::{self, Pipeline};
+use crate::skills::Skills;
 use crate::sys::notify::Systemd;
 use crate::sys::{self, atomic, fifo, lock};
-use crate::{clock, control, db, logging, people, queue, sandbox, session, workspace};
+use crate::{clock, context, control, db, logging, people, queue, sandbox, session, workspace};
 
 /// A daemon that is ending may still hold the lock this long (specification §3).
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] it stays below the
-/// 30 s after which systemd kills.
+/// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] and [`LAST_RENEWALS`] it
+/// stays below the 60 s after which systemd kills.
 const DRAIN: Duration = Duration::from_secs(20);
 /// Sends that are under way may end within this.
 const LAST_SENDS: Duration = Duration::from_secs(3);
+/// A renewal of a token whose issuer was asked may end within this; an issuer is given as long.
+const LAST_RENEWALS: Duration = Duration::from_secs(30);
 /// Answer files are kept this long (specification §3).
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
 /// An answer file that could not be written is written again after this long.
@@ -48,7 +52,6 @@ const FLUSH: Duration = Duration::from_secs(1);
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
-    private_process();
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &doors.settings())?;
     home.create()?;
@@ -75,17 +78,12 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
-    let exit = runtime.block_on(Daemon { home, env, doors, systemd }.serve(loaded, doorbell));
+    let skills = Arc::new(Skills::new(&home, config::share_dir(&env).as_deref()));
+    let daemon = Daemon { home, env, doors, systemd, skills, renewals: Renewals::default() };
+    let exit = runtime.block_on(daemon.serve(loaded, doorbell));
     // A thread may be waiting for a reader of standard output for ever.
     runtime.shutdown_timeout(Duration::from_secs(1));
     exit
-}
-
-/// A crash leaves no memory image with keys in it.
-fn private_process() {
-    if let Err(error) = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0) {
-        tracing::warn!(%error, "core dumps stay on");
-    }
 }
 
 fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
@@ -127,6 +125,8 @@ struct Daemon {
     env: Environment,
     doors: Doors,
     systemd: Systemd,
+    skills: Arc<Skills>,
+    renewals: Renewals,
 }
 
 impl Daemon {
@@ -141,7 +141,16 @@ impl Daemon {
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let (events, monitor_events) = broadcast::channel(1024);
         let memory = Arc::new(Memory::new(home));
-        let live = build::live(home, &self.env, loaded, ledger.clone(), events.clone(), memory.clone())?;
+        let signed_out = build::signed_out(&loaded.models, &Keys::open(home, &self.env)?);
+        let kept = build::Kept {
+            ledger: ledger.clone(),
+            renewals: self.renewals.clone(),
+            outages: Outages::default(),
+            events: events.clone(),
+            memory: memory.clone(),
+            skills: self.skills.clone(),
+        };
+        let live = build::live(home, &self.env, loaded, kept)?;
         let (signals, heard) = mpsc::unbounded_channel();
         let mut channels: HashMap<&'static str, Arc<dyn Channel>> = HashMap::new();
         if let Some(telegram) = &telegram {
@@ -155,7 +164,7 @@ impl Daemon {
             sessions,
             people: people::Store::new(&home.people()),
             memory,
-            files: workspace::ConventionFiles::new(home.workspace()),
+            context: Arc::new(context::Sources::new(home, self.skills.clone())),
             channels,
             replies: home.replies(),
             downloads: home.downloads(),
@@ -174,6 +183,7 @@ impl Daemon {
             closed: CancellationToken::new(),
         });
 
+        note_signed_out(&pipeline, &signed_out);
         let recovered = pipeline.queue.recover().await?;
         tracing::info!(
             inbox = recovered.inbox.len(),
@@ -255,6 +265,9 @@ impl Daemon {
         if let Err(error) = pipeline.sessions.flush() {
             tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
         }
+        if tokio::time::timeout(LAST_RENEWALS, self.renewals.end()).await.is_err() {
+            tracing::warn!("a renewal of a sign-in was cut off; its issuer may ask for a new sign-in");
+        }
         last_work.abort();
         over.cancel();
         while watch.join_next().await.is_some() {}
@@ -270,8 +283,18 @@ impl Daemon {
 
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     fn reload(&self, pipeline: &Arc<Pipeline>, ledger: &Ledger, events: &broadcast::Sender<crate::message::AgentEvent>) {
+        let mut signed_out = Vec::new();
         let built = config::load(&self.home, &self.env, &self.doors.settings()).map_err(Failure::from).and_then(|loaded| {
-            build::live(&self.home, &self.env, loaded, ledger.clone(), events.clone(), pipeline.memory.clone())
+            signed_out = build::signed_out(&loaded.models, &Keys::open(&self.home, &self.env)?);
+            let kept = build::Kept {
+                ledger: ledger.clone(),
+                renewals: self.renewals.clone(),
+                outages: pipeline.live().agent.client().outages(),
+                events: events.clone(),
+                memory: pipeline.memory.clone(),
+                skills: self.skills.clone(),
+            };
+            build::live(&self.home, &self.env, loaded, kept)
         });
         match built {
             Ok(live) => {
@@ -281,6 +304,7 @@ impl Daemon {
                 pipeline.reload(live);
                 tracing::info!("the configuration was read again");
                 self.name_the_sandbox(pipeline);
+                note_signed_out(pipeline, &signed_out);
             }
             Err(failure) => {
                 self.systemd.status(&format!("open; the configuration stays as it was: {}", failure.message));
@@ -309,6 +333,14 @@ impl Daemon {
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);
         }
+    }
+}
+
+/// A sign-in that has ended keeps nobody from starting: the log says it, and status, which has one line.
+fn note_signed_out(pipeline: &Pipeline, signed_out: &[String]) {
+    for words in signed_out {
+        tracing::warn!("{words}");
+        pipeline.note_trouble(words);
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::config::Home;
 use crate::message::AgentEvent;
-use crate::monitor::{self, ChannelState, Queue, State};
+use crate::monitor::{self, ChannelState, ProviderState, Queue, State};
 use crate::pipeline::Pipeline;
 use crate::sys::notify::Systemd;
 use crate::{cost, queue, sandbox};
@@ -97,6 +97,20 @@ fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
     }
 }
 
+fn provider(health: cost::Health) -> ProviderState {
+    let cost::Health { name, down } = health;
+    match down {
+        None => ProviderState { name, state: "ok".to_owned(), ..ProviderState::default() },
+        Some(outage) => ProviderState {
+            name,
+            state: "down".to_owned(),
+            since: Some(clock::rfc3339(outage.since)),
+            retry_at: Some(clock::rfc3339(outage.retry_at)),
+            last_error: Some(outage.last_error),
+        },
+    }
+}
+
 async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_at: &mut i64) {
     let live = pipeline.live();
     let now = clock::now_ms();
@@ -121,6 +135,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
             }
         })
         .collect();
+    state.providers = live.agent.client().health().into_iter().map(provider).collect();
     if now - *sums_at < SUMS {
         return;
     }

@@ -146,6 +146,7 @@ pub(super) fn state(state: &str) -> &str {
     match state {
         "tools" => "running tools",
         "retry_wait" => "waiting to retry",
+        "compacting" => "summing up",
         "" => "unknown",
         other => other,
     }

@@ -80,6 +80,17 @@ pub(super) fn troubles(page: &mut Page, view: &View<'_>) {
         let ink = if channel.state == "connecting" { Ink::Yellow } else { Ink::Red };
         page.say(&channel.name, ink, &format!("{}{last}", channel.state));
     }
+    for provider in status.providers.iter().filter(|provider| provider.state != "ok") {
+        let error = provider.last_error.as_deref().unwrap_or_default();
+        let down = provider.since.as_deref().map_or_else(String::new, |at| format!(" for {}", since(at, view.now)));
+        let left = provider.retry_at.as_deref().and_then(clock::parse_rfc3339).map_or(0, |at| at - view.now);
+        let (ink, words) = match left > 0 {
+            true => (Ink::Red, format!("{} is {}{down}, asked again in {}: {error}", provider.name, provider.state, span(left))),
+            // Nobody knows until somebody asks.
+            false => (Ink::Yellow, format!("{} was {} when last asked: {error}", provider.name, provider.state)),
+        };
+        page.say("provider", ink, &words);
+    }
     if status.queue.dead > 0 {
         let letters = some(status.queue.dead, "dead letter");
         page.say("given up", Ink::Red, &format!("{letters}: agent-send --queue"));

@@ -7,7 +7,7 @@ use super::frame::{Frame, draw};
 use super::life::Life;
 use super::{Advice, Paint, Status, View};
 use crate::clock;
-use crate::monitor::{ChannelState, Lane, Queue, State, TurnLine};
+use crate::monitor::{ChannelState, Lane, ProviderState, Queue, State, TurnLine};
 
 const NOW: i64 = 1_700_000_000_000;
 const NARROW: Frame = Frame { columns: 40, rows: 15 };
@@ -30,6 +30,7 @@ fn status() -> Status {
             last_ok_at: Some(ago(3)),
             ..ChannelState::default()
         }],
+        providers: Vec::new(),
         models: vec!["primary".into(), "fast".into()],
         active_sessions: 2,
         queue: Queue::default(),
@@ -191,8 +192,33 @@ bob   waiting to retry       4s   5m 20s
 }
 
 #[test]
+fn a_provider_that_nobody_asked_again_is_not_called_down_for_ever() {
+    let provider = |retry_at| ProviderState {
+        name: "anthropic".into(),
+        state: "down".into(),
+        since: Some(ago(7200)),
+        retry_at: Some(ago(retry_at)),
+        last_error: Some("busy".into()),
+    };
+    let line = |retry_at: i64| {
+        let status = Status { providers: vec![provider(retry_at)], ..status() };
+        let frame = draw(&view(Life::Up, &status, Some(&idle())), WIDE, Paint::PLAIN);
+        frame.lines().find(|line| line.starts_with("provider")).map(str::to_owned).expect("a line")
+    };
+    assert_eq!(line(-30), "provider  anthropic is down for 2h 0m, asked again in 30s: busy");
+    assert_eq!(line(7000), "provider  anthropic was down when last asked: busy");
+}
+
+#[test]
 fn trouble_comes_first_and_names_the_next_step() {
     let status = Status {
+        providers: vec![ProviderState {
+            name: "anthropic".into(),
+            state: "down".into(),
+            since: Some(ago(40)),
+            retry_at: Some(ago(-20)),
+            last_error: Some("api.anthropic.com answered 529: Overloaded".into()),
+        }],
         channels: vec![ChannelState {
             name: "telegram".into(),
             state: "conflict: another program polls with the same token, or a webhook is set".into(),
@@ -216,6 +242,8 @@ thinking  pid 7689  up 2m 5s  version 0.1.0
 
 telegram  conflict: another program polls with the same token, or a webhook is
           set (last ok 11m 40s ago)
+provider  anthropic is down for 40s, asked again in 20s: api.anthropic.com
+          answered 529: Overloaded
 given up  2 dead letters: agent-send --queue
 sandbox   off: A command can do everything the agent's user can.
 trouble   2m 10s ago: the day limit is reached: [cost] day_usd = 5.00 in
@@ -235,13 +263,13 @@ Ada  thinking               2s     1       2s       0  primary
         "
 thinking  pid 7689  up 2m 5s
 telegram  conflict: another p…
+provider  anthropic is down f…
 given up  2 dead letters: age…
 sandbox   off: A command can …
-trouble   2m 10s ago: the day…
-Ada  thinking  2s  2s
+… 2 more lines
 ",
     );
-    check(Frame { columns: 30, rows: 3 }, &view, "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 4 more lines");
+    check(Frame { columns: 30, rows: 3 }, &view, "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 5 more lines");
 }
 
 #[test]

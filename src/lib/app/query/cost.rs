@@ -64,6 +64,8 @@ pub struct Cost {
     /// Those of them that are the most it can have been: the call runs, broke off, or its vendor
     /// counted nothing.
     pub estimated_usd: f64,
+    /// Which part of the input was read from the vendors' caches, 0 to 1; `null` without input.
+    pub cache_read_ratio: Option<f64>,
     /// Calls made, failed ones too.
     pub calls: i64,
     /// Calls without a price: they are not in any sum of money.
@@ -181,6 +183,7 @@ fn at(now: i64, home: &Home, config: &config::Config, period: Period, by: Option
         since: start.map(clock::rfc3339),
         total_cost_usd: cost::usd(total.cost_nano_usd),
         estimated_usd: cost::usd(total.estimated_nano_usd),
+        cache_read_ratio: total.cache_read_ratio(),
         calls: total.calls,
         unpriced_calls: total.unpriced_calls,
         models: report.models.into_iter().map(|line| Model { numbers: (&line).into(), model: line.name }).collect(),

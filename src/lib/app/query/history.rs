@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::super::cli::{Exit, Failure};
-use crate::config::Home;
+use crate::config::{self, Environment, Home};
 use crate::message::{Block, Role};
 use crate::people::People;
 use crate::session::{self, Event, Head, Index, Kind, Spoken};
@@ -39,6 +39,8 @@ pub struct History {
 #[derive(Debug)]
 pub struct Events {
     files: Vec<PathBuf>,
+    /// Where they go when the conversation begins anew.
+    archive: PathBuf,
     /// Everything as it stands there, and not only the conversation.
     full: bool,
 }
@@ -48,9 +50,11 @@ pub struct Events {
 ///
 /// # Errors
 /// When `target` may mean several sessions ([`Exit::Usage`]), or files cannot be read.
-pub fn history(home: &Home, target: &str, full: bool) -> Result<History, Failure> {
+pub fn history(home: &Home, env: &Environment, target: &str, full: bool) -> Result<History, Failure> {
     let index = Index::read(&home.sessions_index(), &home.sessions())?;
-    let people = People::read(&home.people())?;
+    // Settings that cannot be read join nobody.
+    let links = config::load(home, env, &[]).map(|loaded| loaded.config.session).unwrap_or_default();
+    let people = People::read(&home.people())?.knowing(links);
     let found = if target.is_empty() { Vec::new() } else { index.find(&people, target) };
     let session_id = match found.as_slice() {
         [] => target,
@@ -62,15 +66,25 @@ pub fn history(home: &Home, target: &str, full: bool) -> Result<History, Failure
         }
     };
     let files = session::transcript_files(&home.sessions(), &home.archive(), session_id)?;
-    // A file that cannot be read is told before the first line is printed.
+    // A file that cannot be read is told before the first line is printed. One that is moved just now is read
+    // where it goes.
     for file in &files {
-        std::fs::File::open(file).map_err(sys::Error::at("open", file))?;
+        match std::fs::File::open(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(sys::Error::at("open", file)(error).into()),
+            _ => {}
+        }
     }
     let head = files.first().and_then(|file| head(file));
     let nothing = files.is_empty() && !target.is_empty();
     let archived = if nothing { session::archived(&home.archive(), &people, target) } else { Vec::new() };
     let (key, contact) = head.map(|head| (head.key, head.contact)).unzip();
-    Ok(History { session_id: session_id.to_owned(), key, contact, events: Events { files, full }, archived })
+    Ok(History {
+        session_id: session_id.to_owned(),
+        key,
+        contact,
+        events: Events { files, archive: home.archive(), full },
+        archived,
+    })
 }
 
 fn head(file: &std::path::Path) -> Option<Head> {
@@ -114,7 +128,18 @@ impl Events {
 
     fn each_line<B>(&self, mut each: impl FnMut(&[u8]) -> ControlFlow<B>) -> Result<ControlFlow<B>, sys::Error> {
         for file in &self.files {
-            let flow = jsonl::try_for_each_line(file, 0, |line, _| each(line))?;
+            let mut is_empty = true;
+            let mut read = |file: &std::path::Path| {
+                jsonl::try_for_each_line(file, 0, |line, _| {
+                    is_empty = false;
+                    each(line)
+                })
+            };
+            let mut flow = read(file)?;
+            if is_empty && !file.exists() {
+                flow =
+                    jsonl::try_for_each_line(&self.archive.join(file.file_name().unwrap_or_default()), 0, |line, _| each(line))?;
+            }
             if flow.is_break() {
                 return Ok(flow);
             }
@@ -170,11 +195,16 @@ fn short(kind: Kind) -> Option<Kind> {
             let said = !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
             said.then_some(Kind::Message(Spoken { content, ..spoken }))
         }
-        Kind::ToolResult { run_id, name, duration_ms, mut result } => {
+        Kind::ToolResult { run_id, name, duration_ms, receipt, mut result } => {
             result.text = text::shorten(&result.text, SHORT.1);
-            Some(Kind::ToolResult { run_id, name, duration_ms, result })
+            Some(Kind::ToolResult { run_id, name, duration_ms, receipt, result })
         }
-        Kind::Error { .. } => Some(kind),
+        Kind::Error { .. }
+        | Kind::Compaction(_)
+        | Kind::Flush { .. }
+        | Kind::Pin { .. }
+        | Kind::Unpin { .. }
+        | Kind::Setting { .. } => Some(kind),
         Kind::Session(_) | Kind::ToolCall { .. } | Kind::Unknown => None,
     }
 }
@@ -182,7 +212,7 @@ fn short(kind: Kind) -> Option<Kind> {
 fn short_block(block: Block) -> Option<Block> {
     match block {
         Block::Text { text } => Some(Block::Text { text: text::shorten(&text, SHORT.0) }),
-        Block::Context { .. } => None,
+        Block::Context { .. } | Block::Thinking(_) => None,
         Block::Image { .. } => Some(block),
         Block::ToolCall(mut call) => {
             shorten_texts(&mut call.input);

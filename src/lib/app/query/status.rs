@@ -20,6 +20,8 @@ pub struct Status {
     pub uptime_secs: Option<i64>,
     /// Its channels.
     pub channels: Vec<monitor::ChannelState>,
+    /// The providers of its models.
+    pub providers: Vec<monitor::ProviderState>,
     /// Its models.
     pub models: Vec<String>,
     /// Conversations there are.
@@ -67,6 +69,7 @@ pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>)
         version: pid.map(|_| live.version.clone()).filter(|version| !version.is_empty()),
         uptime_secs: pid.and(started).map(|started| (clock::now_ms() - started) / 1000),
         channels: live.channels,
+        providers: live.providers,
         models: live.models,
         active_sessions: last.active_sessions,
         queue: monitor::Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead },

@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = PATIENCE, conflicts_with_all = ["chat", "stop"])]
     wait: Option<u64>,
     /// Fail with 69 instead of leaving the message in the spool when no daemon listens
-    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
+    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
     no_queue: bool,
     #[command(flatten)]
     message: MessageFlags,
@@ -81,7 +81,7 @@ struct MessageFlags {
     /// Give a file with the words, as much yours as they are; with --raw it is sent; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify"])]
     attach: Vec<PathBuf>,
-    /// How much the model is told beside the words: full or operational
+    /// How much the model is told beside the words: full, operational, or a tier of agent.toml
     #[arg(long, value_name = "TIER")]
     tier: Option<String>,
     /// The model to use, by its configured name
@@ -127,9 +127,15 @@ struct Verbs {
     /// Archive a session and begin a new one; all: every session
     #[arg(long, value_name = "all|CONTACT|SESSION")]
     reset: Option<String>,
+    /// Sum up the older part of a session; alone: of the shell's own
+    #[arg(long, value_name = "SESSION", num_args = 0..=1)]
+    compact: Option<Option<String>>,
     /// Who may talk in Telegram: list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
     #[arg(long, value_name = "VERB", num_args = 1..=2)]
     pair: Option<Vec<String>>,
+    /// Which skills the agent may use: list, trust NAME or NAME@HASH, distrust NAME
+    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    skill: Option<Vec<String>>,
     /// Show what the daemon is
     #[arg(long)]
     status: bool,
@@ -160,7 +166,9 @@ pub(super) enum Verb {
     Result { id: Id, wait: Option<Duration> },
     Stop { session: Option<String> },
     Reset { target: String, wait: Option<Duration>, queue: bool },
+    Compact { session: Option<String>, wait: Option<Duration> },
     Pair(Vec<String>),
+    Skill(Vec<String>),
     Status,
     Monitor,
     Cost { period: Period, by: Option<By> },
@@ -220,9 +228,13 @@ impl Arguments {
         if let Some(target) = verbs.reset {
             return Ok(Verb::Reset { target, wait, queue: !self.no_queue });
         }
+        if let Some(session) = verbs.compact {
+            return Ok(Verb::Compact { session, wait });
+        }
         let asked = None
             .or(verbs.stop.map(|session| Verb::Stop { session }))
             .or(verbs.pair.map(Verb::Pair))
+            .or(verbs.skill.map(Verb::Skill))
             .or(verbs.status.then_some(Verb::Status))
             .or(verbs.monitor.then_some(Verb::Monitor))
             .or(verbs.cost.map(|period| Verb::Cost { period, by: self.by }))
@@ -232,7 +244,8 @@ impl Arguments {
             .or(verbs.log.map(|lines| Verb::Log { lines }));
         if let Some(verb) = asked {
             if wait.is_some() {
-                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result and --reset").hint("agent-send --help"));
+                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result, --reset and --compact")
+                    .hint("agent-send --help"));
             }
             return Ok(verb);
         }

@@ -88,6 +88,7 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
 fn doing(lane: &Lane) -> String {
     match (lane.state.as_str(), lane.tools_in_flight.as_slice()) {
         ("retry_wait", _) => "the model did not answer; asking again".to_owned(),
+        ("compacting", _) => "summing up what was said before".to_owned(),
         ("tools", [tool]) => format!("running {}", text::visible(tool)),
         ("tools", tools) => format!("running {} tools", tools.len()),
         _ if lane.turn > 1 => format!("thinking, step {}", lane.turn),

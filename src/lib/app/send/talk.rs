@@ -99,6 +99,36 @@ pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bo
     }
 }
 
+/// Sums the older part of a conversation up.
+pub(super) fn compact(
+    home: &Home,
+    session: Option<String>,
+    wait: Option<Duration>,
+    json: bool,
+    quiet: bool,
+) -> Result<Exit, Failure> {
+    if !listens(home)? {
+        return Err(no_daemon(home));
+    }
+    if let Some(session) = &session {
+        check_session(home, session)?;
+    }
+    let id = Id::new();
+    if leave(home, &id, &Command::Compact { session })? == Rung::NoReader && withdraw(home, &id) {
+        return Err(no_daemon(home));
+    }
+    match wait {
+        Some(limit) => wait::and_print(home, &id, limit, json, Show { quiet, ..Show::default() })
+            .map_err(|failure| failure.hint("agent-send --sessions shows what there is")),
+        None => {
+            if json {
+                cli::json(&Reply::new(id.as_str(), Status::Accepted));
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
 fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
     let words = Words {
         text: message.text.clone(),

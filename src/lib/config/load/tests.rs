@@ -296,3 +296,24 @@ fn queries_still_have_their_settings_when_a_provider_is_broken() {
     assert_eq!(config.agent.timezone.0, chrono_tz::Tz::Europe__Berlin);
     assert!(!Path::new(&place.home().providers_dir()).exists());
 }
+
+#[test]
+fn a_home_with_settings_that_name_no_provider_loads_those_somebody_signed_in_at() {
+    let file = |model: &str| format!("type = \"anthropic\"\n[models.{model}]\nmodel = \"m\"\n");
+    let place = Place::new("");
+    let names = |place: &Place| place.load(&[]).expect("load").config.providers.load;
+    place.put("providers.d/b.toml", &file("primary"));
+    place.put("providers.d/a.toml", &file("primary"));
+    assert_eq!(
+        (names(&place), place.load(&[]).expect("load").origin("providers.load")),
+        (vec!["offline".to_owned()], Origin::Default)
+    );
+    place.put("state/auth.json", r#"{"version": 1, "providers": {"b": {"api_key": {"key": "k"}}}}"#);
+    assert_eq!(names(&place), ["b"]);
+    let loaded = place.load(&[]).expect("load");
+    assert_eq!(place.short(&loaded.origin("providers.load")), "agent-daemon login (state/auth.json)");
+    assert_eq!(place.load(&[("AGENT_PROVIDERS__LOAD", "a")]).expect("load").config.providers.load, ["a"]);
+    // No settings at all: no model, whatever lies there.
+    std::fs::remove_file(place.0.path().join("agent.toml")).expect("remove");
+    assert_eq!(names(&place), ["offline"]);
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Model, Provider, ProviderType, Remarks};
-use crate::config::check::{Note, Warning, is_amount, is_http, is_variable};
+use super::{Model, OAuth, Provider, ProviderType};
+use crate::config::check::{Warning, is_amount, is_http, is_private_way, is_variable};
 use crate::config::error::Error;
 use crate::config::home::Home;
 use crate::config::names;
@@ -23,9 +23,22 @@ struct File {
     #[serde(default)]
     api_key_env: Option<String>,
     #[serde(default)]
+    oauth: Option<SignIn>,
+    #[serde(default)]
     scripts_dir: Option<PathBuf>,
     #[serde(default)]
     models: BTreeMap<String, Entry>,
+}
+
+/// `[oauth]`
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+struct SignIn {
+    authorize_url: Option<String>,
+    token_url: Option<String>,
+    client_id: Option<String>,
+    scope: Option<String>,
+    redirect_port: Option<u16>,
 }
 
 /// `[models.NAME]`
@@ -35,6 +48,7 @@ struct Entry {
     model: Option<String>,
     max_tokens: Option<u32>,
     context_window: Option<u64>,
+    compact_at: Option<u64>,
     cost_per_mtok: Option<Vec<f64>>,
     cost_per_minute: Option<f64>,
     cost_per_mchar: Option<f64>,
@@ -42,17 +56,15 @@ struct Entry {
     cost_per_request: Option<f64>,
     vision: bool,
     thinking: bool,
+    tools: Option<bool>,
     cache_control: Option<bool>,
     fallbacks: Vec<String>,
 }
 
 /// Reads the provider `name` of `providers.load`.
-pub(super) fn provider(home: &Home, name: &str, remarks: &mut Remarks) -> Result<Vec<Model>, Error> {
+pub(super) fn provider(home: &Home, name: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Model>, Error> {
     let path = home.providers_dir().join(format!("{name}.toml"));
-    let plain = !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.')
-        && !name.starts_with('.');
-    let source = if plain { TomlFile::read(&path)? } else { None };
+    let source = if is_name(name) { TomlFile::read(&path)? } else { None };
     let Some(source) = source else {
         return if name == "offline" {
             Ok(vec![built_in()])
@@ -62,8 +74,24 @@ pub(super) fn provider(home: &Home, name: &str, remarks: &mut Remarks) -> Result
     };
     let (file, unknown): (File, _) = source.decode()?;
     let known = known_keys();
-    remarks.warnings.extend(unknown.iter().map(|key| Warning::unknown_key(source.place(key), key, &known)));
-    Reader { source: &source, path, name }.models(file, remarks)
+    warnings.extend(unknown.iter().map(|key| Warning::unknown_key(source.place(key), key, &known)));
+    Reader { source: &source, path, name }.models(file, warnings)
+}
+
+/// Returns whether a provider can be called so: its file is.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.')
+        && !name.starts_with('.')
+}
+
+/// Reads the server of the file `name` without its models.
+pub(super) fn server(home: &Home, name: &str) -> Result<Arc<Provider>, Error> {
+    let path = home.providers_dir().join(format!("{name}.toml"));
+    let missing = || Error::NoProviderFile { name: crate::text::visible(name), file: path.clone() };
+    let source = TomlFile::read(&path)?.ok_or_else(missing)?;
+    let (file, _): (File, _) = source.decode()?;
+    Ok(Arc::new(Reader { source: &source, path, name }.provider(&file)?))
 }
 
 fn built_in() -> Model {
@@ -72,6 +100,7 @@ fn built_in() -> Model {
         kind: ProviderType::Offline,
         base_url: String::new(),
         api_key_env: None,
+        oauth: None,
         scripts_dir: None,
         file: None,
     };
@@ -81,11 +110,14 @@ fn built_in() -> Model {
         model: "offline".to_owned(),
         max_tokens: DEFAULT_MAX_TOKENS,
         context_window: DEFAULT_WINDOW,
+        compact_at: 0,
         rates: Some([0.0; 4]),
         cost_per_minute: None,
         cost_per_request: None,
         cache: false,
         vision: false,
+        thinking: false,
+        tools: true,
         fallbacks: Vec::new(),
     }
 }
@@ -94,11 +126,16 @@ fn built_in() -> Model {
 const DEFAULT_MAX_TOKENS: u32 = 8192;
 const DEFAULT_WINDOW: u64 = 200_000;
 
+/// Anthropic's least budget is 1024 tokens (its guide "Extended thinking", read 2026-11), and the answer
+/// needs as many.
+const LEAST_FOR_THINKING: u32 = 2048;
+
 fn known_keys() -> Vec<String> {
     let file = File {
         r#type: ProviderType::Offline,
         base_url: None,
         api_key_env: None,
+        oauth: Some(SignIn::default()),
         scripts_dir: None,
         models: BTreeMap::from([("*".to_owned(), Entry::default())]),
     };
@@ -113,10 +150,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn models(&self, file: File, remarks: &mut Remarks) -> Result<Vec<Model>, Error> {
+    fn models(&self, file: File, warnings: &mut Vec<Warning>) -> Result<Vec<Model>, Error> {
         let provider = Arc::new(self.provider(&file)?);
         let entries = file.models.into_iter();
-        entries.map(|(name, entry)| self.model(&provider, name, entry, remarks)).collect()
+        entries.map(|(name, entry)| self.model(&provider, name, entry, warnings)).collect()
     }
 
     fn provider(&self, file: &File) -> Result<Provider, Error> {
@@ -124,11 +161,15 @@ impl Reader<'_> {
             ProviderType::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
             ProviderType::Openai => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
             ProviderType::Offline => ("", ""),
-            ProviderType::Gemini => return Err(Error::NotInThisBuild { file: self.path.clone(), kind: "gemini" }),
+            ProviderType::Gemini => ("https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
         };
         let url = file.base_url.as_deref().map(|url| url.trim_end_matches('/'));
         if url.is_some_and(|url| !is_http(url)) {
             return Err(self.error("base_url", "expected an address that begins with http:// or https://"));
+        }
+        if file.oauth.is_some() && url.is_some_and(|url| !is_private_way(url)) {
+            let message = "expected https:// (http:// on this machine only): an access token goes there";
+            return Err(self.error("base_url", message));
         }
         if file.api_key_env.as_deref().is_some_and(|name| !is_variable(name)) {
             return Err(self.error("api_key_env", "expected the NAME of a variable; the key itself belongs in .env"));
@@ -142,12 +183,38 @@ impl Reader<'_> {
             kind: file.r#type,
             base_url,
             api_key_env: key,
+            oauth: file.oauth.as_ref().map(|table| self.sign_in(table)).transpose()?,
             scripts_dir,
             file: Some(self.path.clone()),
         })
     }
 
-    fn model(&self, provider: &Arc<Provider>, name: String, entry: Entry, remarks: &mut Remarks) -> Result<Model, Error> {
+    fn sign_in(&self, table: &SignIn) -> Result<OAuth, Error> {
+        let url = |key: &str, value: &Option<String>| {
+            let url = value.clone().filter(|url| is_private_way(url));
+            url.ok_or_else(|| {
+                self.error(&format!("oauth.{key}"), "expected an address with https:// (http:// on this machine only)")
+            })
+        };
+        let client_id = table.client_id.clone().filter(|id| !id.trim().is_empty());
+        Ok(OAuth {
+            authorize_url: url("authorize_url", &table.authorize_url)?,
+            token_url: url("token_url", &table.token_url)?,
+            client_id: client_id.ok_or_else(|| {
+                self.error("oauth.client_id", "expected the id of an application of your own, registered with that issuer")
+            })?,
+            scope: table.scope.clone().filter(|scope| !scope.trim().is_empty()),
+            redirect_port: table.redirect_port.filter(|port| *port > 0),
+        })
+    }
+
+    fn model(
+        &self,
+        provider: &Arc<Provider>,
+        name: String,
+        mut entry: Entry,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Model, Error> {
         let key = |last: &str| format!("models.{name}.{last}");
         let offline = provider.kind == ProviderType::Offline;
         let model = match entry.model.filter(|model| !model.is_empty()) {
@@ -170,11 +237,15 @@ impl Reader<'_> {
         if entry.fallbacks.contains(&name) {
             return Err(self.error(&key("fallbacks"), "expected other models than itself"));
         }
-        if entry.thinking {
-            remarks.notes.push(Note {
-                key: format!("{}: {}", self.source.place(&key("thinking")), key("thinking")),
-                instead: "the model answers at once",
-            });
+        if entry.thinking && provider.kind == ProviderType::Anthropic && max_tokens < LEAST_FOR_THINKING {
+            entry.thinking = false;
+            let what = "is off: `max_tokens` is less than 2048, and half of it would be for that";
+            warnings.push(self.warning(&key("thinking"), what));
+        }
+        if entry.compact_at.is_some_and(|tokens| (1..1000).contains(&tokens)) {
+            entry.compact_at = None;
+            let what = "is ignored: expected at least 1000 tokens, or 0 for that of `[compaction]`";
+            warnings.push(self.warning(&key("compact_at"), what));
         }
         for (last, price) in [("cost_per_minute", entry.cost_per_minute), ("cost_per_request", entry.cost_per_request)] {
             if price.is_some_and(|usd| !is_amount(usd)) {
@@ -182,7 +253,7 @@ impl Reader<'_> {
             }
         }
         let cache = entry.cache_control.unwrap_or(true);
-        let (vision, fallbacks) = (entry.vision, entry.fallbacks);
+        let (vision, thinking, tools) = (entry.vision, entry.thinking, entry.tools.unwrap_or(true));
         let (cost_per_minute, cost_per_request) = (entry.cost_per_minute, entry.cost_per_request);
         let provider = Arc::clone(provider);
         Ok(Model {
@@ -191,13 +262,20 @@ impl Reader<'_> {
             model,
             max_tokens,
             context_window,
+            compact_at: entry.compact_at.unwrap_or(0),
             rates,
             cost_per_minute,
             cost_per_request,
             cache,
             vision,
-            fallbacks,
+            thinking,
+            tools,
+            fallbacks: entry.fallbacks,
         })
+    }
+
+    fn warning(&self, key: &str, message: &str) -> Warning {
+        Warning { origin: self.source.place(key), key: key.to_owned(), message: message.to_owned() }
     }
 
     fn error(&self, key: &str, message: &str) -> Error {

@@ -47,6 +47,15 @@ fn a_server_of_ones_own_needs_no_key() {
 }
 
 #[test]
+fn gemini_has_its_own_address_and_key() {
+    let file = "type = \"gemini\"\n[models.primary]\nmodel = \"gemini-3-pro\"\ncost_per_mtok = [2, 12, 0.2]\n";
+    let primary = models(&[("g", file)], "").get("primary", "test").expect("primary");
+    let Provider { kind, base_url, api_key_env, .. } = &*primary.provider;
+    assert_eq!((*kind, base_url.as_str()), (ProviderType::Gemini, "https://generativelanguage.googleapis.com"));
+    assert_eq!((api_key_env.as_deref(), primary.rates), (Some("GEMINI_API_KEY"), Some([2.0, 12.0, 0.2, 2.0])));
+}
+
+#[test]
 fn rates_are_three_or_four_numbers_none_negative() {
     let with = |kind: &str, rates: &str| {
         loaded(&[("a", &format!("type = \"{kind}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = {rates}\n"))], "")
@@ -155,13 +164,26 @@ fn wrong_values_name_file_line_and_key() {
         "type = \"openai\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = 9\ncontext_window = 9\n",
         "providers.d/a.toml:5: `models.primary.context_window`",
     );
-    check("type = \"gemini\"\n[models.primary]\nmodel = \"m\"\n", "providers.d/a.toml: type `gemini` is not in this build");
     check("type = \"openai\n", "providers.d/a.toml:1:");
 }
 
 #[test]
-fn unknown_keys_are_warnings_and_unbuilt_ones_notes() {
-    let loaded = loaded(&[("a", &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\n"))], "").expect("load");
+fn what_a_model_cannot_be_asked_for_is_a_warning_and_off() {
+    let file = "type = \"anthropic\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = 2000\nthinking = true\ncompact_at = 999\n";
+    let loaded = loaded(&[("a", file)], "").expect("load");
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    let says = [
+        "a.toml:5: `models.primary.thinking` is off: `max_tokens` is less than 2048",
+        "a.toml:6: `models.primary.compact_at` is ignored: expected at least 1000 tokens",
+    ];
+    assert!(warnings.len() == 2 && warnings.iter().zip(says).all(|(warning, says)| warning.contains(says)), "{warnings:?}");
+    let primary = loaded.models.get("primary", "test").expect("primary");
+    assert_eq!((primary.thinking, primary.compact_at, primary.max_tokens), (false, 0, 2000));
+}
+
+#[test]
+fn unknown_keys_are_warnings_and_others_are_read() {
+    let loaded = loaded(&[("a", &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\ntools = false\n"))], "").expect("load");
     let warning = loaded.warnings[0].to_string();
     assert!(
         warning.ends_with(
@@ -169,5 +191,38 @@ fn unknown_keys_are_warnings_and_unbuilt_ones_notes() {
         ),
         "{warning}"
     );
-    assert!(loaded.notes[0].key.ends_with("a.toml:5: models.primary.thinking"), "{:?}", loaded.notes);
+    assert_eq!(loaded.notes, []);
+    let primary = loaded.models.get("primary", "test").expect("primary");
+    assert_eq!((primary.thinking, primary.tools), (true, false));
+}
+
+#[test]
+fn a_sign_in_has_two_addresses_that_nobody_reads_along_and_a_client_of_ones_own() {
+    let with = |table: &str| loaded(&[("a", &format!("{ANTHROPIC}[oauth]\n{table}"))], "");
+    let good = "authorize_url = \"https://id.example/a?x=y\"\ntoken_url = \"http://127.0.0.1:1/t\"\nclient_id = \"me\"\n";
+    let provider = with(good).expect("load").models.get("primary", "test").expect("primary").provider.clone();
+    let expected = OAuth {
+        authorize_url: "https://id.example/a?x=y".to_owned(),
+        token_url: "http://127.0.0.1:1/t".to_owned(),
+        client_id: "me".to_owned(),
+        scope: None,
+        redirect_port: None,
+    };
+    assert_eq!(provider.oauth, Some(expected));
+    assert_eq!(with(&format!("{good}redirect_prot = 1\n")).expect("load").warnings.len(), 1, "an unknown key is pointed out");
+    for host in
+        ["http://id.example/t", "http://localhost:x@id.example/t", "http://localhost.id.example/t", "ftp://localhost/t", ""]
+    {
+        let error = with(&good.replace("http://127.0.0.1:1/t", host)).expect_err(host);
+        assert!(error.contains("`oauth.token_url`: expected an address with https://"), "{host}: {error}");
+    }
+    for own in ["http://localhost/t", "http://[::1]:8080/t", "http://127.0.0.1/t"] {
+        with(&good.replace("http://127.0.0.1:1/t", own)).expect(own);
+    }
+    assert!(with(&good.replace("\"me\"", "\" \"")).expect_err("no client").contains("an application of your own"));
+    let based = |url: &str| loaded(&[("a", &format!("base_url = \"{url}\"\n{ANTHROPIC}[oauth]\n{good}"))], "");
+    assert!(based("http://models.example").expect_err("open").contains("`base_url`: expected https://"));
+    for own in ["https://models.example", "http://127.0.0.1:1"] {
+        based(own).expect(own);
+    }
 }

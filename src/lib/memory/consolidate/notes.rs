@@ -80,7 +80,7 @@ mod tests {
 
     fn check(shown: &str, source: Source, text: &str, expected: &[(&str, &str, &str, i64)]) {
         let stamp = Stamp { size: 0, times: (7_000_000, 0) };
-        let file = Candidate { shown: shown.to_owned(), path: shown.into(), source, stamp };
+        let file = Candidate { shown: shown.to_owned(), path: shown.into(), source, stamp, gone: None };
         let stated = statements(&file, text.as_bytes());
         let found: Vec<(String, &str, &str, i64)> =
             stated.iter().map(|one| (one.scope.to_string(), one.attribute.as_str(), one.value.as_str(), one.line)).collect();

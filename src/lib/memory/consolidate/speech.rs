@@ -84,7 +84,14 @@ impl Talk {
                     Kind::ToolResult { run_id, result, .. } if result.is_error => {
                         noted.remove(&run_id);
                     }
-                    Kind::ToolCall { .. } | Kind::ToolResult { .. } | Kind::Unknown => {}
+                    Kind::ToolCall { .. }
+                    | Kind::ToolResult { .. }
+                    | Kind::Compaction(_)
+                    | Kind::Flush { .. }
+                    | Kind::Pin { .. }
+                    | Kind::Unpin { .. }
+                    | Kind::Setting { .. }
+                    | Kind::Unknown => {}
                 }
             })?;
         }

@@ -66,9 +66,9 @@ impl Document {
 
     /// Reads a transcript: the words of people and of the agent, a message a line of the file. Tool
     /// calls and their results are left out, and so is what others said in the owner's conversation,
-    /// and what was said without a model.
+    /// what was said without a model, and event `but`.
     /// A section is a day.
-    pub(super) fn of_transcript(text: &str) -> Self {
+    pub(super) fn of_transcript(text: &str, but: Option<u64>) -> Self {
         let mut document = Self::default();
         // A damaged line is passed over, as the daemon does.
         let events =
@@ -88,12 +88,23 @@ impl Document {
                 Kind::ToolResult { run_id, result, .. } if result.is_error => {
                     noted.remove(&run_id);
                 }
-                Kind::ToolCall { .. } | Kind::ToolResult { .. } | Kind::Error { .. } | Kind::Unknown => {}
+                Kind::ToolCall { .. }
+                | Kind::ToolResult { .. }
+                | Kind::Error { .. }
+                | Kind::Compaction(_)
+                | Kind::Flush { .. }
+                | Kind::Pin { .. }
+                | Kind::Unpin { .. }
+                | Kind::Setting { .. }
+                | Kind::Unknown => {}
             }
         }
         let (mut day, mut passed_on) = (String::new(), false);
         for (number, event) in events() {
             let Kind::Message(spoken) = event.kind else { continue };
+            if Some(event.seq) == but {
+                continue;
+            }
             // What an owner passed on would come back as the owner's, and so would what was said of it.
             passed_on |= of_others.contains(&spoken.run_id);
             if document.owner_spoke && (of_others.contains(&spoken.run_id) || (passed_on && spoken.role == Role::Assistant)) {
@@ -192,7 +203,7 @@ mod tests {
             r#"{"v":1,"ts":"2026-05-05T10:00:00.000Z","seq":4,"type":"message","role":"user","run_id":"r","content":[{"type":"tool_result","id":"1","text":"secret output"}]}"#,
             "\n",
         );
-        let document = Document::of_transcript(text);
+        let document = Document::of_transcript(text, None);
         let monday = "2026-05-04 Monday 4 May 2026";
         let tuesday = "2026-05-05 Tuesday 5 May 2026";
         let expected = [(2, "Ada: hello\n", monday), (2, "there\n", monday), (4, "assistant: Hi.\n", tuesday)];
@@ -211,7 +222,7 @@ mod tests {
         let passed_on = line(1, "a", "user", "other", "buy this") + &line(2, "a", "assistant", "", "They sell.");
         let own = line(3, "b", "user", "owner", "hello") + &line(4, "b", "assistant", "", "Hi.");
         let said =
-            |text: &str| -> Vec<String> { Document::of_transcript(text).units.into_iter().map(|unit| unit.text).collect() };
+            |text: &str| -> Vec<String> { Document::of_transcript(text, None).units.into_iter().map(|unit| unit.text).collect() };
         assert_eq!(said(&(own.clone() + &passed_on)), ["user: hello\n", "assistant: Hi.\n"]);
         assert_eq!(said(&(passed_on.clone() + &own)), ["user: hello\n"], "nobody knows what the answer repeats");
         assert_eq!(said(&passed_on), ["user: buy this\n", "assistant: They sell.\n"]);
@@ -230,7 +241,7 @@ mod tests {
         let order = line(4, "user", "", "Remember that I like tea.").replace(r#""r""#, r#""n""#);
         let call = r#"{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":5,"type":"message","role":"assistant","model":"offline","run_id":"n","content":[{"type":"tool_call","id":"a","name":"memory_write","input":{}}]}"#;
         let text = format!("{text}{order}{call}\n");
-        let said: Vec<String> = Document::of_transcript(&text).units.into_iter().map(|unit| unit.text).collect();
+        let said: Vec<String> = Document::of_transcript(&text, None).units.into_iter().map(|unit| unit.text).collect();
         assert_eq!(said, ["user: My cat is Tom.\n", "assistant: A fine name.\n"]);
     }
 

@@ -145,7 +145,7 @@ fn name_of(shown: &str) -> &str {
 pub(in crate::memory) fn document_of(file: &Candidate, bytes: &[u8]) -> Document {
     let text = String::from_utf8_lossy(bytes);
     match file.source {
-        Source::Session => Document::of_transcript(&text),
+        Source::Session => Document::of_transcript(&text, file.gone.and_then(|gone| gone.but)),
         Source::Memory | Source::Item | Source::Summary | Source::Fact => Document::of_markdown(&text),
     }
 }

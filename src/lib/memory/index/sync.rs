@@ -110,7 +110,7 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
             continue;
         }
         match (reader.read(file), row) {
-            (Ok(bytes), Some(row)) if row.sha256 == sources::sha256(&bytes) => report.unchanged += 1,
+            (Ok(bytes), Some(row)) if row.sha256 == file.sha256(&bytes) => report.unchanged += 1,
             (Ok(_), Some(_)) => report.changed += 1,
             (Ok(_), None) => report.added += 1,
             (Err(Unread::Failed(skipped)), _) => report.skipped.push(skipped),
@@ -201,7 +201,7 @@ impl Run<'_> {
                 return row.map_or(Ok(()), |row| rows::remove(transaction, row.id));
             }
         };
-        let (sha256, stamp) = (sources::sha256(&bytes), file.stamp.settled(self.now));
+        let (sha256, stamp) = (file.sha256(&bytes), file.stamp.settled(self.now));
         match row {
             Some(row) if row.sha256 == sha256 => {
                 self.report.unchanged += 1;

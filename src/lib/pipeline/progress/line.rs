@@ -20,6 +20,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("message", "Sending message"),
     ("send_media", "Sending file"),
     ("react", "Reacting"),
+    ("pin", "Keeping a rule"),
+    ("load_skill", "Reading a skill"),
     ("session_status", "Looking at the conversation"),
     ("web_search", "Searching the web"),
     ("web_fetch", "Reading web page"),
@@ -41,6 +43,7 @@ pub(super) struct Line {
 enum Doing {
     Thinking,
     Waiting,
+    Compacting,
     Tool(String),
 }
 
@@ -59,6 +62,7 @@ impl Line {
                 self.tries += 1;
                 self.doing = Doing::Waiting;
             }
+            Step::Compacting => self.doing = Doing::Compacting,
             Step::Answered { tools, .. } => {
                 self.tools = (tools.len(), 0);
                 self.doing = Doing::Thinking;
@@ -82,6 +86,7 @@ impl Line {
             Doing::Thinking if self.step > 1 => format!("Thinking (step {})", self.step),
             Doing::Thinking => "Thinking".to_owned(),
             Doing::Waiting => format!("Waiting for the model (try {})", self.tries),
+            Doing::Compacting => "Summing up what was said before".to_owned(),
             Doing::Tool(name) => {
                 let words = TOOLS.iter().find(|(tool, _)| tool == name).map_or(WORKING, |(_, words)| words);
                 let (asked, begun) = self.tools;

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::message::StopReason;
-use crate::provider::http::{Answer, Fault, Said, parse};
+use crate::provider::http::{Answer, Fault, parse};
+use crate::provider::said::Said;
 use crate::provider::wire::{CallDraft, Counted, Draft};
 use crate::provider::{OnText, Request, Response};
 
@@ -20,7 +21,7 @@ pub(super) struct MessageAnswer {
 impl MessageAnswer {
     /// Returns the finished answer to `request`, which was sent as `body`.
     pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
+        self.draft.finish(super::PROTOCOL, request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
     }
 
     fn begin_block(&mut self, index: u64, block: &Value, on_text: OnText<'_>) {
@@ -30,6 +31,7 @@ impl MessageAnswer {
                 let (id, name) = (text(block, "id").to_owned(), text(block, "name").to_owned());
                 self.draft.begin_call(index, CallDraft { id, name, value: block.get("input").cloned(), ..CallDraft::default() });
             }
+            "thinking" | "redacted_thinking" => self.draft.begin_thinking(index, block.clone()),
             _ => {}
         }
     }
@@ -57,7 +59,8 @@ impl MessageAnswer {
             "" => return,
             "max_tokens" | "model_context_window_exceeded" => Some(StopReason::MaxTokens),
             "refusal" => Some(StopReason::Refusal),
-            // end_turn, stop_sequence, pause_turn, tool_use and what is to come: calls decide.
+            "pause_turn" => Some(StopReason::Pause),
+            // end_turn, stop_sequence, tool_use and what is to come: calls decide.
             _ => Some(StopReason::EndTurn),
         };
     }
@@ -75,6 +78,8 @@ impl Answer for MessageAnswer {
                 let delta = &event["delta"];
                 match text(delta, "type") {
                     "text_delta" => self.push_text(index, text(delta, "text"), on_text),
+                    "thinking_delta" => self.draft.push_thinking(index, "thinking", text(delta, "thinking")),
+                    "signature_delta" => self.draft.push_thinking(index, "signature", text(delta, "signature")),
                     "input_json_delta" => {
                         if let Some(call) = self.draft.call_mut(index) {
                             call.json.push_str(text(delta, "partial_json"));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::message::Message;
-use crate::provider::loopback::{call, client, message, request, result, round_trip, said, system, tools, user};
+use crate::provider::loopback::{call, client, message, request, result, round_trip, said, system, thought, tools, user};
 
 #[test]
 fn the_address_may_end_in_v1_or_a_slash() {
@@ -122,6 +122,54 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
         }
         before = Some(text);
     }
+}
+
+#[test]
+fn after_a_step_of_many_calls_the_end_of_the_last_call_is_marked_for_the_cache_to_find() {
+    for (calls, marked_before) in [(9, false), (10, true), (40, true)] {
+        let ids: Vec<String> = (0..calls).map(|n| format!("t{n}")).collect();
+        let mut asked = request(vec![
+            user("go"),
+            message(Role::Assistant, ids.iter().map(|id| call(id, "exec", json!({}))).collect::<Vec<_>>()),
+            message(Role::User, ids.iter().map(|id| result(id, "ok", false)).collect::<Vec<_>>()),
+        ]);
+        asked.cache = true;
+        asked.system = system();
+        asked.tools = tools();
+        let sent = body(&asked);
+        let is_marked = |value: &Value| value.get("cache_control").is_some();
+        assert_eq!(sent.to_string().matches("cache_control").count(), 4, "{calls}");
+        assert_eq!(
+            (is_marked(&sent["messages"][0]["content"][0]), is_marked(&sent["tools"][1])),
+            (marked_before, !marked_before)
+        );
+    }
+}
+
+#[test]
+fn a_running_loop_without_its_own_thinking_is_not_asked_to_think() {
+    let thinking = || thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
+    let foreign = || thought("openai:test-model", json!({"reasoning_content": "hm"}));
+    let step = |id: &str, first: Option<Block>| {
+        let answer: Vec<Block> = first.into_iter().chain([call(id, "exec", json!({}))]).collect();
+        [message(Role::Assistant, answer), message(Role::User, [result(id, "ok", false)])]
+    };
+    let sent = |steps: Vec<[Message; 2]>, more: Option<&str>| {
+        let mut messages = vec![user("go")];
+        messages.extend(steps.into_iter().flatten());
+        messages.extend(more.map(user));
+        let asked = Request { thinking: true, max_tokens: 4096, ..request(messages) };
+        let body = body(&asked);
+        (body.get("thinking").is_some(), body.to_string().matches("signature").count())
+    };
+    assert_eq!(sent(vec![], None), (true, 0));
+    assert_eq!(sent(vec![step("1", Some(thinking()))], None), (true, 1));
+    // Within a loop a model need not think again.
+    assert_eq!(sent(vec![step("1", Some(thinking())), step("2", None)], None), (true, 1));
+    assert_eq!(sent(vec![step("1", None), step("2", Some(thinking()))], None), (false, 0));
+    assert_eq!(sent(vec![step("1", Some(foreign()))], None), (false, 0));
+    // The person's next words come with the results: still the same loop.
+    assert_eq!(sent(vec![step("1", None)], Some("and?")), (false, 0));
 }
 
 #[test]

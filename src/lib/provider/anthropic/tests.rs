@@ -7,9 +7,11 @@ use super::*;
 use crate::message::{StopReason, Usage};
 use crate::provider::http::Answer;
 use crate::provider::loopback::{
-    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said, user, with_wrong_node, wrong_value,
+    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said, thought, user, with_wrong_node,
+    wrong_value,
 };
 use crate::provider::sse::Patience;
+use crate::secret::Secret;
 
 /// A text answer as the documentation records it.
 const HELLO: &str = r#"event: message_start
@@ -48,6 +50,9 @@ data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking"
 event: content_block_delta
 data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}
 
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c2ln"}}
+
 event: content_block_start
 data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
 
@@ -85,7 +90,8 @@ data: {"type":"message_stop"}
 
 fn provider(server: &Server) -> Anthropic {
     let mut provider = Anthropic::new(client(), &server.url, Some(Secret::new("sk-ant-test-0123456789")));
-    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_secs(2) };
+    provider.endpoint.patience =
+        Patience { first: Duration::from_secs(5), began: Duration::from_secs(5), between: Duration::from_secs(2) };
     provider
 }
 
@@ -135,9 +141,12 @@ async fn letters_split_over_chunks_are_whole_again() {
 }
 
 #[tokio::test]
-async fn calls_come_with_their_inputs_and_thinking_is_skipped() {
-    let response = answer(Reply::events(CALLS)).await.unwrap();
+async fn calls_come_with_their_inputs_and_thinking_is_kept_unread() {
+    let (response, streamed, _) = exchange(Reply::events(CALLS), &request(vec![user("hi")])).await;
+    assert_eq!(streamed, "I look.");
+    let response = response.unwrap();
     let content = [
+        thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"})),
         said("I look."),
         call("toolu_01", "exec", json!({"command": "ls"})),
         call("toolu_02", "read", json!({"_raw": "{\"path\": \"/x"})),
@@ -164,7 +173,7 @@ async fn stop_reasons() {
     for (theirs, ours) in [
         ("end_turn", StopReason::EndTurn),
         ("stop_sequence", StopReason::EndTurn),
-        ("pause_turn", StopReason::EndTurn),
+        ("pause_turn", StopReason::Pause),
         ("something_new", StopReason::EndTurn),
         ("tool_use", StopReason::EndTurn), // without a call there is nothing to run
         ("max_tokens", StopReason::MaxTokens),

@@ -35,6 +35,9 @@ const MAX_QUOTE_CHARS: usize = 200;
 /// The most characters of a question that are searched with.
 const MAX_QUERY_CHARS: usize = 400;
 
+/// How the system text of a request begins that asks for a summary of what its message holds.
+pub const SUMMARISE: &str = "Sum up the conversation below for the assistant in it, which will see your summary instead.";
+
 /// What is done next.
 enum Act {
     /// These are the last words of the turn.
@@ -97,6 +100,10 @@ impl Provider for Offline {
 }
 
 fn reply(request: &Request) -> Block {
+    if request.system.first().is_some_and(|block| block.text.starts_with(SUMMARISE)) {
+        let words: Vec<String> = request.messages.iter().map(Message::plain_text).collect();
+        return Block::Text { text: summary::of_talk(&words.join("\n")) };
+    }
     let turn = Turn::of(request);
     let act = if turn.results.is_empty() { begin(&turn) } else { say(conclude(&turn)) };
     match act {
@@ -302,7 +309,7 @@ fn estimate_input(request: &Request) -> u64 {
     let said: u64 = blocks
         .map(|block| match block {
             Block::Text { text } | Block::Context { text } => text::estimate_tokens(text),
-            Block::Image { .. } => 0,
+            Block::Image { .. } | Block::Thinking(_) => 0,
             Block::ToolCall(call) => text::estimate_tokens(&call.input.to_string()),
             Block::ToolResult(result) => text::estimate_tokens(&result.text),
         })

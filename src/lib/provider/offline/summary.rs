@@ -158,6 +158,20 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
     picked
 }
 
+/// Sentences of a conversation that its summary quotes, and the most characters of one.
+const QUOTED: (usize, usize) = (24, 240);
+
+/// Returns what a conversation says, in quotations. Lines between markers, calls and what tools answered are
+/// passed over.
+pub(super) fn of_talk(text: &str) -> String {
+    let of_people = |line: &&str| !["⟦", "CALL ", "RESULT", "("].iter().any(|start| line.starts_with(start));
+    let lines: Vec<&str> = text.lines().filter(of_people).collect();
+    let all = split(&lines.join("\n"));
+    let picked = pick(&all, QUOTED.0).into_iter().filter_map(|at| all.get(at));
+    let quoted: Vec<String> = picked.map(|sentence| format!("- {}", crate::text::shorten(&sentence.text, QUOTED.1))).collect();
+    format!("Said before, in quotations:\n{}", quoted.join("\n"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -54,7 +54,12 @@ impl<'a> Turn<'a> {
         let open = messages.get(answered..).unwrap_or_default();
         let results = open.iter().flat_map(|message| &message.content).filter_map(|block| match block {
             Block::ToolResult(result) if !fresh => Some(result),
-            Block::ToolResult(_) | Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) => None,
+            Block::ToolResult(_)
+            | Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_) => None,
         });
         let content = newest.and_then(|at| messages.get(at)).map_or(&[][..], |message| &message.content);
         let heads = || content.iter().filter_map(context);
@@ -114,14 +119,14 @@ fn is_a_persons(message: &Message) -> bool {
 fn text(block: &Block) -> Option<&str> {
     match block {
         Block::Text { text } => Some(text),
-        Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
     }
 }
 
 fn context(block: &Block) -> Option<&str> {
     match block {
         Block::Context { text } => Some(text),
-        Block::Text { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Text { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
     }
 }
 

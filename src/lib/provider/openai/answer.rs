@@ -3,9 +3,12 @@
 use serde_json::Value;
 
 use crate::message::StopReason;
-use crate::provider::http::{Answer, Fault, Said, parse};
+use crate::provider::http::{Answer, Fault, parse};
+use crate::provider::said::Said;
 use crate::provider::wire::{CallDraft, Counted, Draft};
 use crate::provider::{OnText, Request, Response};
+
+use super::reasoning::Reasoning;
 
 /// The text has an index of its own; calls are counted apart from it.
 const TEXT: u64 = 0;
@@ -14,6 +17,7 @@ const TEXT: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     draft: Draft,
+    reasoning: Reasoning,
     counted: Counted,
     stop: Option<StopReason>,
     ended: bool,
@@ -21,8 +25,13 @@ pub(super) struct Completion {
 
 impl Completion {
     /// Returns the finished answer to `request`, which was sent as `body`.
-    pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
+    pub(super) fn finish(mut self, request: &Request, body: &Value) -> Response {
+        if self.draft.last_call().is_some()
+            && let Some(data) = self.reasoning.kept()
+        {
+            self.draft.think_first(data);
+        }
+        self.draft.finish(super::PROTOCOL, request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
     }
 
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
@@ -32,6 +41,7 @@ impl Completion {
         self.count(&value["usage"]);
         let choice = &value["choices"][0];
         let message = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        self.reasoning.take(message);
         for piece in texts(&message["content"]).into_iter().chain(texts(&message["refusal"])) {
             if !piece.is_empty() {
                 self.draft.push_text(TEXT, piece);

@@ -11,6 +11,7 @@ use crate::provider::loopback::{
     with_wrong_node, wrong_value,
 };
 use crate::provider::sse::Patience;
+use crate::secret::Secret;
 
 /// A text answer as OpenAI streams it with `include_usage`.
 const HELLO: &str = r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"test-model","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null}
@@ -48,7 +49,8 @@ data: [DONE]
 
 fn provider(server: &Server) -> OpenAi {
     let mut provider = OpenAi::new(client(), &server.url, Some(Secret::new("sk-openai-test-0123456789")));
-    provider.endpoint.patience = Patience { first: Duration::from_secs(5), between: Duration::from_secs(2) };
+    provider.endpoint.patience =
+        Patience { first: Duration::from_secs(5), began: Duration::from_secs(5), between: Duration::from_secs(2) };
     provider
 }
 
@@ -246,8 +248,8 @@ async fn errors_are_typed_wherever_they_stand() {
     for reply in [Reply::json(400, &llama), Reply::events(&format!("data: {llama}\n\n")), Reply::json(200, &llama)] {
         assert!(matches!(failure(reply).await, Error::ContextOverflow { .. }));
     }
-    let quota = error(json!("insufficient_quota"), "insufficient_quota", "You exceeded your current quota");
-    for reply in [Reply::json(429, &quota).header("retry-after", "20"), Reply::events(&format!("data: {quota}\n\n"))] {
+    let slow = error(json!("rate_limit_exceeded"), "requests", "Rate limit reached");
+    for reply in [Reply::json(429, &slow).header("retry-after", "20"), Reply::events(&format!("data: {slow}\n\n"))] {
         assert!(matches!(failure(reply).await, Error::Busy { status: 429, .. }));
     }
     let key = error(json!("invalid_api_key"), "invalid_request_error", "Incorrect API key provided");
@@ -257,11 +259,10 @@ async fn errors_are_typed_wherever_they_stand() {
     let echo = json!({"detail": "field required", "input": {"messages": "my essay on the context window"}});
     let echoes = json!({"detail": [{"type": "missing", "msg": "field required", "input": "my essay on the context window"}]});
     for (reply, status, words) in [
-        (Reply::json(404, &json!({"error": "model 'x' not found"})), 404, "model 'x' not found"),
         (Reply::json(400, &json!([{"error": {"code": 400, "message": "bad"}}])), 400, "bad"),
         (Reply::json(422, &echo), 422, "field required"),
         (Reply::json(422, &echoes), 422, "field required"),
-        (Reply::raw(404, "text/plain", "404 page\nnot found"), 404, "404 page not found"),
+        (Reply::raw(410, "text/plain", "410 it\nis gone"), 410, "410 it is gone"),
         (Reply::raw(400, "text/plain", ""), 400, "(no explanation)"),
     ] {
         let error = failure(reply).await;
@@ -291,9 +292,9 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
         ("https://api.openai.com.example/v1", LimitField::MaxTokens),
         ("http://127.0.0.1:1", LimitField::MaxTokens),
     ] {
-        assert_eq!(OpenAi::new(client(), base, None).limit, limit, "{base}");
+        assert_eq!(OpenAi::new(client(), base, None).dialect.limit, limit, "{base}");
     }
-    let sent = body(&request(vec![user("hi")]), LimitField::MaxCompletionTokens);
+    let sent = body(&request(vec![user("hi")]), Dialect { limit: LimitField::MaxCompletionTokens, ..PLAIN });
     assert_eq!((&sent["max_completion_tokens"], &sent["max_tokens"]), (&json!(1024), &Value::Null));
 }
 
@@ -322,7 +323,7 @@ fn system_tools_and_a_tool_round_trip() {
             {"role": "user", "content": "Thanks."},
         ],
     });
-    assert_eq!(body(&asked, LimitField::MaxTokens).to_string(), expected.to_string());
+    assert_eq!(body(&asked, PLAIN).to_string(), expected.to_string());
 }
 
 #[test]
@@ -335,7 +336,7 @@ fn nothing_stands_before_the_output_of_a_command_that_failed() {
 #[test]
 fn a_call_without_words_has_null_as_content() {
     let call = message(Role::Assistant, [call("t", "exec", json!({}))]);
-    let sent = body(&request(vec![user("hi"), call]), LimitField::MaxTokens);
+    let sent = body(&request(vec![user("hi"), call]), PLAIN);
     assert_eq!(sent["messages"][1]["content"], Value::Null);
 }
 
@@ -348,8 +349,8 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
     // A first user message may grow, so each step ends a turn.
     for end in [1, 3, 5, 6, 8] {
         asked.messages = round_trip().into_iter().take(end).collect();
-        let text = body(&asked, LimitField::MaxTokens).to_string();
-        assert_eq!(text, body(&asked.clone(), LimitField::MaxTokens).to_string(), "the same request gives the same bytes");
+        let text = body(&asked, PLAIN).to_string();
+        assert_eq!(text, body(&asked.clone(), PLAIN).to_string(), "the same request gives the same bytes");
         if let Some(before) = before {
             assert!(text.starts_with(before.trim_end_matches([']', '}', '"'])), "{before}\n{text}");
         }
@@ -367,7 +368,7 @@ proptest! {
                 // Whether it is taken or refused, it must not panic.
                 let _ = answer.event(&data, &|_: &str| {});
             }
-            let response = answer.finish(&asked, &body(&asked, LimitField::MaxTokens));
+            let response = answer.finish(&asked, &body(&asked, PLAIN));
             prop_assert!(response.usage.total() > 0);
         }
     }
@@ -379,7 +380,7 @@ fn only_a_turn_with_pictures_is_a_list_of_parts() {
         |data: Option<&str>| Block::Image { file: "x".into(), content_type: "image/png".into(), data: data.map(Into::into) };
     let content = |blocks: Vec<Block>| {
         let message = Message { role: Role::User, content: blocks };
-        body(&request(vec![message]), LimitField::MaxTokens)["messages"][0]["content"].clone()
+        body(&request(vec![message]), PLAIN)["messages"][0]["content"].clone()
     };
     let shown = content(vec![said("a"), said("b"), picture(Some("YWJj")), said("c")]);
     let expected = json!([
@@ -395,7 +396,7 @@ fn only_a_turn_with_pictures_is_a_list_of_parts() {
 async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
     let picture = Block::Image { file: "x".into(), content_type: "image/png".into(), data: Some("A".repeat(1_000_000).into()) };
     let asked = request(vec![Message { role: Role::User, content: vec![picture] }]);
-    let body = body(&asked, LimitField::MaxTokens);
+    let body = body(&asked, PLAIN);
     let usage = Completion::default().finish(&asked, &body).usage;
     assert!(usage.estimated && (1600..2000).contains(&usage.input_tokens), "{usage:?}");
 }

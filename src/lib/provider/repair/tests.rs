@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::provider::loopback::{assistant, call, message, request, result, round_trip, said, user};
-use crate::provider::openai::LimitField;
-use crate::provider::{anthropic, openai};
+use crate::provider::loopback::{assistant, call, message, request, result, round_trip, said, thought, user};
+use crate::provider::openai::PLAIN;
+use crate::provider::{anthropic, gemini, openai};
 
 #[expect(clippy::needless_pass_by_value, reason = "the lists are written in the calls")]
 fn check(input: Vec<Message>, expected: Vec<Message>) {
@@ -113,6 +113,27 @@ fn blocks_of_the_wrong_role_are_dropped() {
 }
 
 #[test]
+fn thinking_stays_before_what_it_led_to_and_goes_with_it() {
+    let thinking = || thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
+    let valid = vec![
+        user("a"),
+        message(Role::Assistant, [thinking(), said("b"), thinking(), exec("1")]),
+        message(Role::User, [result("1", "x", false)]),
+    ];
+    check(valid.clone(), valid);
+    check(
+        vec![
+            message(Role::User, [thinking(), said("a")]),
+            message(Role::Assistant, [thinking(), said("b"), thinking(), thinking()]),
+            message(Role::Assistant, [thinking()]),
+            message(Role::Assistant, [thinking(), said(" ")]),
+            user("c"),
+        ],
+        vec![user("a"), message(Role::Assistant, [thinking(), said("b")]), user("c")],
+    );
+}
+
+#[test]
 fn every_prefix_of_a_conversation_is_repaired() {
     for end in 0..=round_trip().len() {
         for start in 0..=end {
@@ -126,7 +147,8 @@ fn every_prefix_of_a_conversation_is_repaired() {
 fn validate(messages: &[Message]) {
     let asked = request(messages.to_vec());
     validate_anthropic(&anthropic::body(&asked)["messages"]);
-    validate_openai(&openai::body(&asked, LimitField::MaxTokens)["messages"]);
+    validate_openai(&openai::body(&asked, PLAIN)["messages"]);
+    validate_gemini(&gemini::body(&asked)["contents"]);
 }
 
 fn strings<'a>(blocks: &'a [Value], kind: &str, key: &str) -> Vec<&'a str> {
@@ -156,6 +178,21 @@ fn validate_anthropic(messages: &Value) {
         assert!(blocks.iter().filter(|block| block["type"] == "tool_use").all(|block| block["input"].is_object()));
     }
     assert!(open.is_empty() && messages.len() % 2 == 1, "it ends on the user");
+}
+
+fn validate_gemini(contents: &Value) {
+    let count = |parts: &Value, kind: &str| parts.as_array().unwrap().iter().filter(|part| part.get(kind).is_some()).count();
+    let (mut open, mut previous) = (0, "model");
+    for content in contents.as_array().unwrap() {
+        let (role, parts) = (content["role"].as_str().unwrap(), &content["parts"]);
+        assert_ne!(role, previous, "roles alternate, the user is first");
+        assert!(!parts.as_array().unwrap().is_empty() && parts.as_array().unwrap().iter().all(|part| part["text"] != ""));
+        assert_eq!(count(parts, "functionResponse"), open, "each call has a result, in the content that follows");
+        open = count(parts, "functionCall");
+        assert!(open == 0 || role == "model");
+        previous = role;
+    }
+    assert_eq!((open, previous), (0, "user"));
 }
 
 fn validate_openai(messages: &Value) {
@@ -198,6 +235,8 @@ fn any_block() -> impl Strategy<Value = Block> {
         text.clone().prop_map(|text| Block::Context { text: text.to_owned() }),
         (id.clone(), prop::sample::select(vec!["", "exec", "odd name!"])).prop_map(|(id, name)| call(id, name, json!("raw"))),
         (id, text, any::<bool>()).prop_map(|(id, text, is_error)| result(id, text, is_error)),
+        prop::sample::select(vec!["anthropic:test-model", "gemini:test-model", "openai:other"])
+            .prop_map(|by| thought(by, json!({"type": "thinking", "thinking": "hm", "signature": "s"}))),
     ]
 }
 

@@ -19,7 +19,7 @@ fn uncommented(template: &str) -> String {
 }
 
 fn keys(value: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
-    let chosen_by_user = ["routing", "session.identity_links", "telegram.groups", "mcp.servers"].contains(&path);
+    let chosen_by_user = ["routing", "session.identity_links", "telegram.groups", "context.tiers", "mcp.servers"].contains(&path);
     match value {
         serde_json::Value::Object(table) if !chosen_by_user => {
             table.iter().for_each(|(key, inner)| keys(inner, format!("{path}.{key}").trim_start_matches('.'), out));
@@ -36,7 +36,7 @@ fn a_new_home_loads_without_a_warning_and_has_its_documented_defaults() {
     let home = new_home(dir.path());
     let created = init(&home, Tz::Europe__Berlin).expect("init");
     assert!(created.iter().all(|file| file.fate == Fate::Written));
-    assert_eq!(created.len(), 11);
+    assert_eq!(created.len(), 14);
     let loaded = load(&home, &Environment::default(), &[]).expect("load");
     assert_eq!((loaded.warnings, loaded.notes), (vec![], vec![]));
     let mut expected = Config { cost: Cost { day_usd: 5.0, ..Cost::default() }, ..Config::default() };
@@ -60,6 +60,9 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     written.routing.clear();
     written.telegram.groups.clear();
     written.session.identity_links.clear();
+    written.context.tiers.clear();
+    written.session.reset_for = crate::config::ResetFor::default();
+    written.compaction.keep = None;
     written.telegram.pace = None;
     written.tools.enabled = None;
     written.cost.day_usd = 0.0;
@@ -71,7 +74,7 @@ fn the_example_providers_load_under_their_names() {
     let dir = tempfile::tempdir().expect("dir");
     let home = new_home(dir.path());
     init(&home, Tz::UTC).expect("init");
-    for name in ["anthropic", "openai"] {
+    for (name, _) in PROVIDERS {
         let example = home.providers_dir().join(format!("{name}.toml.example"));
         let all = uncommented(&std::fs::read_to_string(&example).expect("example"));
         let plain = std::fs::read_to_string(&example).expect("example");

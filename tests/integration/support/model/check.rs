@@ -72,7 +72,9 @@ fn check_pictures(wire: Wire, messages: &[Value]) -> Result<(), String> {
                     let url = block["image_url"]["url"].as_str().and_then(|url| url.strip_prefix("data:"));
                     url.and_then(|url| url.split_once(";base64,")).unzip()
                 }
-                (Wire::Anthropic, Some("text" | "tool_use" | "tool_result")) | (Wire::OpenAi, Some("text")) => continue,
+                (Wire::Anthropic, Some("text" | "thinking" | "tool_use" | "tool_result")) | (Wire::OpenAi, Some("text")) => {
+                    continue;
+                }
                 _ => return Err(format!("messages.{index}: unexpected content {}", block["type"])),
             };
             if message["role"] != "user" {

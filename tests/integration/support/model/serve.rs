@@ -100,7 +100,7 @@ async fn serve(
             output
         }
     };
-    let usage = Usage::of(raw.len(), &output);
+    let usage = shared.usage(wire, &body, raw.len(), &output);
     shared.serve(usage);
     if streaming {
         return send_stream(guard, &wire::frames(wire, &body, &output, usage), End::Good);

@@ -89,7 +89,7 @@ fn stop_reason(wire: Wire, output: &Output) -> &'static str {
 fn anthropic_usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.input, "output_tokens": usage.output,
-        "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": usage.cache_write, "cache_read_input_tokens": usage.cache_read,
     })
 }
 
@@ -119,7 +119,7 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
         json!({"type": "message_start", "message": {
             "id": new_id("msg"), "type": "message", "role": "assistant", "model": model, "content": [],
             "stop_reason": null, "stop_sequence": null,
-            "usage": anthropic_usage(Usage { input: usage.input, output: 1 }),
+            "usage": anthropic_usage(Usage { output: 1, ..usage }),
         }}),
         json!({"type": "ping"}),
     ];

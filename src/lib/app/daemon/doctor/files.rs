@@ -42,7 +42,7 @@ pub(super) fn mode(meta: &Metadata) -> u32 {
 
 /// `.env` is refused by the daemon when others can read it; auth.json it repairs itself.
 fn secrets(patient: &Patient) -> Vec<Finding> {
-    let paths = [patient.home.env_file(), patient.home.state().join("auth.json")];
+    let paths = [patient.home.env_file(), patient.home.auth()];
     let open = |path: &PathBuf| {
         let meta = std::fs::metadata(path).ok().filter(|meta| mode(meta) & 0o077 != 0)?;
         let evidence = format!("{} holds secrets, and its mode {:04o} lets others read it", path.display(), mode(&meta));
@@ -128,7 +128,7 @@ fn modes(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
 /// deeper may be closed to its owner, too: an archive that is to stay as it is.
 fn proper(patient: &Patient, path: &Path, meta: &Metadata) -> Option<u32> {
     let home = &patient.home;
-    if path == home.fifo() || path == home.state().join("auth.json") {
+    if path == home.fifo() || path == home.auth() {
         return None;
     }
     let at_top = path.parent() == Some(home.state());

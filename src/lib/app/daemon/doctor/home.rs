@@ -101,7 +101,7 @@ fn misplaced(patient: &Patient, dir: &Path) -> Option<Finding> {
 fn pipes(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
     let named = home.config_is_named().then(|| home.config_file().to_owned());
-    let files = [home.config_file().to_owned(), home.env_file(), home.lock(), home.monitor(), home.people()];
+    let files = [home.config_file().to_owned(), home.env_file(), home.lock(), home.monitor(), home.people(), home.auth()];
     let finding = |path: &PathBuf| {
         let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(path));
         Finding::error("wrong-kind", format!("{} is a FIFO where a file must be", patient.shown(path)), command)

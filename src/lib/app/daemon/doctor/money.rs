@@ -10,7 +10,38 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let Ok(loaded) = &patient.settings else { return Vec::new() };
     let mut findings = unpriced(patient, loaded);
     findings.extend(reached(patient, loaded));
+    findings.extend(cache(patient, loaded));
     findings
+}
+
+/// Calls and input tokens of today from which on a share of them says something.
+const ENOUGH: (i64, i64) = (10, 50_000);
+
+/// Much less is read from the vendors' caches than in the days before: what is sent changes at its
+/// beginning, and each turn is paid whole.
+fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let (ledger, zone) = (patient.home.cost_db(), loaded.config.agent.timezone.0);
+    let since = |since: i64| Some(cost::Line::sum(&cost::by_model(&ledger, since).ok()?));
+    let today = since(cost::start_of_day(patient.now, zone))?;
+    let week = since(cost::start_of_week(patient.now, zone))?;
+    let before = cost::Line {
+        input_tokens: week.input_tokens - today.input_tokens,
+        cache_read_tokens: week.cache_read_tokens - today.cache_read_tokens,
+        cache_write_tokens: week.cache_write_tokens - today.cache_write_tokens,
+        ..cost::Line::default()
+    };
+    let enough = today.calls >= ENOUGH.0 && today.all_input_tokens() >= ENOUGH.1 && before.all_input_tokens() >= ENOUGH.1;
+    let (now, then) = (today.cache_read_ratio()?, before.cache_read_ratio()?);
+    // A tenth of a little is no drop.
+    (enough && then >= 0.3 && now < then / 2.0).then(|| {
+        let evidence = format!(
+            "today {:.0} % of the input was read from the vendor's cache, in the six days before {:.0} %: something at the \
+             beginning of the requests changes (MEMORY.md, skills, [tools] enabled), or messages are farther apart",
+            now * 100.0,
+            then * 100.0
+        );
+        Finding::warning("cache-drop", evidence, patient.program("agent-send", "--cost week --by day"))
+    })
 }
 
 /// With a cap, a model without a price is refused every time.
@@ -58,4 +89,54 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::config;
+    use crate::cost::{Ledger, NewCall, Outcome};
+    use crate::message::Usage;
+
+    /// Calls `days` ago, of 10,000 input tokens each, `read` of them from the cache.
+    async fn spend(ledger: &Ledger, days: i64, calls: u32, read: u64) {
+        for number in 0..calls {
+            let call_id = format!("{days} {number}");
+            let call = NewCall {
+                call_id: call_id.clone(),
+                run_id: "r".to_owned(),
+                session_id: "s".to_owned(),
+                source: "cli",
+                provider: "p".to_owned(),
+                model: "m".to_owned(),
+                kind: cost::Kind::Chat,
+                bound: Some(1),
+            };
+            ledger
+                .reserve(call, &config::Cost::default(), clock::now_ms() - days * 86_400_000)
+                .await
+                .expect("ledger")
+                .expect("no limit");
+            let usage = Usage { input_tokens: 10_000 - read, cache_read_tokens: read, ..Usage::default() };
+            ledger.settle(&call_id, Outcome::Answered { usage, cost: Some(1) }, 5).await.expect("settle");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cache_that_is_read_half_as_much_as_before_is_a_finding() {
+        for (before, today, calls, expected) in
+            [(9_000, 1_000, 12, true), (9_000, 6_000, 12, false), (9_000, 1_000, 4, false), (1_000, 100, 12, false)]
+        {
+            let dir = tempfile::tempdir().expect("dir");
+            let patient = Patient::of(dir.path(), &[]);
+            std::fs::create_dir_all(patient.home.state()).expect("dir");
+            let ledger = Ledger::start(&patient.home.cost_db(), chrono_tz::UTC).expect("ledger");
+            spend(&ledger, 2, 20, before).await;
+            spend(&ledger, 0, calls, today).await;
+            let loaded = patient.settings.as_ref().expect("defaults");
+            let found = cache(&patient, loaded);
+            assert_eq!(found.is_some(), expected, "{before} {today} {calls}: {found:?}");
+        }
+    }
 }

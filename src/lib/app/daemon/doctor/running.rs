@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::patient::{Patient, age, counted, quote};
 use super::{Finding, service};
 use crate::control::spool;
-use crate::monitor::STALE_MS;
+use crate::monitor::{ProviderState, STALE_MS};
 use crate::queue::{self, Listing};
 use crate::{clock, text};
 
@@ -38,6 +38,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
             findings.extend(outdated(patient, *pid));
             if moves {
                 findings.extend(channels(patient));
+                findings.extend(providers(patient));
                 findings.extend(trouble(patient));
             }
             findings.extend(stuck_spool(patient, *pid));
@@ -146,6 +147,19 @@ fn channels(patient: &Patient) -> Vec<Finding> {
         }
     }
     findings
+}
+
+fn providers(patient: &Patient) -> Vec<Finding> {
+    let Some(state) = &patient.monitor else { return Vec::new() };
+    let down = state.providers.iter().filter(|provider| provider.state != "ok");
+    let finding = |provider: &ProviderState| {
+        let since = provider.since.as_deref().and_then(clock::parse_rfc3339);
+        let ago = since.map_or_else(String::new, |at| format!(" for {}", age(patient.now - at)));
+        let evidence =
+            format!("{}: {}{ago}; {}", provider.name, provider.state, provider.last_error.as_deref().unwrap_or_default());
+        Finding::warning("provider-down", evidence, patient.program("agent-monitor", "").trim_end().to_owned())
+    };
+    down.map(finding).collect()
 }
 
 fn remedy(patient: &Patient, state: &str) -> String {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use super::super::build;
 use super::patient::{Patient, blocks, quote};
 use super::{Finding, Level, service};
+use crate::auth::{self, Keys};
 use crate::config::{self, Error, ExecPolicy, Loaded, Sandbox, Secrets, Warning};
 use crate::memory::Memory;
 use crate::sandbox::{self, Root};
+use crate::skills::Skills;
 use crate::tools::{self, Needs};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
@@ -20,12 +22,13 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         Err(error) => return vec![invalid(patient, error)],
     };
     let mut findings: Vec<Finding> = loaded.warnings.iter().filter_map(|warning| doubtful(patient, warning)).collect();
-    let secrets = (!blocks(&patient.home.env_file())).then(|| Secrets::open(&patient.home, &patient.env));
-    match secrets.transpose() {
+    let keys = (!blocks(&patient.home.env_file())).then(|| Keys::open(&patient.home, &patient.env));
+    match keys.transpose() {
         Ok(None) => {}
-        Ok(Some(secrets)) => {
-            findings.extend(secrets.misplaced_settings().iter().filter_map(|warning| doubtful(patient, warning)));
-            findings.extend(keys(patient, loaded, &secrets));
+        Ok(Some(keys)) => {
+            let misplaced = keys.secrets().misplaced_settings();
+            findings.extend(misplaced.iter().filter_map(|warning| doubtful(patient, warning)));
+            findings.extend(secrets(patient, loaded, &Arc::new(keys)));
         }
         // Its mode is told with the other modes.
         Err(Error::EnvFileMode { .. }) => {}
@@ -46,9 +49,7 @@ fn invalid(patient: &Patient, error: &Error) -> Finding {
             None => patient.agent("check --show-origin"),
         },
         Error::NoProviderFile { file, .. } => missing_provider(patient, file),
-        Error::NoPrimary { file, .. } | Error::NotInThisBuild { file, .. } | Error::DuplicateModel { second: file, .. } => {
-            patient.edit(file, None)
-        }
+        Error::NoPrimary { file, .. } | Error::DuplicateModel { second: file, .. } => patient.edit(file, None),
         Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
         _ => patient.agent("check"),
     };
@@ -88,27 +89,32 @@ fn place(origin: &str) -> Option<(PathBuf, usize)> {
 }
 
 /// Keys and tokens that are not there. A daemon that runs has them, from wherever it was started.
-fn keys(patient: &Patient, loaded: &Loaded, secrets: &Secrets) -> Vec<Finding> {
+fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding> {
+    let mut findings = signed_in(patient, loaded, keys);
     if patient.pid().is_some() {
-        return Vec::new();
+        return findings;
     }
     let env_file = patient.home.env_file();
     let edit = patient.edit(&env_file, None);
-    let mut findings = Vec::new();
     let mut seen = Vec::new();
     for model in loaded.models.all() {
-        let Some(name) = model.provider.api_key_env.as_ref().filter(|_| !seen.contains(&model.provider.name)) else { continue };
-        seen.push(model.provider.name.clone());
-        if !matches!(secrets.get(name), Ok(Some(_))) {
-            let file = model.provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+        let provider = &model.provider;
+        if seen.contains(&provider.name) {
+            continue;
+        }
+        seen.push(provider.name.clone());
+        if let Err(auth::Error::Absent { .. }) = keys.check(provider) {
+            let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+            let what = provider.api_key_env.as_ref().map_or_else(|| "a sign-in".to_owned(), |name| format!("the key {name}"));
+            let name = &provider.name;
             let evidence = format!(
-                "the key {name} of the provider {}{file} is neither in the environment nor in {}",
-                model.provider.name,
+                "{what} of the provider {name}{file} is neither in state/auth.json nor in the environment nor in {}",
                 env_file.display()
             );
-            findings.push(Finding::error("provider-key-missing", evidence, edit.clone()));
+            findings.push(Finding::error("provider-key-missing", evidence, patient.agent(&format!("login {name}"))));
         }
     }
+    let secrets = keys.secrets();
     findings.extend(token(loaded, secrets, &env_file, &edit));
     if service::installed(patient) {
         for finding in findings.iter_mut().filter(|finding| finding.id.ends_with("-missing")) {
@@ -116,13 +122,42 @@ fn keys(patient: &Patient, loaded: &Loaded, secrets: &Secrets) -> Vec<Finding> {
             finding.evidence.push_str("; the unit of systemd may have it");
         }
     }
-    if findings.is_empty() {
-        let built = build::providers(&loaded.models, secrets)
+    if findings.is_empty() && keys.store().read().is_ok() {
+        let built = build::providers(&loaded.models, keys)
             .map(drop)
             .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
         findings.extend(built.err().map(|failure| Finding::error("config-invalid", failure.message, patient.agent("check"))));
     }
     findings
+}
+
+/// What is wrong with what `login` stored.
+fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
+    let path = keys.store().path();
+    let contents = match keys.store().read() {
+        Ok(contents) => contents,
+        // Its mode is told with the other modes.
+        Err(auth::Error::Mode { .. }) => return Vec::new(),
+        Err(error) => {
+            let command = format!("{}ls -l {}", patient.sudo(), quote(path));
+            return vec![Finding::error("auth-unreadable", error.to_string(), command)];
+        }
+    };
+    if let auth::State::Corrupt { reason } = contents.state {
+        let evidence = format!("state/auth.json cannot be used: {reason}; no key and no sign-in in it counts");
+        let command = format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(path));
+        return vec![Finding::error("auth-unreadable", evidence, command)];
+    }
+    let loaded: Vec<&str> = loaded.models.all().map(|model| model.provider.name.as_str()).collect();
+    let now = crate::clock::now_ms();
+    let ended = contents.entries.iter().filter_map(|(name, entry)| Some((name, entry.tokens.as_ref()?.ended(now)?)));
+    ended
+        .filter(|(name, _)| loaded.contains(&name.as_str()))
+        .map(|(name, reason)| {
+            let evidence = format!("the sign-in at {name} has ended: {reason}");
+            Finding::error("signed-out", evidence, patient.agent(&format!("login {name} --oauth")))
+        })
+        .collect()
 }
 
 fn token(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &str) -> Option<Finding> {
@@ -166,6 +201,7 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let needs = Needs {
         root: Arc::new(Root::open(patient.home.workspace()).ok()?),
         memory: Arc::new(Memory::new(&patient.home)),
+        skills: Arc::new(Skills::new(&patient.home, None)),
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),

@@ -157,7 +157,7 @@ async fn the_document_is_exact() {
     let caps = json!({"day_usd": 5.0, "month_usd": 0.5, "day_left_usd": 3.99999949, "month_left_usd": 0.0});
     let document = json!({
         "period": "today", "since": "2025-11-21T00:00:00.000Z", "total_cost_usd": 1.00000051, "estimated_usd": 0.0000005,
-        "calls": 12, "unpriced_calls": 1,
+        "cache_read_ratio": 1.0 / 103.0, "calls": 12, "unpriced_calls": 1,
         "models": [line("model", json!("primary"), numbers(11, 10, 1.00000051)), line("model", json!("local"), unpriced.clone())],
         "caps": caps
     });
@@ -189,6 +189,7 @@ fn no_ledger_is_zero() {
             since: None,
             total_cost_usd: 0.0,
             estimated_usd: 0.0,
+            cache_read_ratio: None,
             calls: 0,
             unpriced_calls: 0,
             models: Vec::new(),

@@ -6,6 +6,10 @@ use super::*;
 use crate::config::HomeFlags;
 use crate::sys::atomic;
 
+fn env() -> crate::config::Environment {
+    crate::config::Environment::default()
+}
+
 fn home(dir: &Path) -> Home {
     Home::resolve(HomeFlags { home: Some(dir.to_owned()), ..HomeFlags::default() }, &|_| None).expect("home")
 }
@@ -62,7 +66,7 @@ fn a_target_is_an_id_a_key_a_name_or_a_username() {
         ("", "", vec![]),
         ("../s3", "../s3", vec![]),
     ] {
-        let found = history(&home, target, false).expect(target);
+        let found = history(&home, &env(), target, false).expect(target);
         assert_eq!(
             (found.session_id.as_str(), words(&found)),
             (id, said.iter().map(|word| (*word).to_owned()).collect()),
@@ -74,7 +78,7 @@ fn a_target_is_an_id_a_key_a_name_or_a_username() {
 #[test]
 fn a_name_of_two_is_refused_with_their_keys() {
     let (_dir, home) = house();
-    let failure = history(&home, "Ada", false).expect_err("two are meant");
+    let failure = history(&home, &env(), "Ada", false).expect_err("two are meant");
     assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, "Ada may mean 2 conversations"));
     let hint = failure.hint.unwrap_or_default();
     assert!(hint.contains("agent:agent:telegram:dm:1001 or cli:ada"), "{hint}");
@@ -84,7 +88,7 @@ fn a_name_of_two_is_refused_with_their_keys() {
 fn a_name_that_was_reset_is_told_the_archived_ids() {
     let (_dir, home) = house();
     for target in ["cleo", "cli:cleo", "Cleo"] {
-        let found = history(&home, target, false).expect("history");
+        let found = history(&home, &env(), target, false).expect("history");
         let ids: Vec<&str> = found.archived.iter().map(|head| head.session_id.as_str()).collect();
         assert_eq!((words(&found), ids), (vec![], vec!["s0"]), "{target}");
     }
@@ -110,7 +114,7 @@ fn looking_changes_nothing() {
         files
     };
     let before = all();
-    assert_eq!(words(&history(&home, "cli:ada", false).expect("history")), ["one"]);
+    assert_eq!(words(&history(&home, &env(), "cli:ada", false).expect("history")), ["one"]);
     assert_eq!(crate::session::view(&home.sessions(), "s1").expect("view").map(|state| state.last_seq), Some(2));
     assert!(all() == before);
 }
@@ -120,7 +124,7 @@ fn shown(full: bool, line: &Value) -> Option<Value> {
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("s.2025-11-20.jsonl");
     put(&file, std::slice::from_ref(line));
-    let events = serde_json::to_value(Events { files: vec![file], full }).expect("plain data");
+    let events = serde_json::to_value(Events { files: vec![file], archive: PathBuf::new(), full }).expect("plain data");
     events.as_array().expect("a list").first().cloned()
 }
 
@@ -130,7 +134,8 @@ fn in_full_a_line_is_as_it_stands_there() {
     assert_eq!((shown(true, &line), shown(false, &line)), (Some(line.clone()), None));
     assert_eq!(shown(true, &json!([1])), None);
     let known = error_line(2, "no");
-    let read = |full, line: &Value| Events { files: Vec::new(), full }.shown(line.to_string().as_bytes());
+    let read =
+        |full, line: &Value| Events { files: Vec::new(), archive: PathBuf::new(), full }.shown(line.to_string().as_bytes());
     assert!(matches!(read(true, &line), Some(Shown::Unknown(_))) && matches!(read(true, &known), Some(Shown::Known(_))));
     assert!(read(false, &line).is_none() && matches!(read(false, &known), Some(Shown::Known(_))));
 }

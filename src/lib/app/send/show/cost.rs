@@ -14,6 +14,10 @@ pub(in super::super) fn cost(asker: &Asker<'_>, cost: &Cost) -> Exit {
 fn lines(cost: &Cost, room: usize) -> Vec<String> {
     let (_, nothing) = words(cost.period);
     let mut lines = if cost.calls == 0 { vec![nothing.to_owned()] } else { sums(cost, room) };
+    let cached = |of: fn(&Numbers) -> i64| cost.models.iter().any(|model| of(&model.numbers) > 0);
+    if let Some(ratio) = cost.cache_read_ratio.filter(|_| cached(|n| n.cache_read_tokens) || cached(|n| n.cache_write_tokens)) {
+        lines.push(format!("{:.0} % of the input was read from the cache", ratio * 100.0));
+    }
     let caps = &cost.caps;
     for (limit, left, span) in [(caps.day_usd, caps.day_left_usd, "today"), (caps.month_usd, caps.month_left_usd, "this month")] {
         if let Some(left) = left {
@@ -130,6 +134,7 @@ mod tests {
             since: None,
             total_cost_usd: 0.01234,
             estimated_usd: 0.0,
+            cache_read_ratio: None,
             calls: 5,
             unpriced_calls: 2,
             models: vec![model("primary", numbers(3, 0, 0.01234)), model("local", numbers(2, 2, 0.0))],
@@ -151,6 +156,19 @@ mod tests {
                 "limit today: $5.00, $4.9877 left",
                 "not in the sum, for they have no price: 2 calls of local",
             ]
+        );
+    }
+
+    #[test]
+    fn what_the_cache_saved_is_said_where_there_is_one() {
+        let cached = Numbers { cache_read_tokens: 900, input_tokens: 95, ..numbers(3, 0, 0.01) };
+        let models = vec![Model { model: "primary".to_owned(), numbers: cached }];
+        let cost = Cost { models, cache_read_ratio: Some(900.0 / 995.0), unpriced_calls: 0, ..spent() };
+        assert!(lines(&cost, 80).contains(&"90 % of the input was read from the cache".to_owned()));
+        assert!(
+            !lines(&Cost { cache_read_ratio: Some(0.0), ..spent() }, 80)
+                .iter()
+                .any(|line| line.contains("cache") && line.contains('%'))
         );
     }
 

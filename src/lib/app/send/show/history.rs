@@ -10,7 +10,7 @@ use super::super::super::query::{History, Shown};
 use super::Asker;
 use crate::config;
 use crate::message::{Block, Role, Trust};
-use crate::session::{Event, Kind, Spoken};
+use crate::session::{Compaction, Event, Kind, Spoken};
 use crate::{clock, cost, text};
 
 /// Characters of a tool's line in the short form.
@@ -105,6 +105,22 @@ impl Page {
                     line(piece, "←", &self.short(&format!("{head} {}", result.text)));
                 }
             }
+            Kind::Compaction(Compaction { summary, tokens: (before, after), .. }) => {
+                let head =
+                    format!("older messages were summed up, {} tokens became {}:", text::count(*before), text::count(*after));
+                if self.full {
+                    line(piece, "≡", &head);
+                    indented(piece, "      ", summary);
+                } else {
+                    line(piece, "≡", &self.short(&format!("{head} {summary}")));
+                }
+            }
+            Kind::Flush { receipts, .. } => line(piece, "≡", &self.short(&format!("kept before that: {}", receipts.join("; ")))),
+            Kind::Pin { text, .. } => line(piece, "≡", &self.short(&format!("pinned: {text}"))),
+            Kind::Unpin { text, .. } => line(piece, "≡", &self.short(&format!("no longer pinned: {text}"))),
+            Kind::Setting { model } => {
+                line(piece, "≡", &text::visible(&format!("model: {}", model.as_deref().unwrap_or("the usual one"))));
+            }
             Kind::Error { text, .. } => line(piece, "!", &text::visible(text)),
             Kind::Session(head) => {
                 let words = format!("{}  {}  {}", head.session_id, head.key, head.contact);
@@ -132,6 +148,7 @@ impl Page {
             match block {
                 Block::Text { text } | Block::Context { text } => indented(piece, "  ", text),
                 Block::Image { file, .. } => line(piece, "▣", &format!("state/downloads/{file}")),
+                Block::Thinking(_) => {}
                 Block::ToolCall(call) => {
                     line(piece, "→", &self.short(&format!("{} {}", call.name, call.input)));
                 }

@@ -27,6 +27,11 @@ fn draw(status: &Status) {
         let by_webhook = if channel.mode == "webhook" && channel.state == "ok" { " (webhook)" } else { "" };
         line(&channel.name, &format!("{}{by_webhook}", channel.state));
     }
+    for provider in status.providers.iter().filter(|provider| provider.state != "ok") {
+        let since = provider.since.as_deref().unwrap_or("?");
+        let error = provider.last_error.as_deref().unwrap_or_default();
+        line("provider", &format!("{} is {} since {since}: {error}", provider.name, provider.state));
+    }
     let queue = status.queue;
     line("queue", &format!("{} in, {} out, {} dead", queue.inbox, queue.outbox, queue.dead));
     line("today", &format!("${:.4}", status.today_cost_usd));

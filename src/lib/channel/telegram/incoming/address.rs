@@ -58,7 +58,7 @@ pub(super) fn call(words: &Words<'_>, us: &Identity) -> Call {
                 (Some((_, to)), 0) => return if is_us(to) { Call::Command } else { Call::Other },
                 (Some((_, to)), _) => is_us(to),
                 // Without a name it is meant for every bot that knows it.
-                (None, 0) if Command::named(mark.text.trim_start_matches('/')).is_some() => return Call::Command,
+                (None, 0) if Command::spoken(mark.text.trim_start_matches('/'), "").is_some() => return Call::Command,
                 (None, _) => false,
             },
             _ => false,

@@ -1,0 +1,240 @@
+//! `agent-daemon auth`: for each provider, which key is in force, where it came from, and what stands
+//! behind it. Of a key its last four letters are shown, of a short one nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::cli::{self, Exit, Failure, Shared};
+use crate::auth::{Contents, Keys, Origin, ProviderKey, Source, State, Verdict, probe};
+use crate::clock;
+use crate::config::{self, Environment, Home, Provider};
+use crate::net;
+use crate::provider::{self, Ask};
+use crate::secret::Secret;
+
+/// Shorter keys are not shown at all: four letters would be too much of them.
+const MIN_SHOWN: usize = 12;
+
+/// Returns the end of a key that is long enough to show one.
+pub(super) fn last_four(key: &Secret) -> Option<String> {
+    let letters: Vec<char> = key.expose().chars().collect();
+    (letters.len() >= MIN_SHOWN).then(|| letters.iter().skip(letters.len() - 4).collect())
+}
+
+/// Returns a moment as people write it, in UTC.
+pub(super) fn moment(ms: i64) -> String {
+    clock::rfc3339(ms).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect::<String>() + " UTC"
+}
+
+/// Returns the place of a key, with the name it has there.
+pub(super) fn place(origin: Origin, provider: &Provider) -> String {
+    let name = provider.api_key_env.as_deref().unwrap_or_default();
+    match origin {
+        Origin::Credential => format!("the systemd credential {name}"),
+        Origin::SignIn => "the sign-in in state/auth.json".to_owned(),
+        Origin::Stored => "the key in state/auth.json".to_owned(),
+        Origin::Environment => format!("the variable {name}"),
+        Origin::EnvFile => format!("{name} in .env"),
+    }
+}
+
+struct Seen {
+    rows: Vec<Row>,
+    /// Names in auth.json without a file of their provider.
+    orphans: Vec<String>,
+    /// What could not be looked at.
+    trouble: Vec<String>,
+}
+
+struct Row {
+    provider: Arc<Provider>,
+    loaded: bool,
+    sources: Vec<Source>,
+    signed_out: Option<String>,
+    /// What the server says, if it was asked.
+    verdict: Option<Verdict>,
+}
+
+pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    cli::must_be_there(&home)?;
+    let keys = Arc::new(Keys::open(&home, &env)?);
+    // Before the contents are read: a token may be renewed by it.
+    let verdicts = if check { ask_all(&home, &env, &keys)? } else { HashMap::new() };
+    let contents = keys.store().read()?;
+    let Seen { mut rows, orphans, trouble } = look(&home, &env, &keys, &contents)?;
+    for row in &mut rows {
+        row.verdict = verdicts.get(&row.provider.name).cloned();
+    }
+    let bad = rows.iter().any(|row| matches!(row.verdict, Some(Verdict::Refused(_))));
+    let exit = if bad { Exit::Failed } else { Exit::Ok };
+    if json {
+        let document = json!({
+            "providers": rows.iter().map(row_json).collect::<Vec<_>>(),
+            "unknown": orphans,
+            "file": {
+                "path": home.display(keys.store().path()),
+                "state": match &contents.state {
+                    State::Absent => "absent",
+                    State::Good => "good",
+                    State::Corrupt { .. } => "corrupt",
+                },
+            },
+            "trouble": trouble,
+        });
+        cli::json(&document);
+        return Ok(exit);
+    }
+    let width = rows.iter().map(|row| row.provider.name.chars().count()).max().unwrap_or(0);
+    for row in &rows {
+        show(row, width);
+    }
+    if rows.is_empty() {
+        cli::err("no provider is set up; agent-daemon login anthropic");
+    }
+    for name in &orphans {
+        cli::err(&format!("note: state/auth.json has a key for {name}, and there is no providers.d/{name}.toml"));
+    }
+    if let State::Corrupt { reason } = &contents.state {
+        cli::err(&format!("warning: state/auth.json cannot be used: {reason}; nothing in it counts, and login sets it aside"));
+    }
+    for words in &trouble {
+        cli::err(&format!("warning: {words}"));
+    }
+    Ok(exit)
+}
+
+/// Asks the server of each loaded provider about its key. One whose sign-in has ended has none.
+fn ask_all(home: &Home, env: &Environment, keys: &Arc<Keys>) -> Result<HashMap<String, Verdict>, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let http = net::client().map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let mut verdicts = HashMap::new();
+    for name in config::providers_wanted(home, env)?.0 {
+        let Ok(Some(provider)) = config::provider(home, &name) else { continue };
+        let key = ProviderKey::new(keys.clone(), provider.clone(), http.clone());
+        let verdict = match runtime.block_on(key.ask()) {
+            Ok(None) => continue,
+            Ok(Some(given)) => runtime.block_on(probe(&http, &provider, &given)),
+            Err(error @ provider::Error::Auth { .. }) => Verdict::Refused(error.to_string()),
+            Err(error) => Verdict::Unknown(error.to_string()),
+        };
+        verdicts.insert(name, verdict);
+    }
+    Ok(verdicts)
+}
+
+/// Looks at every provider with a file, loaded ones first; what is broken keeps no other from being told.
+fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Result<Seen, Failure> {
+    let (wanted, _) = config::providers_wanted(home, env)?;
+    let mut names = wanted.clone();
+    names.extend(config::provider_files(home)?);
+    let (mut rows, mut trouble, mut seen) = (Vec::<Row>::new(), Vec::new(), Vec::new());
+    for name in names {
+        if name == "offline" || seen.contains(&name) {
+            continue;
+        }
+        seen.push(name.clone());
+        match config::provider(home, &name) {
+            Ok(Some(provider)) => {
+                let signed_out = contents.entries.get(&name).and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms()));
+                let sources = keys.sources(&provider)?;
+                rows.push(Row { loaded: wanted.contains(&name), sources, signed_out, provider, verdict: None });
+            }
+            Ok(None) => trouble.push(format!("providers.load names {name}, and there is no providers.d/{name}.toml")),
+            Err(error) => trouble.push(error.to_string()),
+        }
+    }
+    let orphans = contents.entries.keys().filter(|name| !seen.contains(name)).cloned().collect();
+    Ok(Seen { rows, orphans, trouble })
+}
+
+fn row_json(row: &Row) -> Value {
+    let source = |source: &Source| {
+        json!({
+            "source": source.origin.as_str(),
+            "last4": source.secret.as_ref().and_then(last_four),
+            "expires_at": source.expires_at.map(clock::rfc3339),
+            "scope": source.scope,
+        })
+    };
+    json!({
+        "name": row.provider.name,
+        "type": row.provider.kind.as_str(),
+        "loaded": row.loaded,
+        "key_wanted": Keys::wanted(&row.provider),
+        "api_key_env": row.provider.api_key_env,
+        "in_force": row.sources.first().map(source),
+        "shadowed": row.sources.iter().skip(1).map(source).collect::<Vec<_>>(),
+        "signed_out": row.signed_out,
+        "checked": row.verdict.as_ref().map(|verdict| {
+            let (word, says) = told(verdict);
+            json!({"verdict": word, "says": says})
+        }),
+    })
+}
+
+fn told(verdict: &Verdict) -> (&'static str, &str) {
+    match verdict {
+        Verdict::Good(words) => ("good", words),
+        Verdict::Refused(words) => ("refused", words),
+        Verdict::Unknown(words) => ("unknown", words),
+    }
+}
+
+fn show(row: &Row, width: usize) {
+    let name = &row.provider.name;
+    let words = |source: &Source| {
+        let end = source.secret.as_ref().and_then(last_four).map_or_else(String::new, |end| format!(", ends in {end}"));
+        let until = match (source.origin, source.expires_at) {
+            (Origin::SignIn, Some(end)) if end <= clock::now_ms() => ", to be renewed at the next request".to_owned(),
+            (_, Some(at)) => format!(", until {}", moment(at)),
+            (_, None) => String::new(),
+        };
+        let scope = source.scope.as_ref().map_or_else(String::new, |scope| format!(", for {scope}"));
+        // What the issuer wrote may hold anything.
+        cli::harmless(&format!("{}{end}{until}{scope}", place(source.origin, &row.provider)))
+    };
+    let state = match (row.sources.first(), &row.signed_out) {
+        (Some(first), _) => words(first),
+        (None, Some(_)) => "signed out".to_owned(),
+        (None, None) if Keys::wanted(&row.provider) => format!("no key; agent-daemon login {name}"),
+        (None, None) => "wants no key".to_owned(),
+    };
+    let idle = if row.loaded { "" } else { "  (not loaded)" };
+    cli::out(&format!("{name:<width$}  {state}{idle}"));
+    if let Some((word, says)) = row.verdict.as_ref().map(told) {
+        cli::out(&cli::harmless(&format!("{:<width$}    {word}: {says}", "")));
+    }
+    for source in row.sources.iter().skip(1) {
+        cli::out(&format!("{:<width$}    behind it: {}", "", words(source)));
+    }
+    if let Some(reason) = &row.signed_out {
+        cli::out(&cli::harmless(&format!(
+            "{:<width$}    the sign-in has ended: {reason}; agent-daemon login {name} --oauth",
+            ""
+        )));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_key_its_end_is_shown_and_of_a_short_one_nothing() {
+        let shown = |key: &str| last_four(&Secret::new(key));
+        assert_eq!(shown("sk-0123456789WXYZ").as_deref(), Some("WXYZ"));
+        assert_eq!((shown("12345678901"), shown("")), (None, None));
+    }
+
+    #[test]
+    fn a_moment_is_told_to_the_minute() {
+        assert_eq!(moment(1_795_352_040_123), "2026-11-22 12:54 UTC");
+    }
+}

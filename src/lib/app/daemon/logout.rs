@@ -1,0 +1,56 @@
+//! `agent-daemon logout`: forget what `login` stored. What is not there any more is forgotten already.
+
+use serde_json::json;
+
+use super::super::cli::{self, Exit, Failure, Shared};
+use crate::auth::{Keys, State};
+use crate::config;
+
+pub(super) fn logout(shared: &Shared, provider: Option<&str>, all: bool, json: bool) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    cli::may_write(&home)?;
+    cli::prepare(&home)?;
+    let keys = Keys::open(&home, &env)?;
+    let contents = keys.store().read()?;
+    let name = match (provider, all) {
+        (_, true) => None,
+        (Some(name), false) => Some(name.to_owned()),
+        (None, false) => match contents.entries.keys().collect::<Vec<_>>().as_slice() {
+            [only] => Some((*only).clone()),
+            [] => return done(&[], json, &keys, &contents.state),
+            several => {
+                let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
+                return Err(Failure::new(Exit::Usage, format!("say who: there is something of {}", names.join(", ")))
+                    .hint(format!("agent-daemon logout {}, or --all", names.first().unwrap_or(&"NAME"))));
+            }
+        },
+    };
+    let removed = keys.store().remove(name.as_deref())?;
+    let exit = done(&removed, json, &keys, &contents.state)?;
+    if !json && !shared.quiet {
+        for name in &removed {
+            let Ok(Some(provider)) = config::provider(&home, name) else { continue };
+            if let Some(left) = keys.sources(&provider)?.first() {
+                cli::err(&format!("note: {} still has a key for {name}", super::auth::place(left.origin, &provider)));
+            }
+        }
+        if !removed.is_empty() {
+            cli::err("the key itself is still good: take it back at the provider if others may have it");
+        }
+    }
+    Ok(exit)
+}
+
+fn done(removed: &[String], json: bool, keys: &Keys, state: &State) -> Result<Exit, Failure> {
+    if json {
+        cli::json(&json!({"removed": removed}));
+    } else if removed.is_empty() {
+        cli::out("nothing was stored");
+    } else {
+        cli::out(&format!("forgot what was stored for {}", removed.join(", ")));
+    }
+    if let State::Corrupt { reason } = state {
+        cli::err(&format!("warning: {} cannot be read ({reason}) and may still hold keys: rm it", keys.store().path().display()));
+    }
+    Ok(Exit::Ok)
+}

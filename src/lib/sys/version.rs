@@ -1,0 +1,17 @@
+//! Whether a file is the one that was seen before.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
+/// What changes when a file or a directory does: when its content was changed, when anything of it was
+/// changed (no program sets that back), its size, its inode and device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version([i64; 4], [u64; 3]);
+
+impl Version {
+    /// Returns the version that `metadata` is of.
+    pub fn of(metadata: &Metadata) -> Self {
+        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        Self(times, [metadata.size(), metadata.ino(), metadata.dev()])
+    }
+}
