@@ -217,8 +217,10 @@ fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes(
     assert_eq!((compactions.len(), &compactions[0]["by"]), (1, &json!("statistics")));
     assert!(compactions[0]["tokens"][0].as_u64() > Some(7_000), "{compactions:?}");
     assert!(first_words(&house.model.requests().pop().expect("a request")).contains("No model summed this up"));
-    let status = house.sandbox.send(&["--status"]).stdout;
-    assert!(status.contains("without a summary by a model"), "{status}");
+    wait_for("the trouble in the status", SOON, || {
+        let status = house.sandbox.send(&["--status"]).stdout;
+        status.contains("without a summary by a model").then_some(())
+    });
     // Whoever asks for it is told why not, and loses nothing.
     let told = house.sandbox.send(&["--compact", "cli", "--wait=30"]);
     assert!(told.stderr.contains("nothing was changed"), "{told:?}");
