@@ -16,16 +16,13 @@ static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a value out of sight and remembers it for [`redact`].
+    /// Takes a value out of sight and remembers it for [`redact`], as it is and as it stands in JSON.
     pub fn new(value: impl Into<String>) -> Self {
         let value = value.into();
-        if value.len() >= MIN_REDACTED_LEN {
-            let mut known = KNOWN.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if !known.contains(&value) {
-                known.push(value.clone());
-                known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-            }
-        }
+        let quoted = serde_json::to_string(&value).unwrap_or_default();
+        let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+        remember(&value);
+        remember(escaped);
         Self(value)
     }
 
@@ -38,6 +35,17 @@ impl Secret {
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(••••)")
+    }
+}
+
+fn remember(value: &str) {
+    if value.len() < MIN_REDACTED_LEN {
+        return;
+    }
+    let mut known = KNOWN.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !known.iter().any(|secret| secret == value) {
+        known.push(value.to_owned());
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 }
 
@@ -62,5 +70,7 @@ mod tests {
         let secret = Secret::new("sk-canary-0123456789");
         assert_eq!(redact("GET /botsk-canary-0123456789/getMe"), "GET /bot[redacted]/getMe");
         assert!(!format!("{secret:?}").contains("canary"));
+        let _quoted = Secret::new("pass\"word-0123");
+        assert_eq!(redact(r#"{"key":"pass\"word-0123"}"#), r#"{"key":"[redacted]"}"#);
     }
 }

@@ -72,12 +72,7 @@ impl Running<'_> {
             self.session.append(std::mem::take(&mut events), true).await?;
             self.context.pins.clone_from(&self.session.state().pins);
             let running = futures_util::future::join_all(group.iter().map(|call| self.run_call(call)));
-            let outputs = tokio::select! {
-                biased;
-                () = self.order.cancel.cancelled() => return Err(Break::Stopped),
-                () = tokio::time::sleep_until(self.deadline.into()) => return Err(self.too_long()),
-                outputs = running => outputs,
-            };
+            let outputs = self.in_time(running).await?;
             for (call, (mut output, duration_ms)) in group.iter().zip(outputs) {
                 match self.guard.note(&call.name, &call.input, &output.text) {
                     Verdict::Fine => {}

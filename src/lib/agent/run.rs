@@ -198,7 +198,7 @@ pub(super) struct Running<'a> {
     pub(super) offer: Offer,
     pub(super) context: Context,
     pub(super) guard: Guard,
-    pub(super) deadline: Instant,
+    deadline: Instant,
 }
 
 impl<'a> Running<'a> {
@@ -289,11 +289,16 @@ impl Running<'_> {
         let on_text = |text: &str| reader(Written::Text(text));
         reader(Written::Begin);
         let call = self.agent.client.complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
+        Ok(self.in_time(call).await??)
+    }
+
+    /// Waits for `work`, unless the run is stopped or its time is over: then the work is dropped.
+    pub(super) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Break> {
         tokio::select! {
             biased;
             () = self.order.cancel.cancelled() => Err(Break::Stopped),
             () = tokio::time::sleep_until(self.deadline.into()) => Err(self.too_long()),
-            paid = call => Ok(paid?),
+            done = Box::pin(work) => Ok(done),
         }
     }
 
@@ -318,7 +323,7 @@ impl Running<'_> {
         max_turns_for.get(self.order.source).copied().unwrap_or(*max_turns)
     }
 
-    pub(super) fn too_long(&self) -> Break {
+    fn too_long(&self) -> Break {
         let limit = self.agent.limits.run_timeout.as_secs();
         Break::Failed(format!("the turn took longer than [agent] run_timeout_secs = {limit}"))
     }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::oauth::{Flow, clean};
+use super::oauth::Flow;
 use crate::secret::Secret;
 
 /// The longest head of a request, bytes; a code has at most a few hundred.
@@ -54,7 +54,7 @@ impl Callback {
         match (field("code").filter(|code| !code.is_empty()), field("error")) {
             (_, Some(error)) => {
                 let words = field("error_description").map_or_else(String::new, |words| format!(": {words}"));
-                Self::Denied(clean(&format!("{error}{words}")))
+                Self::Denied(crate::net::words(&format!("{error}{words}")))
             }
             (Some(code), None) => Self::Code(Secret::new(code)),
             (None, None) => Self::Foreign,

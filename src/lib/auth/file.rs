@@ -282,15 +282,9 @@ fn read_entry(entry: &Value) -> Entry {
     Entry { key: secret(&entry["api_key"]["key"]), tokens }
 }
 
-/// Takes a value out of sight, in the form it has in a line of the JSON log, too.
+/// Makes a secret of words that are not empty.
 fn secret(value: &Value) -> Option<Secret> {
-    let text = value.as_str().filter(|text| !text.is_empty())?;
-    let escaped = value.to_string();
-    let escaped = escaped.trim_start_matches('"').strip_suffix('"').unwrap_or("");
-    if escaped != text {
-        let _remembered = Secret::new(escaped);
-    }
-    Some(Secret::new(text))
+    value.as_str().filter(|text| !text.is_empty()).map(Secret::new)
 }
 
 /// Returns the fields of an entry; what was none is replaced.

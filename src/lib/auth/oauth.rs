@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::{Client, RequestBuilder, Url};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
@@ -21,8 +21,7 @@ use super::file::Tokens;
 use crate::clock;
 use crate::config::{OAuth, Provider};
 use crate::net;
-use crate::secret::{Secret, redact};
-use crate::text;
+use crate::secret::Secret;
 
 /// OpenRouter's `base_url`.
 pub const OPENROUTER: &str = "https://openrouter.ai/api/v1";
@@ -205,23 +204,12 @@ fn taken(mut tokens: Tokens, answer: &Value, began: i64) -> Option<Tokens> {
 /// Makes a request that is answered with JSON. Nothing of its URL or of a secret gets into an error.
 async fn ask(request: RequestBuilder, url: &Url) -> Result<Value, Error> {
     let trouble = |reason: String| Error::Trouble { host: host(url), reason };
-    let exchange = async {
-        let mut response = request.header("accept", "application/json").send().await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_ANSWER {
-                break;
-            }
-        }
-        Ok((response.status(), body))
-    };
-    let (status, body) = match tokio::time::timeout(PATIENCE, exchange).await {
+    let exchange = exchange(request.header("accept", "application/json"), MAX_ANSWER);
+    let (status, answer) = match tokio::time::timeout(PATIENCE, exchange).await {
         Err(_) => return Err(trouble(format!("no answer within {} s", PATIENCE.as_secs()))),
-        Ok(Err(error)) => return Err(trouble(chain(&reqwest::Error::without_url(error)))),
+        Ok(Err(error)) => return Err(trouble(chain(&error))),
         Ok(Ok(answer)) => answer,
     };
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status.is_success() {
         return if answer.is_object() { Ok(answer) } else { Err(nonsense(url)) };
     }
@@ -238,13 +226,21 @@ fn complaint(answer: &Value) -> (String, String) {
     let code = answer["error"].as_str().unwrap_or_default();
     let words = answer["error_description"].as_str().or_else(|| answer["error"]["message"].as_str()).unwrap_or_default();
     let words = [code, words].iter().filter(|words| !words.is_empty()).copied().collect::<Vec<_>>().join(": ");
-    (code.to_owned(), clean(&words))
+    (code.to_owned(), net::words(&words))
 }
 
-/// Returns words of others fit for an error: no secret, one line, short.
-pub(super) fn clean(words: &str) -> String {
-    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    text::shorten(&text::visible(&redact(&line)), 300)
+/// Sends `request` and returns the status and the JSON that comes back, null when it is none or longer than
+/// about `limit` bytes.
+pub(super) async fn exchange(request: RequestBuilder, limit: usize) -> Result<(StatusCode, Value), reqwest::Error> {
+    let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > limit {
+            break;
+        }
+    }
+    Ok((response.status(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
 /// Returns what is behind an error of the client: its own text says only that a request failed.
@@ -255,7 +251,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         words = inner.to_string();
         source = inner.source();
     }
-    clean(&words)
+    net::words(&words)
 }
 
 fn nonsense(url: &Url) -> Error {

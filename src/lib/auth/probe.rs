@@ -10,8 +10,9 @@ use reqwest::header::HeaderValue;
 use reqwest::{Client, Url};
 use serde_json::Value;
 
-use super::oauth::{chain, clean, host, is_openrouter};
+use super::oauth::{chain, exchange, host, is_openrouter};
 use crate::config::{Provider, ProviderType};
+use crate::net;
 use crate::provider::Given;
 
 /// The longest a person waits for it.
@@ -41,24 +42,13 @@ pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
     };
     value.set_sensitive(true);
     let request = http.get(url.clone()).header(name, value).header("anthropic-version", "2023-06-01");
-    let exchange = async {
-        let mut response = request.send().await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_ANSWER {
-                break;
-            }
-        }
-        Ok((response.status().as_u16(), body))
-    };
-    match tokio::time::timeout(PATIENCE, exchange).await {
+    match tokio::time::timeout(PATIENCE, exchange(request, MAX_ANSWER)).await {
         Err(_) => Verdict::Unknown(format!("{} did not answer within {} s", host(&url), PATIENCE.as_secs())),
         Ok(Err(error)) => {
-            let reason = chain(&reqwest::Error::without_url(error));
+            let reason = chain(&error);
             Verdict::Unknown(format!("{} cannot be asked: {reason}", host(&url)))
         }
-        Ok(Ok((status, body))) => verdict(provider, &host(&url), status, &serde_json::from_slice(&body).unwrap_or_default()),
+        Ok(Ok((status, answer))) => verdict(provider, &host(&url), status.as_u16(), &answer),
     }
 }
 
@@ -81,7 +71,7 @@ fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
 }
 
 fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verdict {
-    let words = answer["error"]["message"].as_str().or_else(|| answer["error"].as_str()).map(clean).unwrap_or_default();
+    let words = answer["error"]["message"].as_str().or_else(|| answer["error"].as_str()).map(net::words).unwrap_or_default();
     let words = if words.is_empty() { format!("status {status}") } else { words };
     match status {
         200..300 if answer.is_object() => Verdict::Good(found(answer)),

@@ -145,17 +145,8 @@ fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
     Ok(entries.into_iter().filter_map(|(name, value)| Some((name, secret(&value)?))).collect())
 }
 
-/// Makes a secret of what is not empty. One with a quote or backslash is remembered in its escaped
-/// form too: that is how it would stand in a line of the JSON log.
+/// Makes a secret of what is not empty.
 fn secret(value: &str) -> Option<Secret> {
     let value = value.trim_end_matches(['\n', '\r']);
-    if value.is_empty() {
-        return None;
-    }
-    let escaped = serde_json::to_string(value).unwrap_or_default();
-    let escaped = escaped.trim_start_matches('"').strip_suffix('"').unwrap_or("");
-    if escaped != value {
-        let _remembered = Secret::new(escaped);
-    }
-    Some(Secret::new(value))
+    (!value.is_empty()).then(|| Secret::new(value))
 }

@@ -20,13 +20,15 @@ mod sources;
 
 pub use scope::{JOINED, Scope, Viewer};
 
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use index::{Filter, Found, Place, Query, Searcher};
 use recall::Facts;
 
 use crate::config::Home;
-use crate::session::Spoken;
+use crate::message::{Role, Trust};
+use crate::session::{Kind, Spoken};
 
 /// The configured name of the provider without a model. What it says are quotations and phrases of its
 /// own: found again, they would be taken for knowledge.
@@ -36,6 +38,52 @@ const WITHOUT_MODEL: &str = "offline";
 /// the whole message is the note then, and who corrects the note has corrected it.
 fn keeps_a_note(spoken: &Spoken) -> bool {
     spoken.model.as_deref() == Some(WITHOUT_MODEL) && spoken.tool_calls().any(|call| call.name == "memory_write")
+}
+
+/// Returns true for what the owner said.
+fn is_the_owners(spoken: &Spoken) -> bool {
+    spoken.role == Role::User && spoken.about.is_none() && spoken.trust == Some(Trust::Owner)
+}
+
+/// What becomes of the words of single runs, when a transcript is gone through.
+#[derive(Debug, Default)]
+struct Runs {
+    /// Others' words are in them: what was said there is not the owner's.
+    of_others: HashSet<String>,
+    /// They became a note, which says it, and may be corrected or deleted.
+    noted: HashSet<String>,
+    /// Whether the owner spoke in any.
+    owner_spoke: bool,
+}
+
+impl Runs {
+    /// Takes in an event, in order.
+    fn take(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Message(spoken) => {
+                self.owner_spoke |= is_the_owners(spoken);
+                if spoken.trust == Some(Trust::Other) {
+                    self.of_others.insert(spoken.run_id.clone());
+                }
+                if keeps_a_note(spoken) {
+                    self.noted.insert(spoken.run_id.clone());
+                }
+            }
+            Kind::ToolResult { run_id, result, .. } if result.is_error => {
+                self.noted.remove(run_id);
+            }
+            Kind::Session(_)
+            | Kind::ToolCall { .. }
+            | Kind::ToolResult { .. }
+            | Kind::Compaction(_)
+            | Kind::Flush { .. }
+            | Kind::Pin { .. }
+            | Kind::Unpin { .. }
+            | Kind::Setting { .. }
+            | Kind::Error { .. }
+            | Kind::Unknown => {}
+        }
+    }
 }
 
 /// How far a run over the memory is.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::secret::redact;
+use crate::text;
+
 /// How we introduce ourselves everywhere; we pose as nobody else.
 pub const USER_AGENT: &str = concat!("agent-toolkit/", env!("CARGO_PKG_VERSION"));
 
@@ -20,6 +23,15 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .tcp_nodelay(true)
         .pool_idle_timeout(Duration::from_secs(90))
         .build()
+}
+
+/// The most characters of a server's words that are repeated.
+const MAX_WORDS: usize = 300;
+
+/// Returns words of a server fit for an error or a log: no secret, one line, at most 300 characters; empty when there are none.
+pub fn words(said: &str) -> String {
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    text::shorten(&text::visible(&redact(&line)), MAX_WORDS)
 }
 
 /// Returns how long to wait before try `attempt` (0 = the first repeat): `base` doubled each

@@ -135,6 +135,10 @@ impl Pipeline {
         let live = self.live();
         let key = &envelope.session_key;
         let mut session = self.persist("a session", || self.sessions.take(key, envelope.contact())).await?;
+        if !asked && !live.agent.has_grown(&session, &model_for(&live, envelope, &session)) {
+            self.sessions.put(session);
+            return Some(Room::Enough);
+        }
         let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let made = {
             let work = setting.live.agent.make_room(&mut session, setting.order(&|_| {}), asked);

@@ -19,11 +19,7 @@ use super::key::{Ask, Given, Key};
 use super::said::{Meaning, Said};
 use super::sse::{Broken, Events, MAX_ANSWER, Patience, chain};
 use super::{BoxFuture, Error, OnText};
-use crate::secret::{Secret, redact};
-use crate::text;
-
-/// The most characters of a server's words that an error keeps.
-const MAX_MESSAGE_CHARS: usize = 300;
+use crate::secret::Secret;
 
 /// An event is waited for at least so long, however late the answer's head came.
 const LEAST: Duration = Duration::from_secs(1);
@@ -362,11 +358,10 @@ async fn read(mut response: Response, limit: usize, patience: Patience) -> (Vec<
     }
 }
 
-/// Returns words of a server fit for an error: no secret, one line, short.
+/// Returns words of a server fit for an error, never none.
 fn clean(message: &str) -> String {
-    let words: Vec<&str> = message.split_whitespace().collect();
-    let line = text::visible(&redact(&words.join(" ")));
-    if line.is_empty() { "(no explanation)".to_owned() } else { text::shorten(&line, MAX_MESSAGE_CHARS) }
+    let words = crate::net::words(message);
+    if words.is_empty() { "(no explanation)".to_owned() } else { words }
 }
 
 fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {

@@ -280,8 +280,8 @@ impl State {
 
     /// Returns the estimated tokens of the next request: what the vendor counted last and what came
     /// after it; before the first count everything, on top of `overhead` (system text and tools).
-    pub fn size(&self, overhead: u64) -> u64 {
-        let base = if self.counted_seq == 0 { overhead } else { self.context_tokens };
+    pub fn size(&self, overhead: impl FnOnce() -> u64) -> u64 {
+        let base = if self.counted_seq == 0 { overhead() } else { self.context_tokens };
         base + self.entries.iter().filter(|entry| entry.seq > self.counted_seq).map(Entry::tokens).sum::<u64>()
     }
 

@@ -34,8 +34,8 @@ struct Flushed {
 }
 
 impl Running<'_> {
-    /// Lets the model keep what matters, unless that was done since the last compaction. Whatever goes wrong in it, it is done
-    /// then: it is not to be paid for again and again.
+    /// Lets the model keep what matters, unless that was done since the last compaction. Once
+    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
     pub(super) async fn flush_once(&mut self) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"].iter().any(|tool| self.offer.get(tool).is_some());
         if !self.agent.compaction.flush || self.session.state().flushed || !can_keep || !self.has_a_model() {
@@ -65,15 +65,11 @@ impl Running<'_> {
             };
             let purpose = Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE };
             let call = self.agent.client.complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
-            let paid = tokio::select! {
-                biased;
-                () = self.order.cancel.cancelled() => return Flushed { stopped: true, ..flushed },
-                () = tokio::time::sleep_until(self.deadline.into()) => break,
-                paid = Box::pin(call) => paid,
-            };
-            let (answer, stop) = match paid {
-                Ok(paid) => (paid.response.message, paid.response.stop),
-                Err(error) => {
+            let (answer, stop) = match self.in_time(call).await {
+                Err(Break::Stopped) => return Flushed { stopped: true, ..flushed },
+                Err(_) => break,
+                Ok(Ok(paid)) => (paid.response.message, paid.response.stop),
+                Ok(Err(error)) => {
                     tracing::warn!(%error, session = self.session.id(), "nothing more was kept before a conversation is summed up");
                     break;
                 }

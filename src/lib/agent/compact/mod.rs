@@ -82,13 +82,21 @@ fn scaled_up(count: usize, share: f64) -> usize {
 }
 
 impl Agent {
-    /// Makes room in a conversation between two turns: when it has grown, or when `asked`.
+    /// Returns true when there may be need to make room in a conversation that `model` answers. It looks at what
+    /// the model has counted, and at no file.
+    pub fn has_grown(&self, session: &Session, model: &str) -> bool {
+        self.thresholds(model).is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
+    }
+
+    fn thresholds(&self, model: &str) -> Option<Thresholds> {
+        let model = self.client.models().get(model, "the conversation").ok()?;
+        Some(self.compaction.thresholds(&model))
+    }
+
+    /// Makes room in a conversation between two turns: because it [has grown](Self::has_grown), or `asked`.
     pub async fn make_room(&self, session: &mut Session, order: Order<'_>, asked: bool) -> Room {
         let mut turn = Running::new(self, session, order);
         let need = if asked { Need::Asked } else { Need::Perhaps };
-        if need == Need::Perhaps && turn.thresholds().is_none_or(|at| turn.size() < at.flush_at) {
-            return Room::Enough;
-        }
         let (contact, model) = (turn.session.head().contact.clone(), turn.order.model.to_owned());
         turn.emit(Step::Started { contact, model });
         let made = turn.make_room(need).await;
@@ -141,13 +149,12 @@ impl Plan {
 impl Running<'_> {
     /// Returns the thresholds of the conversation's model.
     pub(super) fn thresholds(&self) -> Option<Thresholds> {
-        let model = self.agent.client.models().get(self.order.model, "the conversation").ok()?;
-        Some(self.agent.compaction.thresholds(&model))
+        self.agent.thresholds(self.order.model)
     }
 
     /// Returns the tokens of the next request.
     pub(super) fn size(&self) -> u64 {
-        self.session.state().size(self.overhead())
+        self.session.state().size(|| self.overhead())
     }
 
     /// Returns true when the next request would leave no room for an answer.
@@ -324,19 +331,15 @@ impl Running<'_> {
         let run_id = self.room_run_id();
         let purpose = Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE };
         let call = self.agent.client.complete(purpose, model, &prompt, &|_| {}, &|_| {});
-        let paid = tokio::select! {
-            biased;
-            () = self.order.cancel.cancelled() => return Err(Break::Stopped),
-            () = tokio::time::sleep_until(self.deadline.into()) => return Ok(Err("it took too long".to_owned())),
-            paid = Box::pin(call) => paid,
-        };
-        Ok(match paid {
-            Ok(paid) => {
+        Ok(match self.in_time(call).await {
+            Err(Break::Stopped) => return Err(Break::Stopped),
+            Err(_) => Err("it took too long".to_owned()),
+            Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);
                 if text.is_empty() { Err("the model's summary was empty".to_owned()) } else { Ok(text) }
             }
-            Err(error) => Err(error.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
         })
     }
 

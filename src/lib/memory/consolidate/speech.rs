@@ -1,13 +1,12 @@
 //! What the owner said in a conversation, and how far it may be worked through.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::super::extract;
 use super::super::facts::store::Statement;
-use super::super::keeps_a_note;
 use super::super::scope::Scope;
-use crate::message::{Role, Trust};
+use super::super::{Runs, is_the_owners};
+use crate::message::Role;
 use crate::session::{Event, Kind, Spoken};
 use crate::sys::{self, jsonl};
 use crate::{clock, text};
@@ -55,8 +54,7 @@ impl Talk {
     /// Reads the transcript in `files`. Words up to event `watermark` are not kept.
     pub(super) fn read(files: &[PathBuf], watermark: i64, is_archived: bool) -> Result<Self, sys::Error> {
         let mut talk = Self { is_archived, ..Self::default() };
-        let (mut key, mut owner_spoke, mut of_others) = (None, false, HashSet::new());
-        let mut noted = HashSet::new();
+        let (mut key, mut runs) = (None, Runs::default());
         for file in files {
             // By the name alone: the file will be moved when the conversation ends.
             let path = format!("state/sessions/{}", file.file_name().unwrap_or_default().to_string_lossy());
@@ -67,42 +65,24 @@ impl Talk {
                 let Ok(event) = serde_json::from_slice::<Event>(bytes) else { return };
                 let seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
                 talk.last_seq = talk.last_seq.max(seq);
+                runs.take(&event.kind);
                 match event.kind {
                     Kind::Session(head) => key = key.take().or(Some(head.key)),
-                    Kind::Message(spoken) => {
-                        owner_spoke |= is_the_owners(&spoken);
-                        if spoken.trust == Some(Trust::Other) {
-                            of_others.insert(spoken.run_id.clone());
-                        }
-                        if keeps_a_note(&spoken) {
-                            noted.insert(spoken.run_id.clone());
-                        }
-                        talk.hear(spoken, seq, (&path, line), &event.ts, watermark);
-                    }
+                    Kind::Message(spoken) => talk.hear(spoken, seq, (&path, line), &event.ts, watermark),
                     // A turn that failed is over.
                     Kind::Error { .. } => talk.running_from = None,
-                    Kind::ToolResult { run_id, result, .. } if result.is_error => {
-                        noted.remove(&run_id);
-                    }
-                    Kind::ToolCall { .. }
-                    | Kind::ToolResult { .. }
-                    | Kind::Compaction(_)
-                    | Kind::Flush { .. }
-                    | Kind::Pin { .. }
-                    | Kind::Unpin { .. }
-                    | Kind::Setting { .. }
-                    | Kind::Unknown => {}
+                    _ => {}
                 }
             })?;
         }
         // What an owner passed on is not theirs, and neither is what they said of it in that turn; what became
         // a note is stated there.
         for heard in &mut talk.messages {
-            if of_others.contains(&heard.run_id) || noted.contains(&heard.run_id) {
+            if runs.of_others.contains(&heard.run_id) || runs.noted.contains(&heard.run_id) {
                 heard.words = None;
             }
         }
-        talk.is_owners = Scope::of_session(&key.unwrap_or_default(), owner_spoke) == Scope::Owner;
+        talk.is_owners = Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
         Ok(talk)
     }
 
@@ -174,10 +154,6 @@ impl Talk {
         });
         stated.collect()
     }
-}
-
-fn is_the_owners(spoken: &Spoken) -> bool {
-    spoken.role == Role::User && spoken.about.is_none() && spoken.trust == Some(Trust::Owner)
 }
 
 #[cfg(test)]

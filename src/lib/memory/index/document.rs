@@ -1,15 +1,14 @@
 //! A file as lines to search in: Markdown as it stands, a transcript as who said what.
 
-use std::collections::HashSet;
 use std::fmt::Write;
 
-use crate::message::{Message, Role, Trust};
-use crate::session::{Event, Head, Kind, Spoken};
+use crate::message::{Message, Role};
+use crate::session::{Event, Head, Kind};
 use crate::text;
 
 use super::super::items;
 use super::super::sources::date_in;
-use super::super::{WITHOUT_MODEL, keeps_a_note};
+use super::super::{Runs, WITHOUT_MODEL};
 use super::chunk::{self, Unit};
 
 /// What a file says.
@@ -73,32 +72,14 @@ impl Document {
         // A damaged line is passed over, as the daemon does.
         let events =
             || (1..).zip(text.lines()).filter_map(|(number, line)| Some((number, serde_json::from_str::<Event>(line).ok()?)));
-        let (mut of_others, mut noted) = (HashSet::new(), HashSet::new());
+        let mut runs = Runs::default();
         for (_, event) in events() {
-            match event.kind {
-                Kind::Session(head) => document.head = document.head.or(Some(head)),
-                Kind::Message(Spoken { trust: Some(Trust::Other), run_id, .. }) => {
-                    of_others.insert(run_id);
-                }
-                // The note says it, and may be corrected or deleted.
-                Kind::Message(spoken) if keeps_a_note(&spoken) => {
-                    noted.insert(spoken.run_id);
-                }
-                Kind::Message(spoken) => document.owner_spoke |= spoken.about.is_none() && spoken.trust == Some(Trust::Owner),
-                Kind::ToolResult { run_id, result, .. } if result.is_error => {
-                    noted.remove(&run_id);
-                }
-                Kind::ToolCall { .. }
-                | Kind::ToolResult { .. }
-                | Kind::Error { .. }
-                | Kind::Compaction(_)
-                | Kind::Flush { .. }
-                | Kind::Pin { .. }
-                | Kind::Unpin { .. }
-                | Kind::Setting { .. }
-                | Kind::Unknown => {}
+            runs.take(&event.kind);
+            if let Kind::Session(head) = event.kind {
+                document.head.get_or_insert(head);
             }
         }
+        document.owner_spoke = runs.owner_spoke;
         let (mut day, mut passed_on) = (String::new(), false);
         for (number, event) in events() {
             let Kind::Message(spoken) = event.kind else { continue };
@@ -106,14 +87,15 @@ impl Document {
                 continue;
             }
             // What an owner passed on would come back as the owner's, and so would what was said of it.
-            passed_on |= of_others.contains(&spoken.run_id);
-            if document.owner_spoke && (of_others.contains(&spoken.run_id) || (passed_on && spoken.role == Role::Assistant)) {
+            passed_on |= runs.of_others.contains(&spoken.run_id);
+            if document.owner_spoke && (runs.of_others.contains(&spoken.run_id) || (passed_on && spoken.role == Role::Assistant))
+            {
                 continue;
             }
             if spoken.role == Role::Assistant && spoken.model.as_deref() == Some(WITHOUT_MODEL) {
                 continue;
             }
-            if noted.contains(&spoken.run_id) {
+            if runs.noted.contains(&spoken.run_id) {
                 continue;
             }
             let words = Message { role: spoken.role, content: spoken.content }.plain_text();
