@@ -12,8 +12,8 @@ use std::path::Path;
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["clock", "message", "secret", "sys", "text"]),
     ("settings", &["config", "logging"]),
-    ("doors", &["auth", "channel", "control", "db", "net", "provider", "sandbox"]),
-    ("stores", &["cost", "media", "memory", "monitor", "people", "queue", "session", "skills", "workspace"]),
+    ("doors", &["auth", "channel", "control", "db", "mcp", "net", "provider", "sandbox"]),
+    ("stores", &["audit", "cost", "media", "memory", "monitor", "people", "queue", "session", "skills", "undo", "workspace"]),
     ("mind", &["agent", "context"]),
     ("hands", &["tools"]),
     ("path", &["pipeline"]),
@@ -64,8 +64,9 @@ const RESERVED: &[Reserved] = &[
     Reserved {
         name: "network",
         words: &["reqwest", "TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "lookup_host"],
-        allowed: &["auth", "net", "provider", "channel"],
-        because: "the network is reached from auth, net, provider and channel only",
+        // mcp: tool servers at the addresses that the owner wrote.
+        allowed: &["auth", "mcp", "net", "provider", "channel"],
+        because: "the network is reached from auth, mcp, net, provider and channel only",
     },
     Reserved {
         name: "processes",

@@ -17,10 +17,12 @@ pub mod auth;
 pub mod channel;
 pub mod control;
 pub mod db;
+pub mod mcp;
 pub mod net;
 pub mod provider;
 pub mod sandbox;
 // 3 stores
+pub mod audit;
 pub mod cost;
 pub mod media;
 pub mod memory;
@@ -29,6 +31,7 @@ pub mod people;
 pub mod queue;
 pub mod session;
 pub mod skills;
+pub mod undo;
 pub mod workspace;
 // 4 mind
 pub mod agent;

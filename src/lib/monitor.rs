@@ -85,6 +85,9 @@ pub struct Lane {
     pub tokens: u64,
     /// Tools that run now.
     pub tools_in_flight: Vec<String>,
+    /// The last words of the tool that runs, of the owner's own conversations only; `None` when it said
+    /// nothing yet.
+    pub tool_tail: Option<String>,
     /// Model calls made, the newest last, at most 20.
     pub turns: Vec<TurnLine>,
 }
@@ -213,7 +216,9 @@ impl Lane {
                 }
                 self.tools_in_flight.push(name.clone());
             }
+            Step::ToolOutput { tail, .. } => self.tool_tail = Some(tail.clone()),
             Step::ToolDone { name, .. } => {
+                self.tool_tail = None;
                 if let Some(at) = self.tools_in_flight.iter().position(|tool| tool == name) {
                     self.tools_in_flight.remove(at);
                 }
@@ -222,6 +227,7 @@ impl Lane {
                 }
             }
             Step::Compacting => self.turn_to("compacting"),
+            Step::Asking => self.turn_to("tools"),
             Step::Started { .. } | Step::Ended => {}
         }
     }
@@ -230,6 +236,7 @@ impl Lane {
         state.clone_into(&mut self.state);
         self.state_since = clock::rfc3339(clock::now_ms());
         self.retry_reason = None;
+        self.tool_tail = None;
     }
 }
 
@@ -332,7 +339,10 @@ mod tests {
             assert_eq!((lane.state.as_str(), lane.state_since.as_str()), ("tools", "when the first began"));
         }
         assert_eq!(lane.tools_in_flight, ["exec"]);
+        lane.apply(&Step::ToolOutput { name: "exec".into(), tail: "10 %".into() });
+        assert_eq!(lane.tool_tail.as_deref(), Some("10 %"));
         lane.apply(&end("exec"));
+        assert_eq!(lane.tool_tail, None);
         assert!(lane.state == "thinking" && lane.state_since != "when the first began", "{lane:?}");
     }
 }

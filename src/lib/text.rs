@@ -1,5 +1,7 @@
 //! Cutting and measuring text without breaking it: every shortened string is made here.
 
+pub mod argv;
+pub mod fence;
 pub mod hidden;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
@@ -68,7 +70,20 @@ pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         let hidden = c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{34f}'
+                    | '\u{61c}'
+                    | '\u{115f}'
+                    | '\u{1160}'
+                    | '\u{17b4}'
+                    | '\u{17b5}'
+                    | '\u{180e}'
+                    | '\u{3164}'
+                    | '\u{ffa0}'
+            )
+            || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0100}'..='\u{e01ef}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
         if hidden {
             out.extend(c.escape_unicode());
         } else {

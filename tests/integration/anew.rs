@@ -157,7 +157,7 @@ fn the_menu_and_the_help_name_what_there_is() {
     let names = |help: &str| -> Vec<String> {
         help.lines().filter_map(|line| Some(line.strip_prefix('/')?.split(' ').next()?.to_owned())).collect()
     };
-    assert_eq!(names(&owner), ["new", "compact", "stop", "status", "model", "cost"]);
+    assert_eq!(names(&owner), ["new", "compact", "stop", "status", "approve", "deny", "model", "undo", "cost"]);
     assert_eq!(names(&guest), ["new", "compact", "stop", "status"]);
     let menus = wait_for("the menus", SOON, || {
         let menus = house.telegram.calls_of("setMyCommands");
@@ -328,11 +328,12 @@ fn words_of_others_that_are_carried_over_stay_words_of_others() {
     assert_eq!(daemon.term(), 0);
     age(&sandbox, 45);
     let _daemon = sandbox.ready();
-    model.push(Reply::Tool("write".to_owned(), json!({"path": "x.md", "content": "x"})));
-    assert_eq!(sandbox.send(&["--wait", "go on"]).code, 0);
+    model.push(Reply::Tool("write".to_owned(), json!({"path": "SOUL.md", "content": "x"})));
+    let waiting = sandbox.sending(&["--wait", "go on"]);
+    assert_eq!(sandbox.send(&["--deny", &sandbox.wait_asked()]).code, 0);
+    assert_eq!(waiting.end().code, 0);
     assert_eq!(archived(&sandbox), 1);
     assert!(newest(&model).to_string().contains("run everything you find"));
-    assert_eq!(sandbox.read("workspace/x.md"), None, "no tool may act on it");
     let trust: Vec<String> = {
         let told = sandbox.send(&["--history", "cli:cli", "--full", "--json"]).json();
         let events = told["events"].as_array().expect("events").clone();

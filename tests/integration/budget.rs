@@ -5,7 +5,7 @@
 use std::{
     fs,
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -34,7 +34,7 @@ impl Strace {
     /// Watches the syncs of all threads of `pid`; `None`, with a word why, where this machine does not let us.
     fn attach(pid: Pid, log: &std::path::Path) -> Option<Self> {
         let started = Command::new("strace")
-            .args(["-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-e", "signal=none", "-o"])
+            .args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-e", "signal=none", "-o"])
             .arg(log)
             .args(["-p", &pid.to_string()])
             .stdout(Stdio::null())
@@ -59,12 +59,15 @@ impl Strace {
         attached.then_some(strace)
     }
 
-    /// Lets go and returns how many syncs began.
-    fn count(mut self, log: &std::path::Path) -> usize {
+    /// Lets go and returns how many syncs began, and how many of the audit log, which is synced beside the
+    /// path and not for each message.
+    fn count(mut self, log: &std::path::Path) -> (usize, usize) {
         kill(Pid::from_raw(i32::try_from(self.0.id()).expect("a pid is an i32")), Signal::SIGINT).expect("own child");
         self.0.wait().expect("own child");
         let log = fs::read_to_string(log).expect("strace wrote it");
-        log.lines().filter(|line| ["fsync(", "fdatasync(", "sync_file_range("].iter().any(|call| line.contains(call))).count()
+        let is_sync = |line: &&str| ["fsync(", "fdatasync(", "sync_file_range("].iter().any(|call| line.contains(call));
+        let (beside, path): (Vec<&str>, Vec<&str>) = log.lines().filter(is_sync).partition(|line| line.contains("audit."));
+        (path.len(), beside.len())
     }
 }
 
@@ -94,13 +97,15 @@ fn a_plain_message_takes_eight_syncs_and_three_calls_at_most() {
     let log = sandbox.home().with_file_name("strace.log");
 
     let Some(strace) = Strace::attach(daemon.pid(), &log) else { return };
-    let calls = others();
+    let (calls, began) = (others(), Instant::now());
     talk(MESSAGES);
     let calls = others() - calls;
-    let syncs = strace.count(&log);
-    println!("{syncs} syncs and {calls} calls for {MESSAGES} messages");
+    let seconds = usize::try_from(began.elapsed().as_secs()).expect("not long");
+    let (syncs, beside) = strace.count(&log);
+    println!("{syncs} syncs, {beside} of the audit log, and {calls} calls for {MESSAGES} messages");
     assert!(syncs >= MESSAGES, "{syncs} syncs: nothing was counted");
     assert!(syncs <= SYNCS * MESSAGES, "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed");
+    assert!(beside <= seconds + 2, "{beside} syncs of the audit log in {seconds} s, one a second is allowed");
     assert!((MESSAGES..=CALLS * MESSAGES).contains(&calls), "{calls} calls for {MESSAGES} messages, {CALLS} each are allowed");
     assert_eq!(model.requests().len(), 3 + MESSAGES, "one model call a message");
 }

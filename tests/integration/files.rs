@@ -235,7 +235,7 @@ fn killing_the_daemon_again_and_again_loses_no_file() {
         assert!([0, 75].contains(&sending.end().code));
         // Three deaths of one message would be its end.
         let told = sandbox.send(&["--result", &format!("k{number}"), "--wait=20"]);
-        assert_eq!((told.code, &told.stdout), (0, &format!("echo: ⟦end of log{number}⟧\n")), "{number}: {told:?}");
+        assert_eq!((told.code, &told.stdout), (0, &format!("echo: content {number}\n")), "{number}: {told:?}");
     }
     let requests = model.requests();
     for number in 0..12 {

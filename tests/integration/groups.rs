@@ -46,7 +46,7 @@ fn who_is_heard_and_who_is_answered() {
     assert_eq!((sent.chat, sent.text.as_str()), (GROUP, "Pizza it is."));
     let request = house.model.requests().pop().expect("a request");
     let words = user(&request);
-    assert!(words.contains("in the group \"Group -100500\" on Telegram"), "{words}");
+    assert!(words.contains("in a group on Telegram"), "{words}");
     assert!(words.contains("heard since then, not said to you") && words.contains("User1002: shall we eat pizza"), "{words}");
     assert!(!words.contains("secrets"), "{words}");
     let everything = String::from_utf8_lossy(&std::fs::read(house.sandbox.path("state/queue.db")).expect("queue")).into_owned();
@@ -113,9 +113,10 @@ fn members_and_names_are_what_the_settings_say() {
     house.telegram.wait_sent(|sent| sent.reply_to == Some(called), SOON);
     let plain = house.telegram.say(ELSEWHERE, OWNER, "[[say heard]]").1;
     house.telegram.wait_sent(|sent| sent.reply_to == Some(plain), SOON);
-    let request = house.model.requests().first().cloned().expect("a request");
-    let tools: Vec<&str> = request["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
-    assert!(!tools.contains(&"exec") && !tools.contains(&"read"), "a stranger moves no hands: {tools:?}");
+    // A stranger moves no hands.
+    house.model.push(Reply::Tool("read".to_owned(), json!({"path": "SOUL.md"})));
+    house.telegram.say(GROUP, STRANGER, "Jeeves, show me");
+    house.sandbox.wait_asked();
 }
 
 #[test]
@@ -171,8 +172,11 @@ fn what_was_heard_moves_no_hands_and_is_not_lost_when_a_turn_fails() {
     house.telegram.wait_sent(|sent| sent.reply_to == Some(again), SOON);
     let request = house.model.requests().pop().expect("a request");
     assert!(user(&request).contains("read finances.md"), "{}", user(&request));
-    let tools: Vec<&str> = request["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
-    for hand in ["read", "exec", "send_media", "message"] {
-        assert!(!tools.contains(&hand), "{tools:?}");
-    }
+    // What they asked for is put to the owner first, in a chat of their own.
+    house.telegram.say(GROUP, GUEST, "do it now");
+    settled(&house);
+    house.model.push(Reply::Tool("read".to_owned(), json!({"path": "SOUL.md"})));
+    house.telegram.say(GROUP, OWNER, &format!("{bot} well?"));
+    house.sandbox.wait_asked();
+    house.telegram.wait_sent(|sent| sent.chat == OWNER && sent.text.contains("SOUL.md"), SOON);
 }

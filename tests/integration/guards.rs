@@ -35,10 +35,9 @@ impl House {
 fn what_was_done_is_told_by_the_record_and_not_by_the_model() {
     let house = House::new("");
     house.write("one.md");
-    house.model.push(Reply::Tool("write".to_owned(), json!({"path": "SOUL.md", "content": "x"})));
     house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo hi"})));
     house.model.push(Reply::Tool("read".to_owned(), json!({"path": "one.md"})));
-    house.model.push(Reply::Text("I wrote one.md, SOUL.md and mailed the president.".to_owned()));
+    house.model.push(Reply::Text("I wrote one.md and mailed the president.".to_owned()));
     assert_eq!(house.told("go")["receipts"], json!(["wrote one.md: 1 lines, 2 bytes", "ran echo hi"]));
     assert_eq!(house.told("hello").get("receipts"), None);
 }

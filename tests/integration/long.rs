@@ -60,7 +60,7 @@ fn assistant(content: Vec<Block>, stop: StopReason) -> Kind {
 /// Returns a turn with one tool: five events.
 fn turn(words: &str) -> Vec<Kind> {
     let call = ToolCall { id: "t".to_owned(), name: "read".to_owned(), input: json!({"path": "notes.md"}) };
-    let result = ToolResult { id: "t".to_owned(), text: "a line of notes. ".repeat(20), is_error: false };
+    let result = ToolResult { id: "t".to_owned(), text: "a line of notes. ".repeat(20), is_error: false, untrusted: false };
     vec![
         user(words),
         assistant(vec![Block::ToolCall(call)], StopReason::ToolUse),

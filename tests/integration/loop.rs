@@ -147,7 +147,6 @@ fn a_tool_that_is_unknown_or_called_wrongly_is_an_error_for_the_model_and_the_lo
         ("exec", json!({"command": 7}), "command"),
         ("read", json!({"path": "no/such/file"}), "no/such/file"),
         ("read", json!({"path": "../agent.toml"}), "../agent.toml"),
-        ("write", json!({"path": "SOUL.md", "content": "evil"}), "SOUL.md"),
     ] {
         house.tool(tool, input);
         let reply = house.reply("go on");
@@ -155,7 +154,7 @@ fn a_tool_that_is_unknown_or_called_wrongly_is_an_error_for_the_model_and_the_lo
         let last = house.last_request()["messages"].as_array().and_then(|messages| messages.last().cloned()).expect("messages");
         assert_eq!(last["content"][0]["is_error"], true, "{tool}: {last}");
     }
-    assert_eq!(house.model.requests().len(), 12);
+    assert_eq!(house.model.requests().len(), 10);
 }
 
 #[test]

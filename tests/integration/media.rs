@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, FakeTelegram, House, Sandbox, Sent};
+use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, Sent};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -81,8 +81,10 @@ fn a_document_is_read_and_its_words_are_nobodys_orders() {
     answer(&house, 1);
     let request = &house.model.requests()[0];
     assert!(words(request).contains("Umlaute: äöü.") && words(request).contains("what is in it?"), "{}", words(request));
-    let tools: Vec<&str> = request["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
-    assert!(!tools.contains(&"exec"), "{tools:?}");
+    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch owned"})));
+    house.telegram.inject(message(2, &json!({"text": "and now?"})));
+    house.sandbox.wait_asked();
+    assert!(!house.sandbox.path("workspace/owned").exists());
 }
 
 #[test]
@@ -135,14 +137,14 @@ fn the_agent_sends_files_of_its_outbox_and_nothing_else() {
         house.telegram.inject(message(id, &json!({"text": call})));
         answer(&house, id).text
     };
-    assert!(ask(1, r#"["outbox/plan.png", "outbox/photo.jpg"]"#).contains("accepted"));
+    assert!(ask(1, r#"["outbox/plan.png", "outbox/photo.jpg"]"#).contains("delivered as message"));
     house.telegram.wait_sent(|sent| sent.method == "sendMediaGroup", SOON);
     let album: Vec<Sent> = house.telegram.sent().into_iter().filter(|sent| sent.method == "sendMediaGroup").collect();
     assert_eq!(album.iter().map(|sent| (sent.chat, sent.text.as_str())).collect::<Vec<_>>(), [(OWNER, "here"), (OWNER, "")]);
     assert_eq!(album[0].files[0].bytes, PNG);
     assert!(ask(2, r#"["secret.txt"]"#).contains("is not in outbox/"));
     let outside = ask(3, r#"["outbox/link.txt"]"#);
-    assert!(!outside.contains("accepted"), "{outside}");
+    assert!(!outside.contains("delivered as message"), "{outside}");
     assert!(!house.telegram.sent().iter().any(|sent| sent.files.iter().any(|file| file.bytes != PNG && file.bytes.len() > 30)));
 }
 

@@ -1,5 +1,6 @@
 //! Telegram's sending half against the fake: what is asked of the Bot API, and what its answers mean.
 
+mod buttons;
 mod files;
 mod words;
 
@@ -61,5 +62,5 @@ fn chat(id: &str, topic: Option<&str>) -> ChatRef {
 
 /// Returns plain words to `chat`.
 fn words<'a>(chat: &'a ChatRef, plain: &'a str) -> Outgoing<'a> {
-    Outgoing { chat, reply_to: None, markup: None, plain, files: &[], reaction: None, resent: false }
+    Outgoing { chat, reply_to: None, markup: None, plain, files: &[], reaction: None, buttons: &[], resent: false }
 }

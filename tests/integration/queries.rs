@@ -20,7 +20,7 @@ use crate::support::{Daemon, FakeModel, Reply, Sandbox, bin, wait_for};
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
 /// Every question, with the code it ends with when no daemon runs.
-const QUESTIONS: [(&[&str], i32); 12] = [
+const QUESTIONS: [(&[&str], i32); 14] = [
     (&["--status"], 69),
     (&["--queue"], 0),
     (&["--monitor"], 0),
@@ -29,6 +29,8 @@ const QUESTIONS: [(&[&str], i32); 12] = [
     (&["--history", "cli:ada", "--full"], 0),
     (&["--log"], 0),
     (&["--log", "3"], 0),
+    (&["--log", "--audit", "3"], 0),
+    (&["--log", "--verify"], 0),
     (&["--cost"], 0),
     (&["--cost", "week", "--by", "model"], 0),
     (&["--cost", "month", "--by", "day"], 0),
@@ -233,7 +235,7 @@ fn the_documents_have_their_fields() {
     let history = ask(&sandbox, &["--history", "ada"]);
     assert_eq!(keys(&history), set(&["session_id", "key", "contact", "events"]));
     assert_eq!(keys(&ask(&sandbox, &["--log"])), set(&["entries"]));
-    assert_eq!(keys(&ask(&sandbox, &["--queue"])), set(&["inbox", "outbox", "dead"]));
+    assert_eq!(keys(&ask(&sandbox, &["--queue"])), set(&["inbox", "outbox", "dead", "approvals"]));
     let monitor = sandbox.monitor(&["--json"]).json();
     assert_eq!(keys(&ask(&sandbox, &["--monitor"])), keys(&monitor));
     assert_eq!(ask(&sandbox, &["--monitor"])["pid"], monitor["pid"]);
@@ -486,6 +488,10 @@ fn questions_that_make_no_sense_are_2() {
         &["--full"],
         &["--log", "many"],
         &["--log", "-1"],
+        &["--audit"],
+        &["--verify"],
+        &["--queue", "--verify"],
+        &["--log", "--audit", "--verify"],
         &["--cost", "--sessions"],
         &["--sessions", "--wait"],
         &["--queue", "--no-queue"],
@@ -572,7 +578,7 @@ fn files_that_cannot_be_read_are_named_with_the_next_step() {
     replace("cost", "");
     replace("queue", "");
     assert_eq!(ask(&sandbox, &["--cost"])["calls"], 0);
-    assert_eq!(ask(&sandbox, &["--queue"]), json!({"inbox": [], "outbox": [], "dead": []}));
+    assert_eq!(ask(&sandbox, &["--queue"]), json!({"inbox": [], "outbox": [], "dead": [], "approvals": []}));
     fs::remove_file(sandbox.path("state/cost.db")).expect("own file");
     fs::create_dir(sandbox.path("state/cost.db")).expect("own directory");
     check(&["--cost"], 74, "cost.db");

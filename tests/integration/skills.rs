@@ -92,7 +92,6 @@ fn skills_are_in_the_owners_own_conversations_only() {
         assert!(!system.contains("bank") && !system.contains("Rex") && !system.contains("memory."), "{what}: {system}");
         assert!(system.contains("What to keep."), "{what}: {system}");
     }
-    assert!(!tools(&ask(1002, 1002, "hello")).contains(&"load_skill"));
 }
 
 #[test]

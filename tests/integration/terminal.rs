@@ -9,7 +9,7 @@ use crate::support::{FakeModel, Reply, Running, Sandbox, wait_for};
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
 
-fn no_terminal() -> bool {
+pub(crate) fn no_terminal() -> bool {
     let missing = Command::new("script").arg("--version").output().is_err();
     if missing {
         println!("skipped: script(1) is not installed (bsdutils)");
@@ -18,7 +18,7 @@ fn no_terminal() -> bool {
 }
 
 /// Runs a line of sh, one command, on a terminal of its own, whose lines end with `\r\n`.
-fn on_terminal(sandbox: &Sandbox, environment: &[(&str, &str)], line: &str) -> Running {
+pub(crate) fn on_terminal(sandbox: &Sandbox, environment: &[(&str, &str)], line: &str) -> Running {
     let mut shell = sandbox.shell();
     shell.current_dir(sandbox.home()).env("TERM", "xterm").envs(environment.iter().copied()).env("LINE", line);
     // The shell only finds script(1), which has no better way to be given a command.

@@ -50,7 +50,7 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
         name: call.name.clone(),
         duration_ms,
         receipt: output.receipt,
-        result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error },
+        result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error, untrusted: output.untrusted },
     }
 }
 

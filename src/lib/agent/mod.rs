@@ -3,7 +3,9 @@
 mod broken;
 mod calls;
 mod compact;
+mod gate;
 mod guard;
+mod more;
 #[cfg(test)]
 mod proofs;
 mod run;
@@ -12,5 +14,6 @@ mod tool;
 
 pub use broken::break_off;
 pub use compact::Room;
+pub use gate::{Asked, Owner, Question, Reach, Verdict};
 pub use run::{Agent, Ended, Limits, Order, Reply, Written};
-pub use tool::{Context, Effect, Offer, Registry, Rights, Tool, ToolOutput};
+pub use tool::{Changing, Context, Effect, Offer, Progress, Registry, Rights, Tool, ToolOutput};

@@ -14,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::broken::{break_off, message};
 use super::compact::{Need, Room};
+use super::gate::{Circumstances, Owner};
 use super::guard::Guard;
-use super::tool::{Context, Offer, Registry};
+use super::tool::{Context, Offer, Progress, Registry};
+use crate::audit;
 use crate::config::Compaction;
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
@@ -50,6 +52,7 @@ pub struct Agent {
     events: broadcast::Sender<AgentEvent>,
     pictures: Pictures,
     pub(super) memory: Arc<Memory>,
+    pub(super) audit: audit::Log,
 }
 
 /// One turn to run. The user's message is in the session already.
@@ -78,6 +81,8 @@ pub struct Order<'a> {
     pub cancel: &'a CancellationToken,
     /// Whether it is ended by the person's next message: then what they asked stays in the conversation.
     pub interrupted: &'a AtomicBool,
+    /// Who is asked before what needs a yes.
+    pub owner: &'a dyn Owner,
     /// Reads along while the model writes.
     pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
 }
@@ -158,7 +163,13 @@ impl Agent {
         pictures: Pictures,
         memory: Arc<Memory>,
     ) -> Self {
-        Self { client, registry, limits, compaction, events, pictures, memory }
+        Self { client, registry, limits, compaction, events, pictures, memory, audit: audit::Log::off() }
+    }
+
+    /// Has every call of a tool recorded.
+    #[must_use]
+    pub fn with_audit(self, audit: audit::Log) -> Self {
+        Self { audit, ..self }
     }
 
     /// Returns the metered client.
@@ -196,6 +207,8 @@ pub(super) struct Running<'a> {
     pub(super) order: Order<'a>,
     key: SessionKey,
     pub(super) offer: Offer,
+    /// Whether others than the owner read the answer.
+    others_read: bool,
     pub(super) context: Context,
     pub(super) guard: Guard,
     deadline: Instant,
@@ -205,20 +218,26 @@ impl<'a> Running<'a> {
     pub(super) fn new(agent: &'a Agent, session: &'a mut Session, order: Order<'a>) -> Self {
         let state = session.state();
         let owners_alone = order.viewer.may_see(&Scope::Owner);
+        let key = SessionKey(session.head().key.clone());
         let context = Context {
             run_id: order.run_id.to_owned(),
             session_id: session.id().to_owned(),
+            conversation: SessionKey(session.head().key.clone()),
             person: order.person.to_owned(),
             viewer: order.viewer.clone(),
             route: order.route.cloned(),
             message_id: order.message_id.map(str::to_owned),
             pins: state.pins.clone(),
+            approved: false,
+            tainted: false,
             cancel: order.cancel.clone(),
+            progress: if owners_alone { Progress::of_run(&agent.events, order.run_id, &key) } else { Progress::default() },
         };
         Self {
             agent,
-            key: SessionKey(session.head().key.clone()),
-            offer: agent.registry.offer(order.from_owner, owners_alone, state.all_words_are_the_owners()),
+            key,
+            offer: agent.registry.offer(),
+            others_read: !owners_alone,
             context,
             guard: Guard::default(),
             deadline: Instant::now() + agent.limits.run_timeout,
@@ -300,6 +319,18 @@ impl Running<'_> {
             () = tokio::time::sleep_until(self.deadline.into()) => Err(self.too_long()),
             done = Box::pin(work) => Ok(done),
         }
+    }
+
+    /// Waits for `work` as long as it takes, unless the run is stopped: a person's time is not the run's.
+    pub(super) async fn without_hurry<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Break> {
+        let began = Instant::now();
+        let done = tokio::select! {
+            biased;
+            () = self.order.cancel.cancelled() => Err(Break::Stopped),
+            done = Box::pin(work) => Ok(done),
+        };
+        self.deadline += began.elapsed();
+        done
     }
 
     /// Puts the pictures in, when a model that may be asked sees any; the client tells the others.
@@ -403,6 +434,15 @@ impl Running<'_> {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
         }
         ended
+    }
+
+    /// Returns what a call is decided by.
+    pub(super) fn circumstances(&self) -> Circumstances {
+        Circumstances {
+            from_owner: self.order.from_owner,
+            tainted: self.session.state().is_tainted(),
+            others_read: self.others_read,
+        }
     }
 
     /// Returns the model calls that are left of this turn.

@@ -1,13 +1,19 @@
 //! What a tool is, and which tools a turn is offered.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::gate::{self, Circumstances, Decision, Question, Reach};
+use super::more;
+use crate::config::Policy;
 use crate::memory::Viewer;
-use crate::message::Route;
+use crate::message::{AgentEvent, Route, SessionKey, Step, ToolCall};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 
@@ -24,6 +30,8 @@ pub struct Context {
     pub run_id: String,
     /// The session.
     pub session_id: String,
+    /// The conversation, which goes on when its session ends.
+    pub conversation: SessionKey,
     /// Who speaks, by their id.
     pub person: String,
     /// Whose memories it may use.
@@ -34,8 +42,44 @@ pub struct Context {
     pub message_id: Option<String>,
     /// What is pinned in the conversation.
     pub pins: Vec<String>,
+    /// Whether the owner said yes to this very call.
+    pub approved: bool,
+    /// Whether words of others were in the request when it was called.
+    pub tainted: bool,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
+    /// Who is told what a tool says while it works.
+    pub progress: Progress,
+}
+
+/// Those who watch a run and may know what its tools say; nobody where others than the owner watch.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(Step) + Send + Sync>>);
+
+impl Progress {
+    /// Tells those who watch the runs.
+    pub(super) fn of_run(events: &broadcast::Sender<AgentEvent>, run_id: &str, session: &SessionKey) -> Self {
+        let (events, run_id, session) = (events.clone(), run_id.to_owned(), session.clone());
+        // Nobody watching is fine.
+        Self::new(move |step| drop(events.send(AgentEvent { run_id: run_id.clone(), session: session.clone(), step })))
+    }
+
+    pub(super) fn new(tell: impl Fn(Step) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    /// Tells them the last words of a tool: short, on one line, without secrets.
+    pub fn tell(&self, tool: &str, tail: String) {
+        if let Self(Some(tell)) = self {
+            tell(Step::ToolOutput { name: tool.to_owned(), tail });
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(told)" } else { "Progress(nobody)" })
+    }
 }
 
 /// What a tool answers. Tools never fail otherwise: an error is a text that the model reads.
@@ -50,6 +94,9 @@ pub struct ToolOutput {
     pub receipt: Option<String>,
     /// What it does to the conversation.
     pub effect: Option<Effect>,
+    /// Whether the text, or a part of it, is somebody else's: a page, an answer of a server. It is fenced,
+    /// and from here on the turn is tainted.
+    pub untrusted: bool,
 }
 
 /// What a tool does to the conversation it is called in.
@@ -66,26 +113,24 @@ pub enum Effect {
 impl ToolOutput {
     /// Returns an answer.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, receipt: None, effect: None }
+        Self { text: text.into(), is_error: false, receipt: None, effect: None, untrusted: false }
     }
 
     /// Returns a failure that says why.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, receipt: None, effect: None }
+        Self { text: text.into(), is_error: true, receipt: None, effect: None, untrusted: false }
     }
 }
 
-/// In whose turns a tool is offered. Whose turn it is and whose words are in it are two questions:
-/// an owner may pass on what a stranger wrote.
+/// Whose tool it is. Every turn is offered all of them, so that what stands before a conversation is the
+/// same for all who speak in it; the gate decides, see [`Reach`]. Whose turn it is and whose words
+/// are in it are two questions: an owner may pass on what a stranger wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// In everybody's.
+    /// Anybody's who may talk here.
     Anybody,
-    /// In an owner's: it shows what is theirs. Where others read the answer, only while no words of
-    /// others could ask for it.
-    OwnersTurn,
-    /// In an owner's in which every word is the owner's: it acts.
-    OwnersWords,
+    /// The owner's: in a turn of others they are asked.
+    Owner,
 }
 
 /// Something the model may do.
@@ -96,8 +141,34 @@ pub trait Tool: Send + Sync {
     /// Returns true when it changes nothing, so that several may run at once.
     fn read_only(&self) -> bool;
 
-    /// Returns in whose turns it is offered.
+    /// Returns whose it is.
     fn rights(&self) -> Rights;
+
+    /// Returns true for a tool that is seldom needed: the model reads what it does only when it asks.
+    fn is_rare(&self) -> bool {
+        false
+    }
+
+    /// Returns what a call would do, for the gate. Arguments fit the schema.
+    fn reach(&self, input: &Value, context: &Context) -> Reach;
+
+    /// Returns true for a tool whose answers are pages of others: an address that stands in one was not put
+    /// together by the model.
+    fn brings_pages(&self) -> bool {
+        false
+    }
+
+    /// Returns what the settings say of this very call, when they say more than of the tool.
+    fn policy(&self, input: &Value) -> Option<Policy> {
+        let _ = input;
+        None
+    }
+
+    /// Returns what the owner is asked about a call.
+    fn question(&self, input: &Value, context: &Context) -> Question {
+        let _ = context;
+        Question::of(&self.spec().name, input)
+    }
 
     /// Returns what a call that succeeded did in the world, one line; `None` when nothing is to be said of
     /// it. A tool that changes something says so in the first line of its answer.
@@ -114,35 +185,60 @@ pub trait Tool: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: Vec<Arc<dyn Tool>>,
+    /// Tools that come and go while the daemon runs.
+    changing: Option<Changing>,
+    policies: BTreeMap<String, Policy>,
 }
 
+/// Returns the tools of this moment; their names are nobody else's.
+pub type Changing = Arc<dyn Fn() -> Vec<Arc<dyn Tool>> + Send + Sync>;
+
 impl Registry {
-    /// Returns a registry of `tools`; with `enabled` only those named there.
-    pub fn new(tools: Vec<Arc<dyn Tool>>, enabled: Option<&[String]>) -> Self {
-        let named = |tool: &Arc<dyn Tool>| enabled.is_none_or(|names| names.iter().any(|name| name == tool.spec().name));
-        Self { tools: tools.into_iter().filter(named).collect() }
+    /// Returns a registry of `tools`; with `enabled` only those named there, and without those that
+    /// `policies` turns off.
+    pub fn new(tools: Vec<Arc<dyn Tool>>, enabled: Option<&[String]>, policies: BTreeMap<String, Policy>) -> Self {
+        let named = |tool: &Arc<dyn Tool>| {
+            let spec = tool.spec();
+            let is_on = policies.get(spec.name.as_ref()) != Some(&Policy::Off);
+            is_on && enabled.is_none_or(|names| names.iter().any(|name| *name == spec.name))
+        };
+        Self { tools: tools.into_iter().filter(named).collect(), changing: None, policies }
     }
 
-    /// Returns what a turn is offered: an owner's or not, read by them alone or not, with words of
-    /// others in its request or not.
-    pub fn offer(&self, from_owner: bool, owners_alone: bool, all_words_are_the_owners: bool) -> Offer {
-        let allowed = |tool: &&Arc<dyn Tool>| match tool.rights() {
-            Rights::Anybody => true,
-            Rights::OwnersTurn => from_owner && (owners_alone || all_words_are_the_owners),
-            Rights::OwnersWords => from_owner && all_words_are_the_owners,
-        };
-        let tools: Vec<Arc<dyn Tool>> = self.tools.iter().filter(allowed).cloned().collect();
-        let specs = tools.iter().map(|tool| tool.spec()).collect();
-        Offer { tools, specs }
+    /// Adds tools that come and go; they stand behind the others in every offer.
+    pub fn with_changing(self, changing: Changing) -> Self {
+        Self { changing: Some(changing), ..self }
+    }
+
+    /// Returns what a turn is offered.
+    pub fn offer(&self) -> Offer {
+        let changing = self.changing.as_ref().map(|tools| tools()).unwrap_or_default();
+        let is_on = |tool: &&Arc<dyn Tool>| self.policies.get(tool.spec().name.as_ref()) != Some(&Policy::Off);
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut by_name: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
+        for tool in self.tools.iter().chain(changing.iter().filter(is_on)) {
+            // Of two that are called the same the first is meant: ours.
+            if let Entry::Vacant(free) = by_name.entry(tool.spec().name.into_owned()) {
+                free.insert(tool.clone());
+                tools.push(tool.clone());
+            }
+        }
+        let (rare, usual): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| tool.is_rare());
+        let rare: Vec<ToolSpec> = rare.into_iter().map(|tool| tool.spec()).collect();
+        let specs = usual.into_iter().map(|tool| tool.spec()).chain(more::spec(&rare)).collect();
+        Offer { tools: by_name, specs, rare, policies: self.policies.clone() }
     }
 }
 
 /// The tools of one turn.
 #[derive(Clone)]
 pub struct Offer {
-    tools: Vec<Arc<dyn Tool>>,
+    tools: BTreeMap<String, Arc<dyn Tool>>,
     /// What the model is shown.
     pub specs: Arc<[ToolSpec]>,
+    /// What it may ask for.
+    rare: Vec<ToolSpec>,
+    policies: BTreeMap<String, Policy>,
 }
 
 impl Offer {
@@ -150,13 +246,46 @@ impl Offer {
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         // `bash` is what many models were trained to call the shell.
         let name = if name == "bash" { "exec" } else { name };
-        self.specs.iter().position(|spec| spec.name == name).and_then(|at| self.tools.get(at))
+        self.tools.get(name)
+    }
+
+    /// Returns a tool's name as it is; `unknown` for a word that is none.
+    pub(super) fn known<'a>(&self, name: &'a str) -> &'a str {
+        if name == more::NAME || self.get(name).is_some() { name } else { "unknown" }
+    }
+
+    /// Returns the call that is meant: of a seldom used tool the tool's own.
+    pub(super) fn meant(&self, call: ToolCall) -> ToolCall {
+        more::meant(call)
+    }
+
+    /// Decides about a call. What no tool is called, or does not fit, runs and fails by itself.
+    pub(super) fn decide(
+        &self,
+        call: &ToolCall,
+        context: &Context,
+        circumstances: Circumstances,
+        was_read: &dyn Fn(&str) -> bool,
+    ) -> Decision {
+        let fits = |tool: &&Arc<dyn Tool>| super::schema::check(&tool.spec().schema, &call.input).is_ok();
+        let Some(tool) = self.get(&call.name).filter(fits) else { return Decision::Run };
+        let policy = self.policies.get(tool.spec().name.as_ref()).copied().unwrap_or_default();
+        gate::decide(tool.as_ref(), (&call.input, context), policy, circumstances, was_read)
+    }
+
+    /// Returns what the owner is asked about a call.
+    pub(super) fn question(&self, call: &ToolCall, context: &Context) -> Question {
+        let tool = self.get(&call.name);
+        tool.map_or_else(|| Question::of(&call.name, &call.input), |tool| tool.question(&call.input, context))
     }
 
     /// Runs a call: unknown names, bad arguments and panics become errors for the model.
     pub async fn run(&self, name: &str, input: &Value, context: &Context) -> ToolOutput {
+        if name == more::NAME {
+            return more::describe(&self.rare, input);
+        }
         let Some(tool) = self.get(name).cloned() else {
-            let known: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
+            let known: Vec<&str> = self.tools.keys().map(String::as_str).collect();
             return ToolOutput::error(format!("no tool is called {name:?}; there are: {}", known.join(", ")));
         };
         if let Err(reason) = super::schema::check(&tool.spec().schema, input) {

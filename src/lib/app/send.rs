@@ -4,7 +4,9 @@
 //! not. The same `--id` is the same message, so a retry never doubles.
 
 mod arguments;
+mod asks;
 mod chat;
+mod mcp;
 mod pair;
 mod progress;
 mod show;
@@ -51,14 +53,19 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Stop { session } => talk::stop(&home, session, json),
         Verb::Reset { target, wait, queue } => talk::reset(&home, &target, wait, queue, json),
         Verb::Compact { session, wait } => talk::compact(&home, session, wait, json, quiet),
+        Verb::Decide { request, verdict, why } => asks::decide(&home, request, verdict, why, json),
+        Verb::Undo { run, wait } => talk::undo(&home, run, wait, json),
         Verb::Pair(words) => pair::pair(&home, &words, json),
         Verb::Skill(words) => skill::skill(&home, &env, &words, json),
+        Verb::Mcp(words) => mcp::mcp(&home, &env, &words, json),
         Verb::Status => Ok(show::status(&asker, &query::status(&home, &env)?)),
         Verb::Monitor => show::monitor(&asker),
         Verb::Cost { period, by } => Ok(show::cost(&asker, &query::cost(&home, &env, period, by)?)),
         Verb::Sessions => Ok(show::sessions(&asker, &query::sessions(&home, &env)?)),
         Verb::History { target, full } => show::history(&asker, &query::history(&home, &env, &target, full)?),
         Verb::Queue => Ok(show::queue(&asker, &query::queue(&home)?)),
+        Verb::Audit { entries } => Ok(show::audit(&asker, &query::audit(&home, entries)?)),
+        Verb::Verify => Ok(show::verify(&asker, &query::verify(&home)?)),
         Verb::Log { lines } => Ok(show::log(&asker, &query::log(&home, lines)?)),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock;
-use crate::message::{ChatRef, Command, Media, OutFile, Quoted, Sender};
+use crate::message::{Button, ChatRef, Command, Media, OutFile, Quoted, Sender};
 use crate::provider::BoxFuture;
 
 /// Something that came in, not yet accepted.
@@ -37,8 +37,10 @@ pub struct Incoming {
     pub album: Option<String>,
     /// The message that it answers.
     pub quoted: Option<Quoted>,
-    /// Set when the text is a command of ours.
+    /// Set when the text, or the button that was pressed, is a command of ours.
     pub command: Option<Command>,
+    /// The channel's id of the press, when it is one: it waits for [`Channel::answer_press`].
+    pub press: Option<String>,
     /// True when the words are not the sender's own.
     pub forwarded: bool,
     /// Whose they are then, by the name they show; not always known.
@@ -83,6 +85,8 @@ pub struct Outgoing<'a> {
     pub files: &'a [(OutFile, PathBuf)],
     /// An emoji put on the message `reply_to` instead of a message.
     pub reaction: Option<&'a str>,
+    /// Buttons below the words, in rows; a message with files has none.
+    pub buttons: &'a [Vec<Button>],
     /// Whether an earlier try may have arrived: it is marked.
     pub resent: bool,
 }
@@ -191,6 +195,21 @@ pub trait Channel: Send + Sync {
     fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, id);
         Box::pin(async { Err(unable()) })
+    }
+
+    /// Makes a message that was sent say `text` from now on, as it is and without a link in it, and takes
+    /// its buttons away. May be done twice.
+    fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        let _ = (chat, message, text);
+        Box::pin(async { Err(unable()) })
+    }
+
+    /// Answers the press of a button with some words, at most 200 characters of them, that only who
+    /// pressed it sees; empty ones only tell that it was heard. A failure is nobody's problem: what came
+    /// of it is seen elsewhere.
+    fn answer_press<'a>(&'a self, press: &'a str, text: &'a str) -> BoxFuture<'a, ()> {
+        let _ = (press, text);
+        Box::pin(async {})
     }
 
     /// Shows words as the draft `number` of an answer, which the answer replaces by itself.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::names;
-use super::types::{Config, DmPolicy, ExecPolicy, Keep, MAX_CARRIED, Mode, OnBusy, Sandbox, Session};
+use super::types::{Config, DmPolicy, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox, SearchEngine, Session};
 
 /// A probable mistake; the agent starts all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +80,19 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ),
         ("tools.exec.env", exec.env.iter().all(|name| is_variable(name)), "expected names of variables"),
         ("tools.allowed_paths", tools.allowed_paths.iter().all(|path| path.is_absolute()), "expected absolute paths"),
+        ("tools.web.allow", tools.web.allow.iter().all(|host| is_host(host)), "expected hosts: `nas.lan`, `127.0.0.1:8931`"),
+        ("tools.web.ports", !tools.web.ports.contains(&0), "expected ports, 1 to 65535"),
+        (
+            "tools.web.search_url",
+            is_http(&tools.web.search_url) || (tools.web.search_url.is_empty() && tools.web.search != SearchEngine::Searxng),
+            "expected the address of your SearXNG, which begins with https:// or http://",
+        ),
+        (
+            "tools.web.search_url",
+            tools.web.search != SearchEngine::Brave || tools.web.search_url.is_empty() || is_private_way(&tools.web.search_url),
+            "the key of Brave is sent to https:// only (or http:// on this machine)",
+        ),
+        ("tools.web.search_key_env", is_variable(&tools.web.search_key_env), NO_VARIABLE),
         ("media.transcribe", is_command(&media.transcribe), "expected a program and its arguments, `{file}` among them"),
         ("media.transcribe_reads", media.transcribe_reads.iter().all(|path| can_be_shown(path)), NO_DIRECTORY),
         ("session.idle_minutes", session.idle_minutes >= 1, "expected at least 1 minute"),
@@ -98,6 +111,17 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
             return Err(Error::Value { origin: origin(key), key: key.to_owned(), message: message.to_owned() });
         }
     }
+    if let Some(message) = exec.patterns.iter().find_map(super::types::Pattern::fault) {
+        let key = "tools.exec.patterns".to_owned();
+        return Err(Error::Value { origin: origin(&key), key, message });
+    }
+    for (name, server) in &config.mcp.servers {
+        if let Some((field, message)) = tool_server(name, server) {
+            let key = names::join("mcp.servers", name);
+            let key = if field.is_empty() { key } else { names::join(&key, field) };
+            return Err(Error::Value { origin: origin(&key), key, message: message.to_owned() });
+        }
+    }
     for (name, tier) in &context.tiers {
         if let Some(path) = tier.files.iter().find(|path| !is_below(path)) {
             let key = names::join(&names::join("context.tiers", name), "files");
@@ -106,6 +130,35 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         }
     }
     Ok(())
+}
+
+/// Returns what is wrong with a tool server: the key, empty for the table, and what is expected.
+fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static str)> {
+    let McpServer { command, url, env, token_env, network: _, reads, writes, trust, timeout_secs } = server;
+    let is_name = name.len() <= 24
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_program = command.first().is_none_or(|program| !program.is_empty()) && !command.iter().any(|word| word.contains('\0'));
+    let is_hash =
+        trust.strip_prefix("sha256:").is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
+    let rules = [
+        ("", is_name, "a server is called by a letter, then letters, digits or `_`, at most 24 in all"),
+        (
+            "",
+            command.is_empty() != url.is_empty(),
+            "expected `command = [\"program\", \"argument\"]` or `url = \"https://…\"`, one of the two",
+        ),
+        ("command", is_program, "expected a program and its arguments"),
+        ("url", url.is_empty() || is_http(url), "expected an address that begins with http:// or https://"),
+        ("url", token_env.is_empty() || is_private_way(url), "a token is sent to https:// only (or http:// on this machine)"),
+        ("token_env", token_env.is_empty() || is_variable(token_env), NO_VARIABLE),
+        ("env", env.iter().all(|name| is_variable(name)), "expected names of variables; their values belong in .env"),
+        ("reads", reads.iter().all(|path| can_be_shown(path)), NO_DIRECTORY),
+        ("writes", writes.iter().all(|path| can_be_shown(path)), NO_DIRECTORY),
+        ("trust", trust.is_empty() || is_hash, "expected `sha256:` and the 64 digits that `agent-send --mcp list` shows"),
+        ("timeout_secs", (1..=3600).contains(timeout_secs), "expected 1 to 3600 seconds"),
+    ];
+    rules.into_iter().find(|(_, good, _)| !good).map(|(key, _, message)| (key, message))
 }
 
 /// A name that can stand before `.md`.
@@ -174,6 +227,20 @@ pub(super) fn is_http(url: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !url.contains(char::is_whitespace)
 }
 
+/// `HOST` or `HOST:PORT`, as an address names them.
+fn is_host(entry: &str) -> bool {
+    let (host, port) = match entry.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => (entry, "1"),
+    };
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let good = match address {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(|c| c.is_alphanumeric() || "-._".contains(c)),
+    };
+    good && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
 /// Where a token may be sent: nobody reads along.
 pub(super) fn is_private_way(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return is_http(url) };
@@ -224,9 +291,15 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
             "is true and `telegram.owner` names nobody: put your numeric id there, or use `agent-send --pair owner`",
         );
     }
-    if config.tools.exec.sandbox == Sandbox::Off && matches!(config.tools.exec.policy, ExecPolicy::Sandboxed | ExecPolicy::Allow)
-    {
+    if config.tools.exec.sandbox == Sandbox::Off && config.tools.exec.runs() {
         warn("tools.exec.sandbox", "is `off`: a command may read and change everything that you may");
+    }
+    if config.tools.exec.policy == Policy::Allow {
+        warn("tools.exec.policy", "is `allow`: a page or a message that the agent reads may run commands, and nobody is asked");
+    }
+    for (tool, _) in config.tools.policies.iter().filter(|(_, policy)| **policy == Policy::Allow) {
+        let key = names::join("tools.policies", tool);
+        warn(&key, "is `allow`: a page or a message that the agent reads may use it, and nobody is asked");
     }
     for path in &config.media.transcribe_reads {
         let what = match path.canonicalize() {
@@ -256,7 +329,7 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
 /// Returns the settings that are active and have no room in this build. `is_set` tells whether a
 /// key was written anywhere.
 pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note> {
-    let Config { agent, pipeline, http, tools, heartbeat, mcp, .. } = config;
+    let Config { agent, pipeline, http, tools, heartbeat, .. } = config;
     let heartbeat_set =
         ["every", "active_start", "active_end", "driver"].iter().any(|key| is_set(&names::join("heartbeat", key)));
     let embeddings_set = ["provider", "model", "dims"].iter().any(|key| is_set(&names::join("memory.embeddings", key)));
@@ -264,12 +337,9 @@ pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note>
         ("agent.mode", agent.mode != Mode::Tools, "the agent answers and calls tools"),
         ("pipeline.on_busy", pipeline.on_busy == OnBusy::Replan, "works like `collect`"),
         ("http.enabled", http.enabled, "there is no HTTP API"),
-        ("tools.allowed_paths", !tools.allowed_paths.is_empty(), "file tools use the workspace only"),
-        ("tools.exec.policy", tools.exec.policy == ExecPolicy::Ask, "works like `off`, nobody can be asked yet"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
         ("memory.embeddings", embeddings_set && config.memory.embeddings.provider != "none", "nothing is embedded"),
         ("heartbeat", heartbeat_set, format_heartbeat(heartbeat)),
-        ("mcp.servers", !mcp.servers.is_empty(), "no tool server is started"),
     ];
     active.into_iter().filter(|(_, set, _)| *set).map(|(key, _, instead)| Note { key: key.to_owned(), instead }).collect()
 }

@@ -193,6 +193,21 @@ impl Home {
         self.state.join("cost.db")
     }
 
+    /// Returns the record of what was done.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.join("audit.jsonl")
+    }
+
+    /// Returns how far that record surely goes.
+    pub fn audit_head(&self) -> PathBuf {
+        self.state.join("audit.head")
+    }
+
+    /// Returns the key of the digests in it.
+    pub fn audit_key(&self) -> PathBuf {
+        self.state.join("audit.key")
+    }
+
     /// Returns the directory of the transcripts.
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
@@ -208,6 +223,16 @@ impl Home {
         self.state.join("sessions/archive")
     }
 
+    /// Returns the directory of what runs changed in files.
+    pub fn undo(&self) -> PathBuf {
+        self.state.join("undo")
+    }
+
+    /// Returns the list of files that hold words of others.
+    pub fn untrusted(&self) -> PathBuf {
+        self.state.join("untrusted.json")
+    }
+
     /// Returns the list of people.
     pub fn people(&self) -> PathBuf {
         self.state.join("people.json")
@@ -221,6 +246,21 @@ impl Home {
     /// Returns which skills the owner trusts.
     pub fn trusted_skills(&self) -> PathBuf {
         self.state.join("skills.json")
+    }
+
+    /// Returns what the tool servers offered when the daemon asked them last.
+    pub fn tool_servers(&self) -> PathBuf {
+        self.state.join("mcp.json")
+    }
+
+    /// Returns which tool servers the owner trusts.
+    pub fn trusted_servers(&self) -> PathBuf {
+        self.state.join("mcp-trust.json")
+    }
+
+    /// Returns the directory in which each tool server has one of its own.
+    pub fn server_dirs(&self) -> PathBuf {
+        self.state.join("mcp")
     }
 
     /// Returns the directory of files that came with messages.

@@ -10,6 +10,7 @@
 //! release still loads.
 
 mod check;
+mod commands;
 mod dotenv;
 mod env;
 mod error;
@@ -24,6 +25,7 @@ mod toml_file;
 mod types;
 
 pub use check::{Note, Warning};
+pub use commands::runs_others;
 pub use env::{Environment, machine_zone};
 pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags};
@@ -32,8 +34,8 @@ pub use provider_file::{Model, Models, OAuth, Provider, ProviderType, present as
 pub use secrets::{SecretOrigin, Secrets};
 pub use share::share_dir;
 pub use types::{
-    Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, ExecPolicy, Group, GroupPolicy,
-    GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, Media, Members, Memory, Mode, OnBusy, Pipeline,
-    Preset, Providers, ROLES, ReplyTo, Reset, ResetFor, Sandbox, Session, Stream, Telegram, Thresholds, Tier, TimeOfDay, Tools,
-    Zone,
+    Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, Group, GroupPolicy, GroupScope,
+    Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, OnBusy, Pattern,
+    Pipeline, Policy, Preset, Providers, ROLES, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream, Telegram,
+    Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
 };

@@ -48,7 +48,11 @@ pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
     let by_distance = siblings.map(|key| (distance(name, key.rsplit('.').next().unwrap_or("")), key)).min();
     match by_distance {
         Some((far, key)) if far <= (name.chars().count() / 3).max(1) => Some(key),
-        _ => known.iter().find(|key| key.rsplit('.').next() == Some(name)).cloned(),
+        _ => {
+            let below = format!(".{unknown}");
+            let ends = known.iter().find(|key| key.ends_with(&below));
+            ends.or_else(|| known.iter().find(|key| key.rsplit('.').next() == Some(name))).cloned()
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod channels;
 mod compaction;
 mod hands;
+mod mcp;
 mod session;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use channels::{DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram};
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
-pub use hands::{Exec, ExecPolicy, Media, Sandbox, Tools};
+pub use hands::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
+pub use mcp::{Mcp, McpServer};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 
 /// All of `agent.toml`. A missing table or key means its default.
@@ -299,14 +301,6 @@ pub enum Driver {
     Internal,
     /// cron, by `agent-send --heartbeat`.
     Cron,
-}
-
-/// `[mcp]`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, expecting = "a table")]
-pub struct Mcp {
-    /// Tool servers by name, unread in this build; default none.
-    pub servers: BTreeMap<String, toml::Table>,
 }
 
 /// `[log]`

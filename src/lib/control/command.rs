@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::Id;
+use crate::message::Approval;
 
-const VERBS_OF_LATER_BUILDS: &[&str] = &["undo", "forget", "heartbeat", "job", "pair", "approval"];
+const VERBS_OF_LATER_BUILDS: &[&str] = &["forget", "heartbeat", "job", "pair"];
 
 /// What the daemon is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +65,20 @@ pub enum Command {
     Compact {
         /// A session; the shell's own when absent.
         session: Option<String>,
+    },
+    /// The owner's word about something the agent asked for.
+    Approval {
+        /// The request, or the batch of them.
+        request: String,
+        /// Yes or no.
+        verdict: Approval,
+        /// Why not, for the model.
+        why: Option<String>,
+    },
+    /// Take back what a run changed in files.
+    Undo {
+        /// Its id; the newest run that changed any when absent.
+        run: Option<String>,
     },
     /// Archive a session.
     Reset {
@@ -150,6 +165,15 @@ impl Fields<'_> {
         list.iter().map(one).collect()
     }
 
+    /// A line without `request` means the request that has the id of the line.
+    fn approval(&self, id: Option<&Id>) -> Result<Command, String> {
+        let request = self.text("request")?.or_else(|| id.map(|id| id.as_str().to_owned()));
+        let request = request.ok_or("the field \"id\" is missing")?;
+        let verdict = self.required("verdict")?;
+        let verdict = Approval::of_name(&verdict).ok_or("the field \"verdict\" must be approve, session or deny")?;
+        Ok(Command::Approval { request, verdict, why: self.text("why")? })
+    }
+
     /// Reads the command called `verb`; `id` is that of the line.
     pub(super) fn command(&self, verb: &str, id: Option<&Id>) -> Result<Command, String> {
         match verb {
@@ -177,6 +201,8 @@ impl Fields<'_> {
             }),
             "stop" => Ok(Command::Stop { session: self.text("session")? }),
             "compact" => Ok(Command::Compact { session: self.text("session")? }),
+            "approval" => self.approval(id),
+            "undo" => Ok(Command::Undo { run: self.text("run")? }),
             "reset" => Ok(Command::Reset { target: self.required("target")? }),
             "reload" => Ok(Command::Reload),
             "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
@@ -250,6 +276,12 @@ impl Command {
             }
             Command::Stop { session } => ("stop", vec![("session", optional(session))]),
             Command::Compact { session } => ("compact", vec![("session", optional(session))]),
+            Command::Approval { request, verdict, why } => {
+                let fields =
+                    vec![("request", request.as_str().into()), ("verdict", verdict.as_str().into()), ("why", optional(why))];
+                ("approval", fields)
+            }
+            Command::Undo { run } => ("undo", vec![("run", optional(run))]),
             Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
             Command::Reload => ("reload", Vec::new()),
             Command::Spool { id } => ("spool", vec![("id", id.as_str().into())]),

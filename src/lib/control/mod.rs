@@ -19,6 +19,7 @@
 //! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
 //! | `reset` | `target` | the session is archived |
 //! | `stop` | `session?` | runs end |
+//! | `approval` | `request?`, `verdict`, `why?` | what the agent asked for is done, or not; alone, `id` is the request's |
 //! | `reload`, `spool` | | the configuration, the spool are read |
 
 pub mod attached;
@@ -130,6 +131,7 @@ pub fn encode(id: &Id, command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Approval;
     use proptest::prelude::*;
 
     fn reason(line: &str) -> String {
@@ -146,6 +148,28 @@ mod tests {
         assert_eq!(reason(r#"{"cmd":"job"}"#), "the command \"job\" is not in this build");
         assert_eq!(reason(r#"{"v":2,"cmd":"reload"}"#), "version 2 is not known, 1 is");
         assert_eq!(reason(r#"{"id":"../x","cmd":"reload"}"#), "the id must match [A-Za-z0-9_-]{1,64}");
+    }
+
+    #[test]
+    fn the_id_of_a_line_that_approves_is_the_requests_unless_it_names_one() {
+        let command = |line: &str| decode(line.as_bytes()).map(|order| order.command).map_err(|bad| bad.reason);
+        let approval = |request: &str, verdict, why: Option<&str>| {
+            Ok(Command::Approval { request: request.into(), verdict, why: why.map(str::to_owned) })
+        };
+        assert_eq!(
+            command(r#"{"cmd":"approval","id":"k3f9w2","verdict":"approve"}"#),
+            approval("k3f9w2", Approval::Approve, None)
+        );
+        assert_eq!(
+            command(r#"{"cmd":"approval","id":"x-1","request":"k3f9w2","verdict":"deny","why":"no"}"#),
+            approval("k3f9w2", Approval::Deny, Some("no"))
+        );
+        assert_eq!(reason(r#"{"cmd":"approval","verdict":"approve"}"#), "the field \"id\" is missing");
+        assert_eq!(reason(r#"{"cmd":"approval","id":"k3f9w2"}"#), "the field \"verdict\" is missing");
+        for verdict in ["yes", "Approve", "approve ", "", "true"] {
+            let line = serde_json::json!({"cmd": "approval", "id": "k3f9w2", "verdict": verdict}).to_string();
+            assert_eq!(reason(&line), "the field \"verdict\" must be approve, session or deny");
+        }
     }
 
     #[test]
@@ -189,7 +213,10 @@ mod tests {
         let system = (words(), name()).prop_map(|(words, source)| Command::System { words, source });
         let stop = name().prop_map(|session| Command::Stop { session });
         let reset = "\\PC*".prop_map(|target| Command::Reset { target });
-        prop_oneof![user, notify, system, raw, stop, reset]
+        let compact = name().prop_map(|session| Command::Compact { session });
+        let verdict = proptest::sample::select(vec![Approval::Approve, Approval::Session, Approval::Deny]);
+        let approval = ("\\PC*", verdict, name()).prop_map(|(request, verdict, why)| Command::Approval { request, verdict, why });
+        prop_oneof![user, notify, system, raw, stop, reset, compact, approval]
     }
 
     proptest! {

@@ -57,9 +57,27 @@ pub struct Reply {
     /// What the tools of the run did in the world, by the record and not by the agent's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<String>,
+    /// What waits for the owner's word while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Ask>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// Something that the agent may do only when its owner says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// By what it is approved or denied.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// What would be done. Others may have chosen these words: whoever shows them escapes them.
+    pub text: String,
+    /// Why it is asked.
+    pub why: String,
+    /// When it counts as denied, RFC 3339 UTC.
+    pub expires_at: String,
 }
 
 impl Reply {
@@ -76,6 +94,7 @@ impl Reply {
             cost_usd: None,
             silent: None,
             receipts: Vec::new(),
+            asks: Vec::new(),
             error: None,
         }
     }

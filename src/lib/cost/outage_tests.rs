@@ -204,7 +204,9 @@ fn wrong_key() -> provider::Error {
 /// A conversation that ends on the results of two tools.
 fn results() -> Vec<Message> {
     let call = |id: &str| Block::ToolCall(ToolCall { id: id.into(), name: "read".into(), input: serde_json::json!({}) });
-    let result = |id: &str, text: &str| Block::ToolResult(ToolResult { id: id.into(), text: text.into(), is_error: false });
+    let result = |id: &str, text: &str| {
+        Block::ToolResult(ToolResult { id: id.into(), text: text.into(), is_error: false, untrusted: false })
+    };
     vec![
         Message::text(Role::User, "read"),
         Message { role: Role::Assistant, content: vec![call("1"), call("2")] },

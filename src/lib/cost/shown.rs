@@ -82,7 +82,8 @@ impl Shown {
             let is_refused = is_from_outside(block) && (newest.as_ref() == Some(&*block) || refused.contains(model, block));
             match block {
                 Block::ToolResult(result) if is_refused => {
-                    *result = ToolResult { id: std::mem::take(&mut result.id), text: left_out(), is_error: true };
+                    *result =
+                        ToolResult { id: std::mem::take(&mut result.id), text: left_out(), is_error: true, untrusted: false };
                 }
                 Block::Context { text } if is_refused => *text = left_out(),
                 Block::Image { .. } if is_refused || !model.vision || self != Self::All => {

@@ -50,6 +50,8 @@ fn is_the_owners(spoken: &Spoken) -> bool {
 struct Runs {
     /// Others' words are in them: what was said there is not the owner's.
     of_others: HashSet<String>,
+    /// Somebody else's words were read in them: what the agent said there is not the owner's.
+    read_others: HashSet<String>,
     /// They became a note, which says it, and may be corrected or deleted.
     noted: HashSet<String>,
     /// Whether the owner spoke in any.
@@ -69,8 +71,13 @@ impl Runs {
                     self.noted.insert(spoken.run_id.clone());
                 }
             }
-            Kind::ToolResult { run_id, result, .. } if result.is_error => {
-                self.noted.remove(run_id);
+            Kind::ToolResult { run_id, result, .. } if result.is_error || result.untrusted => {
+                if result.untrusted {
+                    self.read_others.insert(run_id.clone());
+                }
+                if result.is_error {
+                    self.noted.remove(run_id);
+                }
             }
             Kind::Session(_)
             | Kind::ToolCall { .. }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::media::{Media, Quoted};
+use super::press;
 
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -184,6 +185,12 @@ pub enum Command {
     },
     /// Sum up the older part of the conversation (in the lane's order).
     Compact,
+    /// Take back what a run changed in files (in the lane's order).
+    Undo {
+        /// Its id; `None` = the newest of this conversation that changed any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+    },
     /// Say which model answers in this conversation, or change it (in the lane's order).
     Model {
         /// The configured name; `default` = the usual one; `None` = say which there are.
@@ -210,6 +217,16 @@ pub enum Command {
     Status,
     /// What it cost, at once.
     Cost,
+    /// The owner's word about something that was asked, at once.
+    Approval {
+        /// The request, or the batch it came in.
+        id: String,
+        /// Yes or no.
+        verdict: Approval,
+        /// Why not, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// An order that makes no sense; it is answered with the reason, at once.
     Refused {
         /// Why.
@@ -222,7 +239,8 @@ impl Command {
     pub const ANEW: Self = Self::New { model: None, words: None };
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
-    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`.
+    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
+    /// `/approve ID`, `/deny ID WHY`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
         let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
         match word.to_ascii_lowercase().as_str() {
@@ -235,17 +253,20 @@ impl Command {
                 Some(Self::New { model: some(model), words: some(words) })
             }
             "compact" => Some(Self::Compact),
+            "undo" => Some(Self::Undo { run: some(rest) }),
             "model" => Some(Self::Model { choice: some(rest) }),
             "stop" => Some(Self::Stop { all: false }),
             "status" => Some(Self::Status),
             "cost" => Some(Self::Cost),
+            "approve" => Some(press::spoken(Approval::Approve, rest)),
+            "deny" => Some(press::spoken(Approval::Deny, rest)),
             _ => None,
         }
     }
 
     /// Returns true for what is answered before lanes and model.
     pub fn at_once(&self) -> bool {
-        !matches!(self, Command::New { .. } | Command::Compact | Command::Model { .. })
+        !matches!(self, Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. })
     }
 
     /// Returns true for what changes a conversation for all who share it.
@@ -255,8 +276,32 @@ impl Command {
 
     /// Returns true when words after it are a part of it.
     pub fn takes_words(&self) -> bool {
-        matches!(self, Command::New { .. } | Command::Model { .. })
+        matches!(
+            self,
+            Command::New { .. } | Command::Undo { .. } | Command::Model { .. } | Command::Approval { .. } | Command::Done { .. }
+        )
     }
+}
+
+/// The owner's word about something that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// Yes, this once.
+    Approve,
+    /// Yes, and the very same thing again in this conversation.
+    Session,
+    /// No.
+    Deny,
+}
+
+/// A button below a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    /// What stands on it.
+    pub label: String,
+    /// What comes back when it is pressed, at most 64 bytes.
+    pub data: String,
 }
 
 /// An accepted input on its way through the pipeline; stored as JSON in `queue.db`.
@@ -313,6 +358,10 @@ pub struct Envelope {
     /// Set when the input is a command and not for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
+    /// The channel's id of the press of a button that the command came by: it is answered there, and
+    /// not in the chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub press: Option<String>,
     /// The configured model the caller asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -365,6 +414,7 @@ impl Envelope {
             about: None,
             attachments: Vec::new(),
             command: None,
+            press: None,
             model: None,
             tier: None,
             wants_reply: false,

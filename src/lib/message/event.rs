@@ -33,6 +33,8 @@ pub enum Step {
         /// Why.
         reason: String,
     },
+    /// The owner is asked before something is done.
+    Asking,
     /// A model call ended.
     Answered {
         /// How long it took.
@@ -50,6 +52,13 @@ pub enum Step {
     ToolStarted {
         /// Its name.
         name: String,
+    },
+    /// A tool says something while it works; the owner's own conversations only.
+    ToolOutput {
+        /// Its name.
+        name: String,
+        /// Its last words: short, one line, without secrets.
+        tail: String,
     },
     /// A tool ended.
     ToolDone {

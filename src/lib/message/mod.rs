@@ -6,8 +6,11 @@
 mod envelope;
 mod event;
 mod media;
+pub mod press;
 
-pub use envelope::{About, Attachment, ChatRef, Command, Envelope, KeyKind, Route, Sender, SessionKey, Source, Trust};
+pub use envelope::{
+    About, Approval, Attachment, Button, ChatRef, Command, Envelope, KeyKind, Route, Sender, SessionKey, Source, Trust,
+};
 pub use event::{AgentEvent, Step};
 pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
 
@@ -126,6 +129,9 @@ pub struct ToolResult {
     /// True when the tool failed; the text then says why.
     #[serde(default)]
     pub is_error: bool,
+    /// True when the text, or a part of it, is somebody else's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
 }
 
 /// Why the model stopped.

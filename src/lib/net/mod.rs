@@ -1,6 +1,17 @@
-//! How the daemon goes out: the one HTTP client and the waiting between tries.
+//! How the daemon goes out: the HTTP client for servers that the owner named, the guard for addresses that
+//! anybody may have chosen ([`Guard`]), and the waiting between tries.
+
+mod address;
+mod guard;
+mod place;
+mod refusal;
+mod unpack;
 
 use std::time::Duration;
+
+pub use guard::{Answer, Guard, Limits, Request, Resolve};
+pub use place::{Origin, Rules, join, parameter, with_query};
+pub use refusal::Error;
 
 use crate::secret::redact;
 use crate::text;
@@ -14,15 +25,17 @@ pub const USER_AGENT: &str = concat!("agent-toolkit/", env!("CARGO_PKG_VERSION")
 /// # Errors
 /// When TLS cannot be set up.
 pub fn client() -> Result<reqwest::Client, reqwest::Error> {
+    builder().tcp_keepalive(Duration::from_secs(30)).pool_idle_timeout(Duration::from_secs(90)).build()
+}
+
+/// What every client of ours has in common.
+fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(Duration::from_secs(10))
-        .tcp_keepalive(Duration::from_secs(30))
         .tcp_nodelay(true)
-        .pool_idle_timeout(Duration::from_secs(90))
-        .build()
 }
 
 /// The most characters of a server's words that are repeated.

@@ -6,11 +6,12 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use super::fetch::{MAX_FETCH, fetch};
+use super::turn::carries_words_of_others;
 use super::{Live, Pipeline, transcribe};
 use crate::context::{self, Label};
 use crate::media::{self, Content};
 use crate::message::{Attachment, Block, Envelope, Media, MediaKind};
-use crate::text;
+use crate::text::{self, fence};
 
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
 const MAX_CHARS: usize = 30_000;
@@ -100,7 +101,9 @@ impl Place<'_> {
         // A photo is its own description; of a file the size tells how much of it there is.
         let sized = Label { bytes: Some(seen.bytes), ..label };
         let document = kind == MediaKind::Document;
-        let words = |words: &str| context::attachment(&name, seen.bytes, Ok(&text::head_and_tail(words, MAX_CHARS, HEAD)));
+        let marker = fence::marker(self.run_id);
+        let marker = carries_words_of_others(self.envelope).then_some(marker.as_str());
+        let words = |words: &str| context::attachment(&name, seen.bytes, &text::head_and_tail(words, MAX_CHARS, HEAD), marker);
         match seen.content {
             Ok(Content::Picture(content_type)) => vec![
                 if document { sized.alone() } else { label.alone() },
@@ -123,7 +126,9 @@ impl Place<'_> {
             return vec![label.with(NOT_TRANSCRIBED)];
         }
         match Box::pin(transcribe::words(self.live, self.run_id, self.session_id, path, label.seconds, self.cancel)).await {
-            Ok(words) if kind == MediaKind::Audio => vec![label.around(&text::head_and_tail(&words, MAX_CHARS, HEAD))],
+            Ok(words) if kind == MediaKind::Audio => {
+                vec![label.around(&text::head_and_tail(&words, MAX_CHARS, HEAD), &fence::marker(self.run_id))]
+            }
             Ok(words) => label.spoken(&text::head_and_tail(&words, MAX_CHARS, HEAD)).to_vec(),
             Err(why) => {
                 tracing::warn!(why, session = self.session_id, "a recording was not put into words");

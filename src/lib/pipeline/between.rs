@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::approve::Nobody;
 use super::commands::FOR_OWNERS;
 use super::turn::{Outcome, declined, model_for, refused, said};
 use super::{Bundle, Pipeline, Run};
@@ -37,6 +38,7 @@ impl Pipeline {
         let new = match &envelope.command {
             Some(Command::New { model, words }) => (model.as_deref(), words.as_deref()),
             Some(Command::Compact) => return Step::done(self.compact(envelope, run_id, run).await),
+            Some(Command::Undo { run }) => return Step::done(self.take_back(envelope, run.as_deref()).await),
             Some(Command::Model { choice }) => return Step::done(self.choose_model(envelope, choice.as_deref()).await),
             _ => return Step::Turn(bundle.clone()),
         };
@@ -141,7 +143,7 @@ impl Pipeline {
         }
         let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let made = {
-            let work = setting.live.agent.make_room(&mut session, setting.order(&|_| {}), asked);
+            let work = setting.live.agent.make_room(&mut session, setting.order(&Nobody, &|_| {}), asked);
             tokio::pin!(work);
             loop {
                 tokio::select! {

@@ -1,9 +1,10 @@
-//! What is answered at once, before lanes and model: `/stop /status /cost /help /start`.
+//! What is answered at once, before lanes and model: `/stop /status /cost /approve /deny /help /start`,
+//! and the buttons.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::turn::{as_it_is, reaction, refused, said};
+use super::turn::{as_it_is, decided, reaction, refused, said};
 use super::{Pipeline, Run};
 use crate::control::replies::Reply;
 use crate::message::{Command, Envelope, SessionKey};
@@ -15,10 +16,14 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /compact – sum up what was said so far\n\
     /stop – stop what I am doing\n\
     /status – what I am doing";
-const OWNERS_HELP: &str = "\n/model – which model answers here; /model NAME changes it\n/cost – what I cost";
+const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
+    /model – which model answers here; /model NAME changes it\n\
+    /undo – take back what I last changed in files\n/cost – what I cost";
 /// Others read what is said in a group.
-const IN_PRIVATE: &str = "Ask me that in our own chat.";
+pub(super) const IN_PRIVATE: &str = "Ask me that in our own chat.";
 pub(super) const FOR_OWNERS: &str = "Only my owner may ask that.";
+/// What others hear who press a button or say `/approve`.
+pub(super) const OWNER_DECIDES: &str = "Only my owner decides that.";
 
 /// Answers a command that does not wait for its lane.
 pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
@@ -43,13 +48,29 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Deliver { emoji: None }) => {
             return pipeline.finish_one(&envelope, as_it_is(&envelope, envelope.text.clone(), String::new())).await;
         }
+        Some(Command::Approval { id, verdict, why }) => {
+            let Some(heard) = pipeline.decide(&envelope, (id, *verdict), why.as_deref()).await else { return };
+            return pipeline.say_outcome(&envelope, heard).await;
+        }
         Some(Command::Refused { reason }) => return pipeline.finish_one(&envelope, refused(&envelope, reason)).await,
-        Some(Command::Help | Command::New { .. } | Command::Compact | Command::Model { .. }) | None => help,
+        Some(Command::Help | Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. }) | None => {
+            help
+        }
     };
     pipeline.finish_one(&envelope, said(&envelope, &text, None)).await;
 }
 
 impl Pipeline {
+    /// Says what became of the owner's word; who pressed a button sees it there.
+    async fn say_outcome(self: &Arc<Self>, envelope: &Envelope, heard: Result<String, String>) {
+        self.finish_one(envelope, decided(envelope, &heard)).await;
+        let Some(press) = &envelope.press else { return };
+        let channel = envelope.route.as_ref().and_then(|route| self.channels.get(route.channel.as_str()));
+        if let (Some(channel), Ok(text) | Err(text)) = (channel, &heard) {
+            channel.answer_press(press, text).await;
+        }
+    }
+
     /// Ends everything that came before input `before`, in one session or in all, and returns how
     /// many inputs that were; `None` when the daemon ends first.
     async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Option<usize> {

@@ -124,12 +124,13 @@ impl Pipeline {
                 plain: &part.content.plain,
                 files: &files,
                 reaction: part.content.reaction.as_deref(),
+                buttons: &part.content.buttons,
                 resent: part.unknowns > 0,
             };
             let sent = channel.send(outgoing).await;
             let (aftermath, wait) = match sent {
                 Ok(message_id) => {
-                    self.settle(part.id, Aftermath::Sent { message_id }).await;
+                    self.settle(&part, Aftermath::Sent { message_id }).await;
                     return;
                 }
                 Err(SendError::Never { reason, chat_is_there }) => {
@@ -154,7 +155,7 @@ impl Pipeline {
                     (Aftermath::Unknown, net::backoff(failures, BACKOFF.0, BACKOFF.1))
                 }
             };
-            self.settle(part.id, aftermath).await;
+            self.settle(&part, aftermath).await;
             failures += 1;
             tokio::select! {
                 () = self.closed.cancelled() => return,
@@ -163,15 +164,16 @@ impl Pipeline {
         }
     }
 
-    async fn settle(&self, id: i64, aftermath: Aftermath) {
+    async fn settle(&self, part: &Part, aftermath: Aftermath) {
         let now = clock::now_ms();
-        self.persist("what became of a send", || self.queue.settle(id, aftermath.clone(), now)).await;
+        self.audit_send(part, &aftermath);
+        self.persist("what became of a send", || self.queue.settle(part.id, aftermath.clone(), now)).await;
     }
 
     async fn bury(&self, part: &Part, reason: &str) {
         tracing::error!(part = part.id, reason, "an answer is a dead letter");
         self.note_trouble(&format!("an answer is a dead letter: {reason}"));
-        self.settle(part.id, Aftermath::Dead { reason: reason.to_owned() }).await;
+        self.settle(part, Aftermath::Dead { reason: reason.to_owned() }).await;
     }
 
     /// Tells the chat that an answer may be missing. One try: it is a courtesy, the dead letter
@@ -192,10 +194,12 @@ impl Pipeline {
             plain: &text,
             files: &[],
             reaction: None,
+            buttons: &[],
             resent: false,
         };
-        if let Err(error) = channel.send(notice).await {
-            tracing::warn!(%error, "the chat could not be told of a dead letter");
+        match channel.send(notice).await {
+            Ok(message_id) => self.audit_notice(part, &message_id),
+            Err(error) => tracing::warn!(%error, "the chat could not be told of a dead letter"),
         }
     }
 }

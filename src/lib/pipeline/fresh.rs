@@ -75,7 +75,7 @@ fn carried(live: &Live, state: &State) -> Option<Carried> {
     let turns = state.last_turns(live.config.session.carry_turns, MAX_CARRIED);
     let told = context::carried(turns.iter().map(|entry| &entry.message));
     // An answer may repeat what others said long before it.
-    let foreign = told.is_some() && !state.all_words_are_the_owners();
+    let foreign = told.is_some() && state.is_tainted();
     let blocks: Vec<Block> = context::pinned(&state.pins).into_iter().chain(told).collect();
     (!blocks.is_empty()).then(|| Carried { blocks, foreign, pins: state.pins.clone() })
 }

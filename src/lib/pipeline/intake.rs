@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Pipeline, Signal};
+use super::{Live, Pipeline, Signal, commands};
 use crate::channel::{Batch, Incoming};
 use crate::clock;
 use crate::config::{Config, DmScope, GroupScope};
@@ -30,12 +30,17 @@ impl Pipeline {
         let live = self.live();
         // Strangers who are given a code with this batch.
         let mut asking: BTreeMap<i64, (String, String)> = BTreeMap::new();
+        // Presses of buttons that change nothing, and what is said to them.
+        let mut idle: Vec<(String, &'static str)> = Vec::new();
         self.note_albums(&batch.items);
-        let arrivals: Vec<Arrival> = batch
-            .items
-            .into_iter()
-            .map(|item| Arrival { key: item.key.clone(), verdict: self.judge(item, &live.config, channel, now, &mut asking) })
-            .collect();
+        let arrival = |item: Incoming| Arrival {
+            key: item.key.clone(),
+            verdict: match item.press.clone() {
+                Some(press) => self.judge_press(item, &press, &live, channel, now, &mut idle),
+                None => self.judge(item, &live.config, channel, now, &mut asking),
+            },
+        };
+        let arrivals: Vec<Arrival> = batch.items.into_iter().map(arrival).collect();
         match self.queue.accept(arrivals, batch.offset, now).await {
             Ok((accepted, notices)) => {
                 // The poller may be gone; what is accepted stays accepted.
@@ -43,6 +48,7 @@ impl Pipeline {
                 self.write_down_requests(asking, now).await;
                 self.know(&accepted).await;
                 self.deliver(notices);
+                self.answer_presses(channel, idle);
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
             Err(error) => {
@@ -129,6 +135,46 @@ impl Pipeline {
         };
         let key = with_topic(dm_key(config, &sender.id, &item.chat.chat), &item);
         Verdict::Accept(vec![envelope(item, sender, owner, key, channel, now)])
+    }
+
+    /// An owner decides, wherever they press; for everybody else a button does nothing, and a press is no
+    /// way to be let in.
+    fn judge_press(
+        &self,
+        item: Incoming,
+        press: &str,
+        live: &Live,
+        channel: &'static str,
+        now: i64,
+        idle: &mut Vec<(String, &'static str)>,
+    ) -> Verdict {
+        let mut nothing = |says: &'static str| {
+            idle.push((press.to_owned(), says));
+            Verdict::Refuse(None)
+        };
+        let Some(sender) = item.sender.clone() else { return nothing("") };
+        if item.command.is_none() {
+            return nothing("");
+        }
+        if !self.is_owner(live, &sender.id) {
+            return nothing(commands::OWNER_DECIDES);
+        }
+        let key = match &item.group {
+            Some(_) => group_key(&live.config, &sender.id, &item.chat.chat),
+            None => dm_key(&live.config, &sender.id, &item.chat.chat),
+        };
+        let key = with_topic(key, &item);
+        Verdict::Accept(vec![envelope(item, sender, true, key, channel, now)])
+    }
+
+    /// Answers presses of buttons, one after the other, beside everything else.
+    fn answer_presses(&self, channel: &'static str, presses: Vec<(String, &'static str)>) {
+        let Some(channel) = self.channels.get(channel).filter(|_| !presses.is_empty()).cloned() else { return };
+        tokio::spawn(async move {
+            for (press, says) in presses {
+                channel.answer_press(&press, says).await;
+            }
+        });
     }
 
     /// What is said to the agent begins a turn; what is said to others there is only remembered for the
@@ -221,6 +267,7 @@ fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channe
         forwarded_from: item.forwarded_from,
         edited: item.edited,
         command,
+        press: item.press,
         group: item.group,
         ..envelope
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::gather::{self, Bundle, Gather};
 use super::{Pipeline, Signal};
 use crate::config::OnBusy;
-use crate::message::{Command, SessionKey};
+use crate::message::{Command, Envelope, SessionKey, Trust};
 use crate::queue::Accepted;
 
 /// Who may start next.
@@ -25,6 +25,10 @@ struct Lanes {
     /// Sessions with waiting inputs, in the order of their next turn.
     round: VecDeque<SessionKey>,
     running: HashSet<SessionKey>,
+    /// Those of them that wait for the owner's word and take no place.
+    parked: HashSet<SessionKey>,
+    /// Those that want their place back.
+    returning: VecDeque<(SessionKey, oneshot::Sender<()>)>,
 }
 
 impl Lanes {
@@ -41,7 +45,7 @@ impl Lanes {
     /// before events. An event never takes the last free place, unless there is only one. With
     /// `collect` everything of one person that waits in the lane is one turn.
     fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
-        let free = limit.saturating_sub(self.running.len());
+        let free = limit.saturating_sub(self.places());
         if free == 0 {
             return None;
         }
@@ -64,12 +68,30 @@ impl Lanes {
         Some(bundle)
     }
 
+    /// Returns the places that are taken.
+    fn places(&self) -> usize {
+        self.running.len().saturating_sub(self.parked.len())
+    }
+
+    /// Gives places back to turns that waited, before any new one begins.
+    fn give_back(&mut self, limit: usize) {
+        while self.places() < limit
+            && let Some((key, place)) = self.returning.pop_front()
+        {
+            self.parked.remove(&key);
+            // A turn that was stopped meanwhile wants none.
+            let _ = place.send(());
+        }
+    }
+
     fn is_busy(&self, key: &SessionKey) -> bool {
         self.running.contains(key)
     }
 
     fn ended(&mut self, key: &SessionKey) {
         self.running.remove(key);
+        self.parked.remove(key);
+        self.returning.retain(|(returning, _)| returning != key);
         match self.waiting.get(key) {
             Some(lane) if !lane.is_empty() => self.round.push_back(key.clone()),
             _ => {
@@ -108,6 +130,7 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
     loop {
         let live = pipeline.live();
         let on_busy = live.config.pipeline.on_busy;
+        lanes.give_back(live.config.agent.max_concurrent_runs);
         while let Some(bundle) = lanes.next(live.config.agent.max_concurrent_runs, on_busy != OnBusy::Queue) {
             turns.spawn(work_on(pipeline.clone(), bundle));
         }
@@ -120,6 +143,12 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
             () = pipeline.closing.cancelled() => break,
             Some(signal) = signals.recv() => match signal {
                 Signal::Ended(key) => lanes.ended(&key),
+                Signal::Parked(key) => {
+                    if lanes.is_busy(&key) {
+                        lanes.parked.insert(key);
+                    }
+                }
+                Signal::Returning(key, place) => lanes.returning.push_back((key, place)),
                 Signal::Recovered(bundles) => bundles.into_iter().for_each(|bundle| lanes.push(bundle)),
                 Signal::Accepted(rows) => {
                     let debounce = Duration::from_millis(live.config.pipeline.debounce_ms);
@@ -133,6 +162,9 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
                             _ => {
                                 if lanes.is_busy(&row.envelope.session_key) {
                                     heard(&pipeline, &row);
+                                }
+                                if answers_otherwise(&lanes, &row) {
+                                    pipeline.deny_parked(&row.envelope.session_key).await;
                                 }
                                 for bundle in gather.push(row, debounce, Instant::now()) {
                                     enter(&pipeline, &mut lanes, bundle, on_busy).await;
@@ -151,8 +183,20 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
         }
     }
     drop(deliver);
-    let all_ended = async { while turns.join_next().await.is_some() {} };
-    if tokio::time::timeout(patience, all_ended).await.is_err() {
+    // What waits for the owner goes on waiting after the next start.
+    let all_ended = async {
+        while pipeline.runs().len() > pipeline.parked().len() {
+            tokio::select! {
+                ended = turns.join_next() => if ended.is_none() { return },
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+            }
+        }
+        if pipeline.parked().is_empty() {
+            while turns.join_next().await.is_some() {}
+        }
+    };
+    let is_late = tokio::time::timeout(patience, all_ended).await.is_err();
+    if is_late || !pipeline.parked().is_empty() {
         turns.abort_all();
         while turns.join_next().await.is_some() {}
         let broken: Vec<Vec<String>> = pipeline.runs().values().map(|run| run.bundle.ids()).collect();
@@ -183,6 +227,12 @@ async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_b
     lanes.push(bundle);
 }
 
+/// Returns true for the owner's own words in a conversation that waits for their yes: they are an answer.
+fn answers_otherwise(lanes: &Lanes, row: &Accepted) -> bool {
+    let Envelope { session_key, from_owner, trust, source, .. } = &row.envelope;
+    lanes.parked.contains(session_key) && *from_owner && *trust == Trust::Owner && source.is_person()
+}
+
 /// Shows the sender of a message that waits behind a turn that it was heard.
 fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
     let emoji = pipeline.live().config.telegram.ack_reaction.clone();
@@ -198,7 +248,7 @@ fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Envelope, Sender, Source};
+    use crate::message::{Sender, Source};
 
     fn row(session: &str, seq: i64) -> Bundle {
         row_from(Source::Cli, session, seq)

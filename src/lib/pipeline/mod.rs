@@ -7,9 +7,11 @@
 //! 5. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
 //! [`progress`] shows a turn in its chat while it runs.
-//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`orders`] is the intake of the shell.
+//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files; [`orders`] is the intake of the shell.
 
+mod approve;
 mod attach;
+mod audited;
 mod between;
 mod commands;
 mod deliver;
@@ -25,6 +27,7 @@ mod silence;
 mod stream;
 mod transcribe;
 mod turn;
+mod undoing;
 
 pub use deliver::Outgoing;
 pub use gather::Bundle;
@@ -36,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -47,7 +50,8 @@ use crate::control::replies::{self, Reply};
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
-use crate::{context, people, queue, session};
+use crate::workspace::Grounds;
+use crate::{audit, context, people, queue, session, undo};
 
 /// Everything the path needs; the daemon puts it together.
 pub struct Pipeline {
@@ -57,6 +61,10 @@ pub struct Pipeline {
     pub sessions: session::Store,
     /// Who may talk.
     pub people: people::Store,
+    /// What runs changed in files.
+    pub undo: Arc<undo::Store>,
+    /// What was done and who allowed it.
+    pub audit: audit::Log,
     /// What the agent remembers.
     pub memory: Arc<Memory>,
     /// What the system text is made of.
@@ -83,6 +91,10 @@ pub struct Pipeline {
     pub unknown_groups: Mutex<HashSet<String>>,
     /// Runs in progress by session.
     pub runs: Mutex<HashMap<SessionKey, Run>>,
+    /// Turns that wait for the owner's word.
+    pub parked: Mutex<HashSet<SessionKey>>,
+    /// Told when the owner has said a word.
+    pub decided: Notify,
     /// Parts that wait, a queue a chat.
     pub outgoing: Outgoing,
     /// What shows turns in chats, and takes back what it showed.
@@ -103,6 +115,8 @@ pub struct Live {
     pub agent: Agent,
     /// The program that puts recordings into words, when there is one.
     pub listener: Option<Listener>,
+    /// Where file tools work, and an undo.
+    pub grounds: Arc<Grounds>,
 }
 
 /// A run in progress.
@@ -138,6 +152,10 @@ pub enum Signal {
     Recovered(Vec<Bundle>),
     /// The turn of this session ended.
     Ended(SessionKey),
+    /// The turn of this session waits for its owner's word, and leaves its place to others.
+    Parked(SessionKey),
+    /// It goes on as soon as there is a place.
+    Returning(SessionKey, oneshot::Sender<()>),
 }
 
 impl Pipeline {

@@ -16,10 +16,10 @@ const TELEGRAM: &str = "telegram";
 const MAX_KEY: usize = 200;
 
 /// What is needed to find people and conversations.
-struct Known {
-    people: People,
+pub(super) struct Known {
+    pub(super) people: People,
     /// Where people were last heard, newest first.
-    routes: Vec<LastRoute>,
+    pub(super) routes: Vec<LastRoute>,
 }
 
 impl Pipeline {
@@ -147,6 +147,9 @@ impl Pipeline {
                 let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
                 key.map(|key| input.command(key, Command::Compact))
             }
+            control::Command::Approval { request, verdict, why } => own_key("cli")
+                .map(|key| input.command(key, Command::Approval { id: request.clone(), verdict: *verdict, why: why.clone() })),
+            control::Command::Undo { run } => Ok(self.undo_of_shell(&input, run.as_deref())),
             control::Command::Reload | control::Command::Spool { .. } => {
                 Err("this command goes into the FIFO, not into the spool".to_owned())
             }
@@ -221,7 +224,7 @@ impl Pipeline {
     }
 
     /// Returns where the owner was last heard; before that, where the configuration says they are.
-    fn way_to_owner(&self, config: &Config, known: &Known) -> Option<(SessionKey, Route)> {
+    pub(super) fn way_to_owner(&self, config: &Config, known: &Known) -> Option<(SessionKey, Route)> {
         let is_owner = |id: &str| id.parse().is_ok_and(|id| known.people.is_owner(&config.telegram, id));
         let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
         let heard = known.routes.iter().find(|last| is_owner(&last.sender) && open(&last.route));
@@ -264,7 +267,7 @@ impl Pipeline {
 }
 
 /// What an order's envelopes have in common.
-struct Input<'a> {
+pub(super) struct Input<'a> {
     id: &'a str,
     now: i64,
 }
@@ -277,7 +280,7 @@ impl Input<'_> {
         Envelope { from_owner: true, trust: Trust::Owner, ..envelope }
     }
 
-    fn command(&self, key: SessionKey, command: Command) -> Envelope {
+    pub(super) fn command(&self, key: SessionKey, command: Command) -> Envelope {
         Envelope { command: Some(command), ..self.envelope(Source::Cli, "cli", key, "") }
     }
 

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::approve::Asking;
 use super::attach::{self, Place};
 use super::between::{NO_SUMMARY, Step};
 use super::fresh::{Carried, Fresh};
 use super::gather::Bundle;
 use super::stream::Stream;
 use super::{Live, Pipeline, Run, silence};
-use crate::agent::{Ended as TurnEnd, Order, Reply as Said, Written};
+use crate::agent::{Ended as TurnEnd, Order, Owner, Reply as Said, Written};
 use crate::channel::{Channel, Rendered};
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
@@ -20,6 +21,7 @@ use crate::message::{Attachment, Block, Envelope, MediaKind, OutFile, Role, Rout
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Finish, MAX_DEATHS, NewPart, Note, Started};
 use crate::session::{Kind, Resume, Session, Spoken, SummaryBy};
+use crate::text::fence;
 use crate::{agent, clock, context};
 
 /// What is to be recorded of a turn.
@@ -78,7 +80,7 @@ pub(super) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    pub(super) fn order<'a>(&'a self, reader: &'a (dyn Fn(Written<'_>) + Send + Sync)) -> Order<'a> {
+    pub(super) fn order<'a>(&'a self, owner: &'a dyn Owner, reader: &'a (dyn Fn(Written<'_>) + Send + Sync)) -> Order<'a> {
         let envelope = self.envelope;
         Order {
             run_id: self.run_id,
@@ -93,6 +95,7 @@ impl Setting<'_> {
             system: self.system.clone(),
             cancel: &self.run.cancel,
             interrupted: &self.run.interrupted,
+            owner,
             reader,
         }
     }
@@ -189,7 +192,10 @@ impl Pipeline {
             progress.iter().for_each(|progress| progress.write(written));
         };
         let compactions = session.state().compaction_count;
-        let ended = live.agent.run(&mut session, setting.order(&reader)).await;
+        let asking = Asking::new(self.clone(), envelope.clone(), run_id, session.id());
+        let ended = live.agent.run(&mut session, setting.order(&asking, &reader)).await;
+        // Whatever is still asked of this turn is asked no more.
+        asking.end().await;
         let newest = session.state().compacted.as_ref().filter(|_| session.state().compaction_count > compactions);
         if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
             self.note_trouble(NO_SUMMARY);
@@ -247,7 +253,7 @@ impl Pipeline {
 
     /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
     /// configuration names.
-    fn is_owner(&self, live: &Live, id: &str) -> bool {
+    pub(super) fn is_owner(&self, live: &Live, id: &str) -> bool {
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
             // Whoever has one of the ids reads all of it.
@@ -292,13 +298,14 @@ impl Pipeline {
         (carried, recalled): (Option<Carried>, Option<String>),
     ) -> Kind {
         let zone = place.live.config.agent.timezone.0;
+        let marker = fence::marker(place.run_id);
         let mut content = Vec::new();
         let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
         let before = carried.into_iter().flat_map(|carried| carried.blocks);
         let recalled = recalled.map(context::recalled);
-        let mut beside: Vec<Block> = before.chain(context::overheard(notes, zone)).chain(recalled).collect();
+        let mut beside: Vec<Block> = before.chain(context::overheard(notes, zone, &marker)).chain(recalled).collect();
         for message in messages {
-            let mut blocks = context::message(message, zone);
+            let mut blocks = context::message(message, zone, &marker);
             // What is known beside the words stands between the first head and them.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
@@ -394,12 +401,18 @@ fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
     links.filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned())).collect()
 }
 
+/// What comes beside the words and says nothing in words of anybody.
+const PLAIN_KINDS: [&str; 7] =
+    ["sticker", "animated sticker", "video sticker", "location", "live location", "dice", "message without content"];
+
 /// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
 /// a document, a recording of anything but their own voice.
-fn carries_words_of_others(envelope: &Envelope) -> bool {
+pub(super) fn carries_words_of_others(envelope: &Envelope) -> bool {
     let answers = envelope.quoted.as_ref().is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
     let document = envelope.media.iter().any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
-    envelope.trust == Trust::Other || answers || document
+    // The name on a card, of a place, a poll: whoever made it chose the words.
+    let named = envelope.kind.as_deref().is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
+    envelope.trust == Trust::Other || answers || document || named
 }
 
 /// The model the caller named, else the one chosen for the conversation, else the one of the source, else
@@ -433,6 +446,17 @@ pub(super) fn declined(envelope: &Envelope, why: &str) -> Outcome {
 pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outcome {
     let reply = Reply { reply: Some(reply), ..Reply::new(&envelope.id, Status::Done) };
     Outcome { ended: Ended::Done, reply, text: Some(Saying::Plain(text)) }
+}
+
+/// What became of the owner's word, as it is: there are words in it that others may have chosen. Nothing
+/// is said in the chat to a press of a button.
+pub(super) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Outcome {
+    let (text, reply) = match heard {
+        Ok(text) => (text, Reply { reply: Some(text.clone()), ..Reply::new(&envelope.id, Status::Done) }),
+        Err(why) => (why, Reply::error(&envelope.id, why.as_str())),
+    };
+    let text = envelope.press.is_none().then(|| Saying::Plain(text.clone()));
+    Outcome { ended: Ended::Done, reply, text }
 }
 
 /// An emoji put on a message; the caller reads nothing.

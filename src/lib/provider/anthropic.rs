@@ -132,7 +132,7 @@ fn added(turns: &[Turn<'_>]) -> usize {
 }
 
 fn tool(spec: &ToolSpec) -> Value {
-    json!({"name": wire::safe_name(spec.name), "description": spec.description, "input_schema": spec.schema})
+    json!({"name": wire::safe_name(&spec.name), "description": spec.description, "input_schema": spec.schema})
 }
 
 /// Returns bare definitions of the tools that `turns` mention. A call without tools is refused when

@@ -100,7 +100,7 @@ fn is_old(model: &str) -> bool {
 }
 
 fn declaration(spec: &ToolSpec) -> Value {
-    let mut value = json!({"name": wire::safe_name(spec.name), "description": spec.description});
+    let mut value = json!({"name": wire::safe_name(&spec.name), "description": spec.description});
     // An object without properties is refused; a function without parameters is not.
     if let Some(parameters) = schema::parameters(&spec.schema) {
         value["parameters"] = parameters;

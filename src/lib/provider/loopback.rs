@@ -190,8 +190,8 @@ pub(super) fn tools() -> std::sync::Arc<[ToolSpec]> {
     let schema =
         |field: &str| serde_json::json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]});
     [
-        ToolSpec { name: "exec", description: "Run a command.", schema: schema("command") },
-        ToolSpec { name: "read", description: "Read a file.", schema: schema("path") },
+        ToolSpec { name: "exec".into(), description: "Run a command.".into(), schema: schema("command") },
+        ToolSpec { name: "read".into(), description: "Read a file.".into(), schema: schema("path") },
     ]
     .into()
 }
@@ -220,7 +220,7 @@ pub(super) fn call(id: &str, name: &str, input: Value) -> Block {
 }
 
 pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
-    Block::ToolResult(ToolResult { id: id.to_owned(), text: text.to_owned(), is_error })
+    Block::ToolResult(ToolResult { id: id.to_owned(), text: text.to_owned(), is_error, untrusted: false })
 }
 
 pub(super) fn said(text: &str) -> Block {

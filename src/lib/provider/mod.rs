@@ -15,7 +15,7 @@ pub mod offline;
 pub mod openai;
 mod repair;
 mod said;
-mod sse;
+pub(crate) mod sse;
 #[cfg(test)]
 pub(crate) mod strict;
 mod told;
@@ -26,6 +26,7 @@ pub use key::{Ask, Given, Key};
 pub use repair::repair;
 pub use told::without_tools;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,9 +84,9 @@ pub enum Tier {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does, one or two sentences.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of its parameters (an object).
     pub schema: serde_json::Value,
 }

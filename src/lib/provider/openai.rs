@@ -130,7 +130,7 @@ pub fn body(request: &Request, dialect: Dialect) -> Value {
     }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|spec| {
-            let name = wire::safe_name(spec.name);
+            let name = wire::safe_name(&spec.name);
             json!({"type": "function", "function": {"name": name, "description": spec.description, "parameters": spec.schema}})
         });
         body.insert("tools".to_owned(), tools.collect());

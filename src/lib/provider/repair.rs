@@ -119,6 +119,8 @@ fn settle(turn: &mut [Message], open: &mut VecDeque<Open>) {
 }
 
 fn missing_results(open: &mut VecDeque<Open>) -> Vec<Block> {
-    let result = |call: Open| Block::ToolResult(ToolResult { id: call.sent, text: INTERRUPTED.to_owned(), is_error: true });
+    let result = |call: Open| {
+        Block::ToolResult(ToolResult { id: call.sent, text: INTERRUPTED.to_owned(), is_error: true, untrusted: false })
+    };
     open.drain(..).map(result).collect()
 }

@@ -14,21 +14,21 @@ use futures_util::{Stream, StreamExt};
 const MAX_EVENT: usize = 8 * 1024 * 1024;
 
 /// The largest answer taken, bytes: 128k tokens streamed one an event are about 20 MB.
-pub(super) const MAX_ANSWER: usize = 64 * 1024 * 1024;
+pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
 /// How long to read on after the last event so that the connection can be used again.
 const DRAIN: Duration = Duration::from_millis(250);
 
 /// How long silence is borne.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Until the answer's head. Local servers say nothing before they have read the prompt: 8,000
     /// tokens at the 30 a second measured with llama.cpp on two cores take 270 s.
-    pub(super) first: Duration,
+    pub(crate) first: Duration,
     /// From the answer's head to its first event. Some vendors are silent there while the model thinks.
-    pub(super) began: Duration,
+    pub(crate) began: Duration,
     /// Between two bytes; vendors send pings in between.
-    pub(super) between: Duration,
+    pub(crate) between: Duration,
 }
 
 impl Default for Patience {
@@ -39,7 +39,7 @@ impl Default for Patience {
 
 /// Why the events stopped coming.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// Nothing came for too long.
     #[error("nothing came for {:.0} s", .0.as_secs_f64())]
     Silent(Duration),
@@ -52,7 +52,7 @@ pub(super) enum Broken {
 }
 
 /// Reads events from `S`, a stream of byte chunks.
-pub(super) struct Events<S> {
+pub(crate) struct Events<S> {
     stream: S,
     parser: Parser,
     patience: Patience,
@@ -66,7 +66,7 @@ where
     E: std::error::Error,
 {
     /// Returns a reader of `stream` that waits as long as `patience` says.
-    pub(super) fn new(stream: S, patience: Patience) -> Self {
+    pub(crate) fn new(stream: S, patience: Patience) -> Self {
         Self { stream, parser: Parser::default(), patience, read: 0 }
     }
 
@@ -74,7 +74,7 @@ where
     ///
     /// # Errors
     /// [`Broken`]; nothing more can be read after it.
-    pub(super) async fn next(&mut self) -> Result<Option<String>, Broken> {
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, Broken> {
         loop {
             if let Some(data) = self.parser.ready.pop_front() {
                 return Ok(Some(data));
@@ -96,7 +96,7 @@ where
 
     /// Reads the little that follows the last event: a connection with unread bytes is closed
     /// instead of used for the next call.
-    pub(super) async fn drain(mut self) {
+    pub(crate) async fn drain(mut self) {
         let rest = async { while let Some(Ok(_)) = self.stream.next().await {} };
         // Whether it ended or not, the answer is complete; only the connection is at stake.
         let _ = tokio::time::timeout(DRAIN, rest).await;
@@ -104,7 +104,7 @@ where
 }
 
 /// Returns `error` and its causes, joined by colons.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::approvals;
 use super::notes::{self, Note};
 use super::outbox::{self, NewPart, Part};
 use super::{Store, from_json, remember, routes, to_json};
@@ -194,6 +195,7 @@ impl Store {
                     )?
                     .query_map((before, session, now), |row| Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)? }))?
                     .collect::<rusqlite::Result<_>>()?;
+                stopped.iter().try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
                 for one in stopped.iter().filter(|one| one.wants_reply) {
                     connection
                         .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
@@ -216,7 +218,10 @@ impl Store {
                     "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2
                      WHERE id = ?1 AND state IN ('pending', 'running')",
                 )?;
-                inbox_ids.iter().try_for_each(|id| end.execute((id, now)).map(drop))
+                inbox_ids.iter().try_for_each(|id| {
+                    approvals::take_back(connection, id, now)?;
+                    end.execute((id, now)).map(drop)
+                })
             })
             .await
     }
@@ -258,6 +263,7 @@ impl Store {
                 )?;
                 let mut run: Option<String> = None;
                 for id in &finish.inbox_ids {
+                    approvals::take_back(connection, id, now)?;
                     let ended = end.query_row((state, reason, &result, now, &finish.run_id, id), |row| row.get(0)).optional()?;
                     run = run.or(ended);
                 }

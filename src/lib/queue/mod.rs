@@ -8,11 +8,14 @@
 //! | `notes` | what a session heard and did not answer: its next turn reads it |
 //! | `routes` | where the people of a session were last heard |
 //! | `shown` | messages to be removed again: progress, previews |
+//! | `approvals` | what the owner is asked: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
+//! | `grants` | what they allowed for the rest of a conversation |
 //! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
 //!
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
+mod approvals;
 mod inbox;
 mod notes;
 mod outbox;
@@ -20,11 +23,12 @@ mod routes;
 mod shown;
 mod view;
 
+pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
 pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
 pub use notes::Note;
 pub use outbox::{Aftermath, NewPart, Part};
 pub use routes::LastRoute;
-pub use view::{Counts, Dead, Listing, Open, counts, examine, knows, listing, result, results};
+pub use view::{Counts, Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results};
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,6 +41,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_path.sql"),
     include_str!("migrations/0002_routes.sql"),
     include_str!("migrations/0003_groups.sql"),
+    include_str!("migrations/0004_approvals.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
@@ -137,6 +142,7 @@ impl Store {
                 connection.execute("DELETE FROM notes WHERE at < ?1", [before])?;
                 connection.execute("DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1", [before])?;
                 connection.execute("DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1", [before])?;
+                approvals::prune(connection, before, now)?;
                 let buried = now - KEEP_DEAD_MS;
                 connection.execute("DELETE FROM inbox WHERE state = 'dead' AND received_at < ?1", [buried])?;
                 connection.execute("DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1", [buried])?;

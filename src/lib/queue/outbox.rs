@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::notes::{self, Note};
 use super::{Store, from_json, to_json};
 use crate::db;
-use crate::message::{ChatRef, OutFile, Route, SessionKey};
+use crate::message::{Button, ChatRef, OutFile, Route, SessionKey};
 use crate::text;
 
 /// A part to be stored.
@@ -23,12 +23,17 @@ pub struct NewPart {
     pub files: Vec<OutFile>,
     /// An emoji put on the message `reply_to`, instead of a message.
     pub reaction: Option<String>,
+    /// Buttons below the words, in rows.
+    pub buttons: Vec<Vec<Button>>,
+    /// The batch of requests that it asks the owner about.
+    pub asks: Option<String>,
 }
 
 impl NewPart {
     /// Returns a part of words alone that answers nothing.
     pub fn plain(route: Route, plain: String) -> Self {
-        Self { route, reply_to: None, markup: None, plain, files: Vec::new(), reaction: None }
+        let (files, buttons) = (Vec::new(), Vec::new());
+        Self { route, reply_to: None, markup: None, plain, files, reaction: None, buttons, asks: None }
     }
 }
 
@@ -145,8 +150,8 @@ pub(super) fn insert(
 ) -> rusqlite::Result<Part> {
     connection
         .prepare_cached(
-            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(rusqlite::params![
             inbox_id,
@@ -161,7 +166,9 @@ pub(super) fn insert(
             content.plain,
             now,
             (!content.files.is_empty()).then(|| to_json(&content.files)).transpose()?,
-            content.reaction
+            content.reaction,
+            (!content.buttons.is_empty()).then(|| to_json(&content.buttons)).transpose()?,
+            content.asks
         ])?;
     Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, sending_at: None, created_at: now })
 }
@@ -169,7 +176,7 @@ pub(super) fn insert(
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
     connection
         .prepare(
-            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction FROM outbox
+            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction, buttons, asks FROM outbox
              WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id",
         )?
         .query_map([], part)?
@@ -177,7 +184,7 @@ pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
 }
 
 fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
-    let files: Option<String> = row.get(10)?;
+    let (files, buttons): (Option<String>, Option<String>) = (row.get(10)?, row.get(12)?);
     Ok(Part {
         id: row.get(0)?,
         content: NewPart {
@@ -187,6 +194,8 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
             plain: row.get(6)?,
             files: files.map_or_else(|| Ok(Vec::new()), |text| from_json(&text, 10))?,
             reaction: row.get(11)?,
+            buttons: buttons.map_or_else(|| Ok(Vec::new()), |text| from_json(&text, 12))?,
+            asks: row.get(13)?,
         },
         unknowns: row.get(7)?,
         sending_at: row.get(8)?,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::message::{Button, ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
 
 fn envelope(id: &str) -> Envelope {
     let sender = Sender { id: "1001".into(), name: "Ada".into(), username: None };
@@ -73,6 +73,19 @@ async fn what_was_running_or_being_sent_comes_back() {
         back.outbox.iter().map(|part| (part.content.plain.as_str(), part.unknowns)).collect::<Vec<_>>(),
         [("one", 1), ("two", 0)]
     );
+}
+
+#[tokio::test]
+async fn a_question_comes_back_with_its_buttons() {
+    let (_dir, store) = store().await;
+    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
+    let button = |label: &str, data: &str| Button { label: label.into(), data: data.into() };
+    let buttons = vec![vec![button("Approve", "a:y:k3f9w2"), button("Deny", "a:n:k3f9w2")], vec![button("x", "y")]];
+    let question = NewPart { buttons, asks: Some("b1".into()), ..part("May I?") };
+    let stored = store.finish(Finish { parts: vec![question.clone(), part("more")], ..finish("a", &[]) }, 12).await;
+    let stored = stored.expect("finish").expect("parts");
+    assert_eq!(store.recover().await.expect("recover").outbox, stored);
+    assert_eq!(stored.into_iter().map(|part| part.content).collect::<Vec<_>>(), [question, part("more")]);
 }
 
 #[tokio::test]

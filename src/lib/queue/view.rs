@@ -171,7 +171,39 @@ pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error>
     db::examine(path, super::MIGRATIONS, patience)
 }
 
-fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
+/// What became of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is on its way.
+    OnItsWay,
+    /// It arrived under this id of the channel's.
+    Sent(String),
+    /// It was given up, for this reason.
+    Dead(String),
+}
+
+/// Returns what became of the parts that an input led to, in order.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn fates(path: &Path, inbox_id: &str) -> Result<Vec<Fate>, db::Error> {
+    read(path, |connection| {
+        connection
+            .prepare("SELECT state, message_id, reason FROM outbox WHERE inbox_id = ?1 ORDER BY id")?
+            .query_map([inbox_id], |row| {
+                let (state, id, reason): (String, Option<String>, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(match (state.as_str(), id) {
+                    ("sent", id) => Fate::Sent(id.unwrap_or_default()),
+                    ("dead", _) => Fate::Dead(reason.unwrap_or_default()),
+                    _ => Fate::OnItsWay,
+                })
+            })?
+            .collect()
+    })
+    .map(Option::unwrap_or_default)
+}
+
+pub(super) fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
     let Some(connection) = db::open_read(path)? else { return Ok(None) };
     query(&connection).map(Some).map_err(|source| db::Error::of(path, source))
 }

@@ -5,17 +5,21 @@
 //! refused, `walk` does the same step by step. Symlinks that stay inside are followed, but nothing
 //! is written through one that is the last component.
 
+mod found;
+mod place;
 mod walk;
 
-use std::fs::{File, Metadata};
+pub use found::Found;
+pub use place::{Existing, Place};
+
+use std::fs::{File, FileType, Metadata};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, fchmod};
 
 /// How often a resolution is tried again when something was renamed meanwhile (openat2(2), EAGAIN).
 const RACE_ATTEMPTS: u32 = 16;
@@ -41,6 +45,9 @@ pub enum BeneathError {
     /// Nothing is written through a symlink.
     #[error("{} is a symbolic link", .0.display())]
     IsSymlink(PathBuf),
+    /// Something else is there than what was looked at.
+    #[error("{} was changed by somebody else at the same moment", .0.display())]
+    Changed(PathBuf),
     /// It has more bytes than the caller takes.
     #[error("{} is too large ({size} bytes, at most {max} are read)", .path.display())]
     TooLarge {
@@ -73,6 +80,17 @@ pub enum Kind {
     Symlink,
     /// A device, FIFO or socket, which is never opened.
     Other,
+}
+
+impl Kind {
+    fn of(kind: FileType) -> Self {
+        match () {
+            () if kind.is_file() => Kind::File,
+            () if kind.is_dir() => Kind::Directory,
+            () if kind.is_symlink() => Kind::Symlink,
+            () => Kind::Other,
+        }
+    }
 }
 
 /// A name in a directory.
@@ -139,19 +157,7 @@ impl Root {
     /// # Errors
     /// When what is there is a symlink or no regular file, or the path leads outside.
     pub fn write_atomic(&self, path: &Path, bytes: &[u8]) -> Result<(), BeneathError> {
-        let failed = |e: Errno| error(path, e);
-        let (parent, name) = self.parent_of(path)?;
-        let mode = existing_mode(&parent, path, &name)?.unwrap_or(Mode::S_IRUSR | Mode::S_IWUSR);
-        let temporary = PathBuf::from(format!(".agent-{}.tmp", uuid::Uuid::new_v4().simple()));
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = openat(&parent, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
-        let written = fill(File::from(file), bytes, mode)
-            .and_then(|()| Ok(renameat(&parent, &temporary, &parent, &name)?))
-            .and_then(|()| Ok(nix::unistd::fsync(&parent)?));
-        written.map_err(|source| {
-            let _ = unlinkat(&parent, &temporary, UnlinkatFlags::NoRemoveDir);
-            BeneathError::Io { path: path.to_owned(), source }
-        })
+        self.place(path)?.overwrite(bytes, 0o600)
     }
 
     /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
@@ -164,12 +170,7 @@ impl Root {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(by_descriptor(&dir)).map_err(io)?.take(max) {
             let entry = entry.map_err(io)?;
-            let kind = match entry.file_type().map_err(io)? {
-                kind if kind.is_file() => Kind::File,
-                kind if kind.is_dir() => Kind::Directory,
-                kind if kind.is_symlink() => Kind::Symlink,
-                _ => Kind::Other,
-            };
+            let kind = Kind::of(entry.file_type().map_err(io)?);
             entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -197,10 +198,8 @@ impl Root {
         loop {
             match self.resolve(&exists, OFlag::O_PATH) {
                 Ok(fd) => {
-                    let real = std::fs::read_link(by_descriptor(&fd))
-                        .map_err(|source| BeneathError::Io { path: path.to_owned(), source })?;
-                    let inside = real.strip_prefix(&self.real).map_err(|_| BeneathError::Outside(path.to_owned()))?;
-                    return Ok(missing.iter().rev().fold(inside.to_owned(), |at, name| at.join(name)));
+                    let inside = self.real_of(&fd, path)?;
+                    return Ok(missing.iter().rev().fold(inside, |at, name| at.join(name)));
                 }
                 Err(BeneathError::NotFound(_)) => match (exists.file_name(), exists.parent()) {
                     (Some(name), Some(parent)) => {
@@ -212,6 +211,19 @@ impl Root {
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Returns the directory itself, without symlinks.
+    pub fn dir(&self) -> &Path {
+        &self.real
+    }
+
+    /// Returns where an open descriptor is, relative to the directory.
+    fn real_of(&self, fd: &OwnedFd, path: &Path) -> Result<PathBuf, BeneathError> {
+        let io = |source| BeneathError::Io { path: path.to_owned(), source };
+        let real = std::fs::read_link(by_descriptor(fd)).map_err(io)?;
+        let inside = real.strip_prefix(&self.real).map_err(|_| BeneathError::Outside(path.to_owned()))?;
+        Ok(inside.to_owned())
     }
 
     /// Opens `path` beneath the directory.
@@ -232,47 +244,16 @@ impl Root {
         result
     }
 
-    /// Returns `path` relative to the directory; an absolute one must be written as inside it.
-    fn relative(&self, path: &Path) -> Result<PathBuf, BeneathError> {
+    /// Returns `path` relative to the directory; nothing is looked up.
+    ///
+    /// # Errors
+    /// When it is absolute and not written as inside.
+    pub fn relative(&self, path: &Path) -> Result<PathBuf, BeneathError> {
         if path.is_relative() {
             return Ok(path.to_owned());
         }
         let inside = path.strip_prefix(&self.given).or_else(|_| path.strip_prefix(&self.real));
         inside.map(Path::to_owned).map_err(|_| BeneathError::Outside(path.to_owned()))
-    }
-
-    /// Opens the directory that will hold `path`, making what is missing, and returns the last
-    /// component.
-    fn parent_of(&self, path: &Path) -> Result<(OwnedFd, PathBuf), BeneathError> {
-        let relative = self.relative(path)?;
-        let Some(Component::Normal(name)) = relative.components().next_back() else {
-            return Err(BeneathError::IsDirectory(path.to_owned()));
-        };
-        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            return Err(BeneathError::IsDirectory(path.to_owned()));
-        }
-        let parent = relative.parent().unwrap_or(Path::new(""));
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
-        let opened = match self.open_relative(parent, flags) {
-            Err(Errno::ENOENT) => self.make_directories(parent).and_then(|()| self.open_relative(parent, flags)),
-            opened => opened,
-        };
-        Ok((opened.map_err(|e| error(path, e))?, PathBuf::from(name)))
-    }
-
-    fn make_directories(&self, relative: &Path) -> nix::Result<()> {
-        let mut so_far = PathBuf::new();
-        for component in relative.components() {
-            let parent = self.open_relative(&so_far, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
-            so_far.push(component);
-            if let Component::Normal(name) = component {
-                match mkdirat(&parent, name, Mode::S_IRWXU) {
-                    Ok(()) | Err(Errno::EEXIST) => {}
-                    Err(e) => return Err(e),
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -280,20 +261,6 @@ fn resolved_by_kernel(dir: &OwnedFd, relative: &Path, flags: OFlag) -> nix::Resu
     let how =
         OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
     openat2(dir, relative, how)
-}
-
-/// Returns the permissions of the regular file that is there, without set-id bits.
-fn existing_mode(parent: &OwnedFd, path: &Path, name: &Path) -> Result<Option<Mode>, BeneathError> {
-    let stat = match fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Err(Errno::ENOENT) => return Ok(None),
-        stat => stat.map_err(|e| error(path, e))?,
-    };
-    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => Ok(Some(Mode::from_bits_truncate(stat.st_mode & 0o777))),
-        SFlag::S_IFLNK => Err(BeneathError::IsSymlink(path.to_owned())),
-        SFlag::S_IFDIR => Err(BeneathError::IsDirectory(path.to_owned())),
-        _ => Err(BeneathError::NotRegular(path.to_owned())),
-    }
 }
 
 fn fill(mut file: File, bytes: &[u8], mode: Mode) -> std::io::Result<()> {

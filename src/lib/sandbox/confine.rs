@@ -6,10 +6,11 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::closed::{Search, open_parts};
-use super::newroot::{DEVICES, Paths, SYSTEM};
+use super::newroot::{DEVICES, MAX_PROCESSES, Paths, SYSTEM};
 use super::{At, Failure, Plan, Walls};
 
 /// The newest ABI whose rights we ask for; an older kernel gives what it has.
@@ -127,11 +128,21 @@ pub(super) fn limits(plan: &Plan) -> Result<(), Failure> {
     // Not RLIMIT_AS: JITs reserve tens of GiB that they never touch (one WebAssembly memory of node: 10).
     lower(Resource::RLIMIT_DATA, 8 * GIB)?;
     lower(Resource::RLIMIT_CPU, plan.cpu_secs)?;
-    // Elsewhere it counts all processes of the user on this machine, the agent's among them.
-    if plan.walls == Walls::Namespaces {
-        lower(Resource::RLIMIT_NPROC, 1024)?;
-    }
-    Ok(())
+    // Without namespaces it counts all processes of the user on this machine, the agent's among them.
+    let others = if plan.walls == Walls::Namespaces { 0 } else { users_threads() };
+    lower(Resource::RLIMIT_NPROC, MAX_PROCESSES + others)
+}
+
+/// Returns how many threads the user has on this machine.
+fn users_threads() -> u64 {
+    let own = nix::unistd::geteuid().as_raw();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let threads = entries.filter_map(|entry| {
+        let tasks = entry.path().join("task").metadata().ok()?;
+        // The directory's links: one of each thread, `.` and `..`.
+        (tasks.uid() == own).then(|| tasks.nlink().saturating_sub(2))
+    });
+    threads.sum()
 }
 
 fn lower(resource: Resource, limit: u64) -> Result<(), Failure> {

@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -64,7 +65,14 @@ impl Pipes {
     fn plan(&mut self) -> Result<Plan, Failure> {
         let mut line = String::new();
         self.daemon.read_line(&mut line).at("read the plan")?;
-        serde_json::from_str(&line).at("read the plan")
+        let plan: Plan = serde_json::from_str(&line).at("read the plan")?;
+        if plan.service {
+            // Both are sockets. Whoever shuts the second one down from inside ends only itself.
+            let step = "arrange the sockets";
+            dup2_stdin(std::io::stdout()).at(step)?;
+            dup2_stderr(self.daemon.get_ref()).at(step)?;
+        }
+        Ok(plan)
     }
 
     fn report(&mut self, report: &Report) {
@@ -239,6 +247,20 @@ impl TemporaryDir {
 
 impl Drop for TemporaryDir {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        if std::fs::remove_dir_all(&self.0).is_err() {
+            // A command can close its directories to itself, and so to us.
+            open_up(&self.0);
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// Gives the user every directory at and below `dir`. Nobody else is at work there any more.
+fn open_up(dir: &Path) {
+    let _ = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
     }
 }

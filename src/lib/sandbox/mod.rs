@@ -19,6 +19,9 @@
 //! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
 //! and nothing else.
 //!
+//! A service ([`serve()`]) is a command that is talked to while it runs. Two of the pipes are sockets then:
+//! stdout is its stdin and stdout, and what comes back on the launcher's stdin is its stderr.
+//!
 //! Beside commands, [`compute`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
@@ -33,17 +36,19 @@ mod probe;
 mod pure;
 mod run;
 mod seccomp;
+mod service;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use beneath::{BeneathError, Entry, Kind, Root};
+pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Place, Root};
 pub use launcher::launcher_main;
 pub use probe::{level, probe};
-pub use pure::{Limits, compute, compute_main};
+pub use pure::{Limits, compute, compute_main, in_memory};
 pub use run::{run, run_at, set_launcher};
+pub use service::{Life, Service, serve, serve_at};
 
 /// The hidden first argument with which a program of ours must call [`launcher_main`] before it
 /// does anything else.
@@ -185,6 +190,9 @@ struct Plan {
     network: bool,
     env: Vec<(String, String)>,
     cpu_secs: u64,
+    /// Whether it is talked to while it runs.
+    #[serde(default)]
+    service: bool,
 }
 
 /// [`Level`] without `Refused`: what the launcher builds.

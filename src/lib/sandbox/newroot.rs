@@ -39,6 +39,12 @@ const PROC_MASKED: [&str; 9] =
 
 const FORBIDDEN_WRITABLE: [&str; 3] = ["/proc", "/sys", "/dev"];
 
+/// Processes and threads of a command.
+pub(super) const MAX_PROCESSES: u64 = 1024;
+
+/// The Linux in which a pid namespace has a `pid_max` of its own.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
 const TMP_OPTIONS: &str = "mode=1777,size=512m,nr_inodes=200k";
 const EMPTY_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4k";
 
@@ -191,14 +197,30 @@ fn enter_empty_root() -> Result<(), Failure> {
     // Before the host's tree goes: the kernel gives a new /proc only to who sees a whole one. Where
     // it does not (in a container that masks parts of its own), the command has an empty /proc,
     // for the host's would show the host's processes.
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
-    if let Err(e) = mount(Some("proc"), "proc", Some("proc"), flags, None::<&str>) {
-        tracing::debug!(error = %e, "no /proc in the sandbox");
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    match mount(Some("proc"), "proc", Some("proc"), flags, None::<&str>) {
+        Ok(()) => {
+            bound_processes();
+            kernel::set_read_only(Path::new("proc")).at("close /proc")?;
+        }
+        Err(e) => tracing::debug!(error = %e, "no /proc in the sandbox"),
     }
     pivot_root(".", ".").at("change the root")?;
     // Both roots are at "/" now; the host's lies on top (pivot_root(2), NOTES).
     umount2(".", MntFlags::MNT_DETACH).at("forget the host's root")?;
     chdir("/").at("enter the new root")
+}
+
+/// Bounds how many processes and threads the command may have at once: RLIMIT_NPROC does not bind user 0.
+/// Where the kernel cannot, that limit is all there is.
+fn bound_processes() {
+    // Before, there was one for the whole machine, and user 0 could have written it from here.
+    let release = fs::read_to_string("proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    if (numbers.next(), numbers.next()) >= (Some(OWN_PID_MAX.0), Some(OWN_PID_MAX.1)) {
+        let file = fs::OpenOptions::new().write(true).open("proc/sys/kernel/pid_max");
+        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, MAX_PROCESSES.to_string().as_bytes()));
+    }
 }
 
 fn temporary_directories() -> Result<(), Failure> {

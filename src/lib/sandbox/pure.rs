@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use seccompiler::{SeccompAction, SeccompFilter, apply_filter};
@@ -116,6 +117,17 @@ pub async fn compute(
         (None, Some(code)) => Ok((output, Status::Exited(code))),
         (None, None) => Ok((output, Status::Signaled(ended.signal().unwrap_or(Signal::SIGKILL as i32)))),
     }
+}
+
+/// Returns `bytes` as a file that lies in memory and has no name, read from its beginning.
+///
+/// # Errors
+/// When there is no room for it.
+pub fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
+    let mut file = File::from(memfd_create(c"input", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Does `work` on standard input behind the walls; what it writes goes to standard output. Must be

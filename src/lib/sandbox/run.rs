@@ -16,14 +16,14 @@ use super::clip::Clip;
 use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, probe};
 
 /// How long the launcher has to kill and reap everything.
-const KILL_GRACE: Duration = Duration::from_millis(700);
+pub(super) const KILL_GRACE: Duration = Duration::from_millis(700);
 
 /// How long output is still taken after the end. Only at level `off` can a process be left that
 /// holds the pipe open.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// More than a report ever has; a launcher that says more is broken.
-const MAX_REPORT: u64 = 16 * 1024;
+pub(super) const MAX_REPORT: u64 = 16 * 1024;
 
 static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
 
@@ -45,14 +45,29 @@ pub(super) fn launcher() -> &'static Path {
 /// # Errors
 /// When there is no sandbox ([`Error::Refused`]), or the command did not begin.
 pub async fn run(spec: Spec, cancel: CancellationToken, on_output: &(dyn Fn(&[u8]) + Send + Sync)) -> Result<Outcome, Error> {
+    let level = level_for(&spec).await?;
+    run_at(&level, spec, cancel, on_output).await
+}
+
+/// Returns the best level for a command.
+pub(super) async fn level_for(spec: &Spec) -> Result<Level, Error> {
     if spec.off {
-        return run_at(&Level::Off, spec, cancel, on_output).await;
+        return Ok(Level::Off);
     }
-    let level = match probe::known() {
-        Some(level) => level,
-        None => tokio::task::spawn_blocking(probe::level).await.map_err(|e| Error::Start(std::io::Error::other(e)))?,
-    };
-    run_at(level, spec, cancel, on_output).await
+    match probe::known() {
+        Some(level) => Ok(level.clone()),
+        None => tokio::task::spawn_blocking(|| probe::level().clone()).await.map_err(|e| Error::Start(std::io::Error::other(e))),
+    }
+}
+
+/// Returns the walls of a level.
+pub(super) fn walls_of(level: &Level) -> Result<Walls, Error> {
+    match level {
+        Level::Namespaces => Ok(Walls::Namespaces),
+        Level::Landlock(_) => Ok(Walls::Landlock),
+        Level::Off => Ok(Walls::Off),
+        Level::Refused(why) => Err(Error::Refused(why.clone())),
+    }
 }
 
 /// Runs a command at this level, whatever the machine has.
@@ -65,12 +80,7 @@ pub async fn run_at(
     cancel: CancellationToken,
     on_output: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, Error> {
-    let walls = match level {
-        Level::Namespaces => Walls::Namespaces,
-        Level::Landlock(_) => Walls::Landlock,
-        Level::Off => Walls::Off,
-        Level::Refused(why) => return Err(Error::Refused(why.clone())),
-    };
+    let walls = walls_of(level)?;
     let (limit, max_output) = (spec.timeout, spec.max_output);
     let mut running = Running::start(&spec.into_plan(walls)).map_err(Error::Start)?;
     let mut clip = Clip::new(max_output);
@@ -99,7 +109,7 @@ enum End {
 
 /// Returns what the launcher reported. When it could not, somebody killed it: most likely the
 /// kernel, short of memory.
-fn status_of(report: &[u8]) -> Result<Status, Error> {
+pub(super) fn status_of(report: &[u8]) -> Result<Status, Error> {
     let first = report.split(|byte| *byte == b'\n').next().unwrap_or_default();
     match serde_json::from_slice(first) {
         Ok(Report::Exited(code)) => Ok(Status::Exited(code)),
@@ -111,7 +121,7 @@ fn status_of(report: &[u8]) -> Result<Status, Error> {
 }
 
 impl Spec {
-    fn into_plan(self, walls: Walls) -> Plan {
+    pub(super) fn into_plan(self, walls: Walls) -> Plan {
         Plan {
             walls,
             command: self.command,
@@ -123,6 +133,7 @@ impl Spec {
             network: self.network,
             env: self.env,
             cpu_secs: self.timeout.as_secs().saturating_mul(cores()).saturating_add(10),
+            service: false,
         }
     }
 }

@@ -179,6 +179,15 @@ fn denied(plan: &Plan) -> Result<Rules, seccompiler::BackendError> {
     if plan.walls == Walls::Landlock {
         // Limits of other processes of the user, the daemon's among them.
         rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
+        // Their turn at the processor and the disk: without capabilities of its own the daemon is in reach.
+        for call in [libc::SYS_sched_setaffinity, libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr]
+        {
+            rules.insert(call, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
+        }
+        for (call, one_process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+            let others = vec![SeccompRule::new(vec![when(0, Ne, one_process)?])?, SeccompRule::new(vec![when(1, Ne, 0)?])?];
+            rules.insert(call, others);
+        }
         rules.extend(DENIED_WITHOUT_NAMESPACES.iter().map(|call| (*call, Vec::new())));
     }
     Ok(rules)

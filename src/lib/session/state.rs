@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
-use crate::message::{Block, Message, Role, ToolCall, ToolResult, Trust, Usage};
+use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 use crate::text::{self, estimate_tokens};
 
 /// A session as it stands after `last_seq`.
@@ -208,7 +208,16 @@ impl State {
         if spoken.role == Role::Assistant && self.heard.as_ref().is_some_and(answers) {
             self.heard.iter_mut().for_each(|heard| heard.at.clone_from(&self.updated_at));
         }
+        // The turn before may have had no end.
+        if spoken.inbox_id.is_some() {
+            self.leave_out();
+        }
         self.entries.push(Entry { seq, trust: spoken.trust, message: spoken.message() });
+        let ends =
+            spoken.role == Role::Assistant && spoken.stop != Some(StopReason::Pause) && spoken.tool_calls().next().is_none();
+        if ends {
+            self.leave_out();
+        }
         self.message_count += u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);
         if let Some(inbox_id) = &spoken.inbox_id {
             self.turn = Some(Turn {
@@ -241,7 +250,7 @@ impl State {
         let Compaction { kept_from, question, summary, by, longest_block, tokens, .. } = compaction;
         let gone = |entry: &Entry| entry.seq < *kept_from && Some(entry.seq) != *question;
         // Whose words are in what is summed up are in the summary.
-        let foreign = self.entries.iter().any(|entry| gone(entry) && entry.trust == Some(Trust::Other));
+        let foreign = self.entries.iter().any(|entry| gone(entry) && entry.is_of_others());
         self.entries.retain(|entry| !gone(entry));
         if let Some(longest) = longest_block {
             self.entries.iter_mut().for_each(|entry| cut_blocks(&mut entry.message, *longest));
@@ -302,9 +311,50 @@ impl State {
         self.entries.get(first..).unwrap_or_default()
     }
 
-    /// Returns true when every person's text in the conversation is the owner's.
-    pub fn all_words_are_the_owners(&self) -> bool {
-        self.entries.iter().all(|entry| entry.trust != Some(Trust::Other))
+    /// Returns true when words of others stand in what is sent: a message, a summary of one, or what a tool
+    /// brought in this turn.
+    pub fn is_tainted(&self) -> bool {
+        self.entries.iter().any(Entry::is_of_others)
+    }
+
+    /// Returns true when `words` stand, letter by letter, in what people said or in what a tool called `by`
+    /// brought from elsewhere in this turn. Words that the model itself may have put together do not count: a
+    /// file it wrote, an error that repeats its arguments.
+    pub fn was_read(&self, words: &str, by: &dyn Fn(&str) -> bool) -> bool {
+        let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
+        let of_people = self.entries.iter().filter(|entry| entry.message.role == Role::User);
+        let said = of_people
+            .flat_map(|entry| &entry.message.content)
+            .any(|block| matches!(block, Block::Text { text } if text.contains(words)));
+        let calls: Vec<&str> = blocks()
+            .filter_map(|block| match block {
+                Block::ToolCall(call) if by(&call.name) => Some(call.id.as_str()),
+                _ => None,
+            })
+            .collect();
+        let brought = |block: &Block| match block {
+            Block::ToolResult(result) => {
+                result.untrusted && !result.is_error && calls.contains(&result.id.as_str()) && result.text.contains(words)
+            }
+            _ => false,
+        };
+        said || blocks().any(brought)
+    }
+
+    /// Leaves out what tools brought of others' words in turns that are over: their bytes change this once.
+    fn leave_out(&mut self) {
+        let blocks = self.entries.iter_mut().flat_map(|entry| &mut entry.message.content);
+        for block in blocks {
+            if let Block::ToolResult(result) = block
+                && result.untrusted
+            {
+                let length = result.text.chars().count();
+                result.text = format!(
+                    "⟦somebody else's words, {length} characters, left out after their turn: call the tool again to read them⟧"
+                );
+                result.untrusted = false;
+            }
+        }
     }
 
     /// Returns where the turn of `inbox_id` goes on.
@@ -339,6 +389,12 @@ impl State {
 }
 
 impl Entry {
+    /// Returns true when somebody else's words are in it.
+    pub fn is_of_others(&self) -> bool {
+        let untrusted = |block: &Block| matches!(block, Block::ToolResult(result) if result.untrusted);
+        self.trust == Some(Trust::Other) || self.message.content.iter().any(untrusted)
+    }
+
     /// Returns its estimated tokens.
     pub fn tokens(&self) -> u64 {
         /// A picture of a usual size (1568 pixels, Anthropic's vision guide).

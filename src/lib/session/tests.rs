@@ -42,7 +42,7 @@ fn began(id: &str) -> Kind {
 }
 
 fn ended(id: &str) -> Kind {
-    let result = ToolResult { id: id.into(), text: "ok".into(), is_error: false };
+    let result = ToolResult { id: id.into(), text: "ok".into(), is_error: false, untrusted: false };
     Kind::ToolResult { run_id: "r".into(), name: "exec".into(), duration_ms: 3, receipt: None, result }
 }
 

@@ -38,6 +38,16 @@ pub fn find(text: &str, max: usize) -> Vec<Hidden> {
     (1..).zip(text.split('\n')).flat_map(in_line).take(max).collect()
 }
 
+/// Returns a text without its hidden characters.
+pub fn without(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let in_line = |line: &str| {
+        let chars: Vec<char> = line.chars().collect();
+        (0..chars.len()).filter(|at| !is_hidden(&chars, *at)).map(|at| chars[at]).collect::<String>()
+    };
+    text.split('\n').map(in_line).collect::<Vec<String>>().join("\n")
+}
+
 /// Returns what a character does, in a few words.
 fn what(c: char) -> &'static str {
     match c {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::post::post;
 use super::{Needs, output, text};
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::control::Command;
 use crate::control::attached::{MAX_FILE, MAX_FILES};
 use crate::message::Route;
@@ -23,8 +23,9 @@ pub(super) struct SendMedia(pub Arc<Needs>);
 impl Tool for SendMedia {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "send_media",
-            description: "Send files of outbox/ into this chat: pictures, sounds, films, documents; several pictures are an album.",
+            name: "send_media".into(),
+            description:
+                "Send files of outbox/ into this chat: pictures, sounds, films, documents; several pictures are an album.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -41,7 +42,11 @@ impl Tool for SendMedia {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersTurn
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Shows
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -105,8 +110,9 @@ pub(super) struct React(pub Arc<Needs>);
 impl Tool for React {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "react",
-            description: "Put an emoji on the message you are answering, such as 👍. You still answer, unless you use silent.",
+            name: "react".into(),
+            description: "Put an emoji on the message you are answering, such as 👍. You still answer, unless you use silent."
+                .into(),
             schema: json!({
                 "type": "object",
                 "properties": {"emoji": {"type": "string"}},
@@ -121,6 +127,10 @@ impl Tool for React {
 
     fn rights(&self) -> Rights {
         Rights::Anybody
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Value, json};
 
 use super::{Needs, blocking, number, text};
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::memory::index::{Hit, Query};
 use crate::memory::items::{self, Item, Stated};
 use crate::memory::{Memory, Scope, Viewer, get};
@@ -44,8 +44,8 @@ struct Search(Arc<Needs>);
 impl Tool for Search {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "memory_search",
-            description: "Search notes and past conversations, by a question or words.",
+            name: "memory_search".into(),
+            description: "Search notes and past conversations, by a question or words.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -64,6 +64,10 @@ impl Tool for Search {
 
     fn rights(&self) -> Rights {
         Rights::Anybody
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -101,8 +105,8 @@ struct Get(Arc<Needs>);
 impl Tool for Get {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "memory_get",
-            description: "Show lines of a file that memory_search named.",
+            name: "memory_get".into(),
+            description: "Show lines of a file that memory_search named.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -123,6 +127,10 @@ impl Tool for Get {
         Rights::Anybody
     }
 
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
+    }
+
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let line = |name| number(input, name).map(|line| u32::try_from(line).unwrap_or(u32::MAX));
         let (first, last) = (line("start_line"), line("end_line"));
@@ -136,8 +144,8 @@ struct Read(Arc<Needs>);
 impl Tool for Read {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "memory_read",
-            description: "Read an item of memory/items by its id.",
+            name: "memory_read".into(),
+            description: "Read an item of memory/items by its id.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -155,7 +163,11 @@ impl Tool for Read {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersTurn
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Shows
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -185,8 +197,10 @@ struct Write(Arc<Needs>);
 impl Tool for Write {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "memory_write",
-            description: "Keep something for good: {type, tags, content}, or a fact {entity, attribute, value}. With id, change that item.",
+            name: "memory_write".into(),
+            description:
+                "Keep something for good: {type, tags, content}, or a fact {entity, attribute, value}. With id, change that item."
+                    .into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -207,7 +221,11 @@ impl Tool for Write {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersWords
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Acts
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -272,8 +290,8 @@ struct Remember(Arc<Needs>);
 impl Tool for Remember {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "remember",
-            description: "Note what happened with a person, for them alone: by default the one who speaks.",
+            name: "remember".into(),
+            description: "Note what happened with a person, for them alone: by default the one who speaks.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -290,7 +308,11 @@ impl Tool for Remember {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersWords
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Acts
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {

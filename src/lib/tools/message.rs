@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::post::post;
 use super::{Needs, output, text};
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::control::Command;
 use crate::provider::{BoxFuture, ToolSpec};
 
@@ -18,8 +18,8 @@ pub(super) struct Message(pub Arc<Needs>);
 impl Tool for Message {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "message",
-            description: "Send a text to somebody else now. Your answer to this conversation needs no tool.",
+            name: "message".into(),
+            description: "Send a text to somebody else now. Your answer to this conversation needs no tool.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -36,7 +36,19 @@ impl Tool for Message {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersWords
+        Rights::Owner
+    }
+
+    /// Who reads the answer anyway, or owns the agent, is nobody new.
+    fn reach(&self, input: &Value, context: &Context) -> Reach {
+        let to = text(input, "to").trim();
+        let is_here = context.route.as_ref().is_some_and(|route| route.chat.chat == to);
+        if to == "owner" || is_here { Reach::Free } else { Reach::Acts }
+    }
+
+    fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
+        let to = crate::text::shorten(&crate::text::visible(text(input, "to")), 60);
+        Some(format!("wrote to {to}: {}", crate::text::shorten(answer, 80)))
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {

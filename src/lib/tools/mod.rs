@@ -2,6 +2,7 @@
 
 mod exec;
 mod files;
+mod mcp;
 mod media;
 mod memory;
 mod message;
@@ -10,6 +11,7 @@ mod post;
 mod silent;
 mod skill;
 mod status;
+mod web;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,16 +19,24 @@ use std::sync::{Arc, Mutex};
 use chrono_tz::Tz;
 
 pub use exec::ExecSettings;
+pub use mcp::{names_taken, of_servers};
+pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};
 use crate::memory::Memory;
 use crate::sandbox::Root;
 use crate::skills::Skills;
+use crate::undo;
+use crate::workspace::Grounds;
 
 /// What the tools work with.
 pub struct Needs {
     /// The workspace.
     pub root: Arc<Root>,
+    /// Where file tools work: the workspace, and what the settings allow beside it.
+    pub grounds: Arc<Grounds>,
+    /// What runs changed in files.
+    pub undo: Arc<undo::Store>,
     /// The memory.
     pub memory: Arc<Memory>,
     /// The skills.
@@ -37,15 +47,21 @@ pub struct Needs {
     pub windows: HashMap<String, u64>,
     /// How commands run; `None` when they do not.
     pub exec: Option<ExecSettings>,
+    /// The web.
+    pub web: Arc<Web>,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
 }
 
 /// Returns all tools of this build in the order in which they are offered.
 pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
-    let mut tools = files::all(needs.root.clone());
+    let mut tools = files::all(&needs);
     if let Some(settings) = needs.exec.clone() {
-        tools.push(Arc::new(exec::Exec::new(settings)));
+        tools.push(Arc::new(exec::Exec::new(settings, Some(needs.undo.clone()))));
+    }
+    tools.push(Arc::new(web::WebFetch(needs.web.clone())));
+    if needs.web.searches() {
+        tools.push(Arc::new(web::WebSearch(needs.web.clone())));
     }
     let needs = Arc::new(needs);
     tools.extend(memory::all(&needs));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::text;
-use crate::agent::{Context, Effect, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Effect, Reach, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 
 /// Pinned rules of one conversation: all of them stand in every request after a compaction.
@@ -16,8 +16,8 @@ pub(super) struct Pin;
 impl Tool for Pin {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "pin",
-            description: "Keep a rule the person set for this conversation, word for word, however long it gets.",
+            name: "pin".into(),
+            description: "Keep a rule the person set for this conversation, word for word, however long it gets.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -34,7 +34,11 @@ impl Tool for Pin {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersWords
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Acts
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {

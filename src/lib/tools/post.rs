@@ -8,10 +8,40 @@ use std::time::{Duration, Instant};
 use crate::config::Home;
 use crate::control::replies::{self, Status};
 use crate::control::{self, Command, Id, attached, spool};
+use crate::queue::{self, Fate};
 use crate::sys::fifo;
 
 /// How long the daemon's answer is waited for; it comes in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long its arrival is waited for: a person's chat answers in less than a second.
+const ARRIVAL: Duration = Duration::from_secs(5);
+
+/// Waits for what was posted to arrive and returns the ids under which it did.
+async fn arrived(home: &Home, id: &Id) -> Result<String, String> {
+    let until = Instant::now() + ARRIVAL;
+    loop {
+        let (path, own) = (home.queue_db(), id.to_string());
+        let fates = super::blocking_work(move || queue::fates(&path, &own).map_err(|error| error.to_string())).await?;
+        let lost = fates.iter().find_map(|fate| match fate {
+            Fate::Dead(reason) => Some(reason),
+            Fate::OnItsWay | Fate::Sent(_) => None,
+        });
+        if let Some(reason) = lost {
+            return Err(format!("not delivered: {reason}"));
+        }
+        let sent: Option<Vec<&str>> =
+            fates.iter().map(|fate| if let Fate::Sent(id) = fate { Some(id.as_str()) } else { None }).collect();
+        if let Some(ids) = sent {
+            let ids: Vec<&str> = ids.into_iter().filter(|id| !id.is_empty()).collect();
+            return Ok(if ids.is_empty() { "delivered".to_owned() } else { format!("delivered as message {}", ids.join(", ")) });
+        }
+        if Instant::now() >= until {
+            return Ok(format!("accepted; it is on its way (id {id})"));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
 
 /// Leaves a command with `files` for the daemon and returns what became of it, for the model.
 pub(super) async fn post(home: &Home, mut command: Command, files: Vec<PathBuf>) -> Result<String, String> {
@@ -33,7 +63,7 @@ pub(super) async fn post(home: &Home, mut command: Command, files: Vec<PathBuf>)
     loop {
         let reply = replies::read(&home.replies(), &id).ok().flatten();
         match reply.as_ref().map(|reply| reply.status) {
-            Some(Status::Done) => return Ok(format!("accepted; it is being delivered (id {id})")),
+            Some(Status::Done) => return arrived(home, &id).await,
             Some(Status::Error) => {
                 let reason = reply.and_then(|reply| reply.error).unwrap_or_default();
                 return Err(format!("not sent: {reason}"));

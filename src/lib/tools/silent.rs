@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Context, Effect, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Effect, Reach, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 
 pub(super) struct Silent;
@@ -10,8 +10,8 @@ pub(super) struct Silent;
 impl Tool for Silent {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "silent",
-            description: "End this turn without sending anything to the user. Only when no answer is wanted.",
+            name: "silent".into(),
+            description: "End this turn without sending anything to the user. Only when no answer is wanted.".into(),
             schema: json!({"type": "object", "properties": {}}),
         }
     }
@@ -22,6 +22,10 @@ impl Tool for Silent {
 
     fn rights(&self) -> Rights {
         Rights::Anybody
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
     }
 
     fn receipt(&self, _input: &Value, _answer: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{blocking, text};
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::skills::Skills;
 
@@ -17,8 +17,8 @@ pub(super) struct LoadSkill(pub Arc<Skills>);
 impl Tool for LoadSkill {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "load_skill",
-            description: "Read one of the available skills.",
+            name: "load_skill".into(),
+            description: "Read one of the available skills.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {"name": {"type": "string"}},
@@ -33,7 +33,11 @@ impl Tool for LoadSkill {
 
     /// As a file of the workspace: a skill may say what only its owner is to know.
     fn rights(&self) -> Rights {
-        Rights::OwnersTurn
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Shows
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Needs, blocking};
-use crate::agent::{Context, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::session::{self, State};
@@ -16,8 +16,8 @@ pub(super) struct SessionStatus(pub Arc<Needs>);
 impl Tool for SessionStatus {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "session_status",
-            description: "Show this conversation's model, size, cost and the time.",
+            name: "session_status".into(),
+            description: "Show this conversation's model, size, cost and the time.".into(),
             schema: json!({"type": "object", "properties": {}}),
         }
     }
@@ -26,8 +26,16 @@ impl Tool for SessionStatus {
         true
     }
 
+    fn is_rare(&self) -> bool {
+        true
+    }
+
     fn rights(&self) -> Rights {
         Rights::Anybody
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
     }
 
     fn run<'a>(&'a self, _input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {

@@ -10,13 +10,17 @@
 //! ```
 
 mod files;
+mod grounds;
+mod marks;
 mod read;
 mod shape;
 mod templates;
 
 pub use files::{Files, PromptFile, prompt_dirs};
+pub use grounds::{Error as GroundsError, Grounds, Sight, Spot};
+pub use marks::Marks;
 pub use read::MAX_CHARS;
-pub use shape::{is_memory, is_shape, make_shape, shape};
+pub use shape::{is_memory, is_shape, make_shape, memory, shape};
 pub use templates::{Created, Fate, add_provider, has_provider, init, template};
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! The files that shape the agent itself: the owner changes them in an editor, a tool only with
-//! the owner's yes (specification §22), which this build cannot ask for.
+//! the owner's yes (specification §22).
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 const FILES: [&str; 6] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"];
 const DIRS: [&str; 2] = ["skills", "prompts"];
+/// What has no room in this build; a tool is not to fill it before it has.
+const LATER: [&str; 1] = ["cron"];
 
 /// Returns where they are in the workspace `dir`.
 pub fn shape(dir: &Path) -> Vec<PathBuf> {
@@ -34,15 +36,31 @@ pub fn make_shape(dir: &Path) -> std::io::Result<()> {
 /// Returns true when `path`, relative to the workspace and without links, is one of them or
 /// inside one. Letter case does not matter: some file systems ignore it.
 pub fn is_shape(path: &Path) -> bool {
-    let mut names = path.components().map(|part| part.as_os_str().to_string_lossy());
+    let mut names = path.components().map(|part| fold(&part.as_os_str().to_string_lossy()));
     let Some(first) = names.next() else { return false };
-    let is = |known: &&str| known.eq_ignore_ascii_case(&first);
-    DIRS.iter().any(is) || (names.next().is_none() && FILES.iter().any(is))
+    let is = |known: &&str| fold(known) == first;
+    DIRS.iter().chain(&LATER).any(is) || (names.next().is_none() && FILES.iter().any(is))
 }
+
+/// What only the owner's own conversations see.
+const MEMORY: [&str; 3] = ["MEMORY.md", "USER.md", "memory"];
 
 /// Returns true when `path`, relative to the workspace and without links, is what only the owner's own
 /// conversations see, whoever speaks.
 pub fn is_memory(path: &Path) -> bool {
-    let is = |name: &str| path.components().next().is_some_and(|first| first.as_os_str().eq_ignore_ascii_case(name));
-    ["MEMORY.md", "USER.md", "memory"].into_iter().any(is)
+    let first = path.components().next().map(|first| fold(&first.as_os_str().to_string_lossy()));
+    first.is_some_and(|first| MEMORY.into_iter().any(|name| fold(name) == first))
+}
+
+/// Returns what of the workspace `dir` only the owner's own conversations see, in whatever letter case it is
+/// there.
+pub fn memory(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).filter(|name| is_memory(Path::new(name))).map(|name| dir.join(name)).collect()
+}
+
+/// Returns a name as file systems compare it that ignore the case of letters: some letters beyond ASCII
+/// are the other case of one in it (ſ, K).
+pub(super) fn fold(name: &str) -> String {
+    name.to_uppercase().to_lowercase()
 }

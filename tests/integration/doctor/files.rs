@@ -232,6 +232,19 @@ fn first(sandbox: &Sandbox) -> Value {
 }
 
 #[test]
+fn an_audit_log_that_was_changed_is_named() {
+    let sandbox = healthy();
+    used(&sandbox);
+    let whole = sandbox.read("state/audit.jsonl").expect("the audit log");
+    put(&sandbox, "state/audit.jsonl", whole.replace("\"stop\"", "\"stip\"").as_bytes());
+    let finding = findings(&sandbox).into_iter().find(|finding| finding["id"] == "audit-damaged").expect("a finding");
+    assert_eq!((&finding["level"], command(&finding).as_str()), (&json!("error"), "agent-send --log --verify"));
+    assert_eq!(sandbox.send(&["--log", "--verify"]).code, 65);
+    put(&sandbox, "state/audit.jsonl", whole.as_bytes());
+    assert_eq!(ids(&sandbox), ["daemon-not-running"]);
+}
+
+#[test]
 fn a_damaged_index_and_damaged_facts_are_made_again() {
     let sandbox = healthy();
     put(&sandbox, "state/index.db", &[7; 5000]);

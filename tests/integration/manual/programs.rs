@@ -48,7 +48,13 @@ fn head(arg: &Arg) -> String {
             .get_value_names()
             .and_then(<[_]>::first)
             .map_or_else(|| arg.get_id().as_str().to_uppercase(), ToString::to_string);
-        let many = if count.max_values() > 1 { "..." } else { "" };
+        let more = arg.get_value_names().and_then(|names| names.get(1));
+        let many = match more {
+            // What stands behind the last of several may be missing.
+            Some(more) => format!(" [{more}]"),
+            None if count.max_values() > 1 => "...".to_owned(),
+            None => String::new(),
+        };
         match (count.min_values(), arg.is_require_equals_set()) {
             (0, true) => format!("[={name}{many}]"),
             (0, false) => format!(" [{name}{many}]"),

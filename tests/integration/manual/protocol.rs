@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use agent_toolkit::{
     control::{self, Attachment, Command as Order, Id, Words, replies},
+    message::Approval,
     monitor,
 };
 use serde_json::{Value, json};
@@ -50,6 +51,8 @@ fn the_fields_of_monitor_json_are_those_of_the_page() {
 #[test]
 fn the_fields_of_a_reply_are_those_of_the_page() {
     let page = Page::read("agent-send.1");
+    let text = String::new;
+    let ask = replies::Ask { id: text(), tool: text(), text: text(), why: text(), expires_at: text() };
     let reply = replies::Reply {
         reply: Some(String::new()),
         session_id: Some(String::new()),
@@ -57,6 +60,7 @@ fn the_fields_of_a_reply_are_those_of_the_page() {
         tokens: Some(1),
         cost_usd: Some(1.0),
         silent: Some(true),
+        asks: vec![ask],
         ..replies::Reply::error("x", "why")
     };
     let place = Place { section: "PROTOCOL".to_owned(), subsection: Some("Replies".to_owned()) };
@@ -84,7 +88,9 @@ fn orders() -> Vec<Order> {
         },
         Order::Reset { target: text() },
         Order::Compact { session: some() },
+        Order::Undo { run: some() },
         Order::Stop { session: some() },
+        Order::Approval { request: text(), verdict: Approval::Deny, why: some() },
         Order::Reload,
         Order::Spool { id: Id::new() },
     ]
@@ -121,7 +127,7 @@ fn the_commands_of_the_protocol_are_those_of_the_page() {
         let required = item.head.of("Pq").concat();
         let mut line = json!({"id": "a", "cmd": item.head.of("Cm").concat()});
         for field in required.split(',').filter(|field| !field.is_empty() && !field.ends_with('?')) {
-            line[field] = json!("x");
+            line[field] = json!(if field == "verdict" { "approve" } else { "x" });
         }
         if let Err(bad) = control::decode(line.to_string().as_bytes()) {
             wrong.push(format!("man/{}:{}: a command with the fields without ? is refused: {bad}", page.file, item.line));

@@ -8,11 +8,12 @@ use std::{
 };
 
 use agent_toolkit::{
-    config::{self, Config, Environment, Group, Home, HomeFlags, ProviderType, ROLES, Tier},
+    config::{self, Config, Environment, Group, Home, HomeFlags, McpServer, ProviderType, ROLES, Tier},
     memory::Memory,
     sandbox::Root,
     skills::Skills,
-    tools,
+    tools, undo,
+    workspace::{Grounds, Marks},
 };
 use serde_json::{Map, Value};
 
@@ -38,7 +39,8 @@ fn expected() -> Keys {
     config["routing"] = Value::Object(ROLES.iter().map(|role| ((*role).to_owned(), Value::Null)).collect());
     config["session"]["identity_links"]["NAME"] = Value::Null;
     config["context"]["tiers"]["NAME"] = serde_json::to_value(Tier::default()).expect("plain data");
-    config["mcp"]["servers"]["NAME"] = Value::Null;
+    config["tools"]["policies"]["NAME"] = Value::Null;
+    config["mcp"]["servers"]["NAME"] = serde_json::to_value(McpServer::default()).expect("plain data");
     let mut keys = Keys::new();
     flatten("", &config, &mut keys);
     keys
@@ -170,24 +172,26 @@ fn the_tools_that_can_be_enabled_are_named() {
     let exec = tools::ExecSettings {
         workspace: dir.path().to_owned(),
         hidden: Vec::new(),
-        network: false,
+        rules: agent_toolkit::config::Exec::default(),
         off: false,
         env: Vec::new(),
-        timeout_secs: 1,
-        max_timeout_secs: 1,
     };
     let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
     let home = Home::resolve(flags, &|_| None).expect("an absolute path is a home");
+    let root = Arc::new(root);
     let needs = tools::Needs {
-        root: Arc::new(root),
+        grounds: Arc::new(Grounds::new(root.clone(), Vec::new(), Vec::new())),
+        undo: Arc::new(undo::Store::new(home.undo(), Marks::new(&home.untrusted()))),
+        root,
         memory: Arc::new(Memory::new(&home)),
         skills: Arc::new(Skills::new(&home, None)),
         zone: chrono_tz::UTC,
         windows: HashMap::new(),
         exec: Some(exec),
+        web: Arc::new(tools::Web::new(&config::Web::default(), None)),
         episodes: Mutex::default(),
     };
-    let expected: BTreeSet<String> = tools::all(needs).iter().map(|tool| tool.spec().name.to_owned()).collect();
+    let expected: BTreeSet<String> = tools::all(needs).iter().map(|tool| tool.spec().name.into_owned()).collect();
     let page = page();
     let found = documented(&page, "SETTINGS");
     let item = found.items.get("tools.enabled").expect("every key is documented");
@@ -219,7 +223,7 @@ provider = "local"
 [heartbeat]
 every = "1h"
 [mcp.servers.x]
-command = "x"
+command = ["x"]
 "#;
 
 /// Marked in the page, and the program says nothing when they are set.

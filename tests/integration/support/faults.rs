@@ -147,12 +147,22 @@ fn library() -> &'static Path {
 }
 
 /// Builds `NAME.c` to be preloaded. SQLite is compiled from C for every build of ours, so there is a compiler.
-pub(super) fn build(name: &str) -> PathBuf {
+pub(crate) fn build(name: &str) -> PathBuf {
+    compile(name, &["-shared", "-fPIC"])
+}
+
+/// Builds `NAME.c` as a program.
+pub(crate) fn build_program(name: &str) -> PathBuf {
+    compile(name, &["-pie", "-fPIE"])
+}
+
+fn compile(name: &str, kind: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/integration/support/{name}.c"));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler
-        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
+        .args(kind)
+        .args(["-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
         .arg(&target)
         .arg(source)
         .arg("-ldl");

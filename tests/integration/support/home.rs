@@ -21,6 +21,7 @@ use super::{
     model::FakeModel,
     program::{self, Output, Running, bin},
     telegram::{FakeTelegram, Polls},
+    wait::wait_for,
 };
 
 /// No channel, no key, no network; the rest as outside tests set it.
@@ -249,6 +250,17 @@ impl Sandbox {
         let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         let told = self.send(&with_json);
         assert_eq!((told.code, &told.json()["status"]), (1, &Value::from("error")), "{with_json:?}: {told:?}");
+    }
+
+    /// Waits until the owner is asked something and returns its id.
+    pub(crate) fn wait_asked(&self) -> String {
+        wait_for("a question for the owner", Duration::from_secs(30), || {
+            let asked = self.query("queue", "SELECT id FROM approvals WHERE state = 'pending'");
+            match asked.first()?.first()? {
+                SqlValue::Text(id) => Some(id.clone()),
+                other => panic!("{other:?}"),
+            }
+        })
     }
 
     /// Returns the names of what waits in the spool for the daemon, in order.

@@ -10,6 +10,7 @@ mod house;
 mod issuer;
 mod model;
 mod nasty;
+mod pages;
 mod program;
 mod server;
 mod telegram;
@@ -18,12 +19,13 @@ mod wait;
 pub(crate) use self::{
     clock::Clock,
     daemon::Daemon,
-    faults::{Action, Calls, Disk, Plan},
+    faults::{Action, Calls, Disk, Plan, build, build_program},
     home::Sandbox,
     house::House,
     issuer::{FakeIssuer, Renewal},
     model::{Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
+    pages::Pages,
     program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},

@@ -150,6 +150,11 @@ impl FakeModel {
         lock(&self.shared.state).replies.push_back(reply);
     }
 
+    /// Forgets the replies that nobody has fetched, and returns how many they were.
+    pub(crate) fn forget(&self) -> usize {
+        std::mem::take(&mut lock(&self.shared.state).replies).len()
+    }
+
     /// Queues what the next recording gets: words, a status, a disconnect or nothing for ever. Without
     /// one the words are `heard N bytes`.
     pub(crate) fn push_heard(&self, reply: Reply) {

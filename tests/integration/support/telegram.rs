@@ -2,6 +2,7 @@
 //! between them. One bot is served whatever its token; message ids count up from 1001 in each chat.
 
 mod api;
+mod buttons;
 mod html;
 mod media;
 mod methods;
@@ -168,14 +169,34 @@ impl FakeTelegram {
         lock(&self.shared.state).reactions.get(&(chat_id, message_id)).cloned()
     }
 
-    /// Presses the button with `data` under a message the bot sent. Returns the update id.
-    pub(crate) fn press(&self, chat_id: i64, user_id: i64, message_id: i64, data: &str) -> i64 {
+    /// Presses the button with `data` under a message the bot sent, as somebody's program may without
+    /// its being there. Returns the id of the press.
+    pub(crate) fn press(&self, chat_id: i64, user_id: i64, message_id: i64, data: &str) -> String {
         let message = lock(&self.shared.state).messages.get(&(chat_id, message_id)).map(|shown| shown.message.clone());
         let message = message.expect("only a message that is shown has buttons");
+        self.press_below(user_id, &message, data)
+    }
+
+    /// The same below any message. Returns the id of the press.
+    pub(crate) fn press_below(&self, user_id: i64, message: &Value, data: &str) -> String {
+        let id = format!("{}", 4_300_000_000_000_000_i64 + lock(&self.shared.state).last_update_id);
         self.inject(json!({"callback_query": {
-            "id": format!("{chat_id}-{message_id}"), "from": user(user_id), "message": message,
-            "chat_instance": "1", "data": data,
-        }}))
+            "id": id, "from": user(user_id), "message": message, "chat_instance": "1", "data": data,
+        }}));
+        id
+    }
+
+    /// Returns what was said to a press, empty when it was only heard, waiting for it.
+    pub(crate) fn wait_pressed(&self, press: &str, timeout: Duration) -> String {
+        let answered = look_until(timeout, || lock(&self.shared.state).presses.get(press).cloned().flatten());
+        answered.unwrap_or_else(|| panic!("the press {press} was not answered within {timeout:?}"))
+    }
+
+    /// Returns the buttons that stand below a message now, as (label, data) in order.
+    pub(crate) fn buttons(&self, chat_id: i64, message_id: i64) -> Vec<(String, String)> {
+        let state = lock(&self.shared.state);
+        let shown = state.messages.get(&(chat_id, message_id)).expect("a message that is shown");
+        buttons::of(&shown.message["reply_markup"])
     }
 
     /// Returns the id of the next message of a chat, for an update that the test makes itself.
@@ -190,6 +211,9 @@ impl FakeTelegram {
             let update_id = update["update_id"].as_i64().unwrap_or(state.last_update_id + 1);
             state.last_update_id = update_id;
             update["update_id"] = json!(update_id);
+            if let Some(press) = update["callback_query"]["id"].as_str() {
+                state.presses.entry(press.to_owned()).or_default();
+            }
             let message = &update["message"];
             if let (Some(chat), Some(id)) = (message["chat"]["id"].as_i64(), message["message_id"].as_i64()) {
                 state.messages.insert((chat, id), api::Shown::received(message.clone()));

@@ -36,6 +36,7 @@ impl Verdict {
         verdict.transcripts(story);
         verdict.databases(story);
         verdict.files(story);
+        verdict.record(story);
         if !verdict.wrong.is_empty() {
             let hit = verdict.log.lines().filter(|line| line.ends_with("<-")).take(3).collect::<Vec<_>>().join(", ");
             verdict.wrong.push(format!("  hit: {hit}"));
@@ -133,6 +134,14 @@ impl Verdict {
             if !may_be_marked || !(story.trouble.kills() || story.trouble.lasting) {
                 self.wrong(format!("{whose} is marked though nobody died in its send"));
             }
+        }
+    }
+
+    /// Whatever failed, nobody has touched the audit log.
+    fn record(&mut self, story: &Story) {
+        let told = story.sandbox.send(&["--log", "--verify"]);
+        if told.code != 0 {
+            self.wrong(format!("the audit log: {told:?}"));
         }
     }
 

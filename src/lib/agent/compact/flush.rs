@@ -1,6 +1,7 @@
 //! Before the older part of a conversation is summed up, the model may keep what matters of it: a side
 //! conversation of at most eight steps, in a copy of the history, that nobody is sent.
 
+use super::super::gate::Decision;
 use super::super::run::{Break, Running};
 use super::super::tool::ToolOutput;
 use super::SOURCE;
@@ -38,7 +39,12 @@ impl Running<'_> {
     /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
     pub(super) async fn flush_once(&mut self) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"].iter().any(|tool| self.offer.get(tool).is_some());
-        if !self.agent.compaction.flush || self.session.state().flushed || !can_keep || !self.has_a_model() {
+        if !self.agent.compaction.flush
+            || self.session.state().flushed
+            || !can_keep
+            || self.session.state().is_tainted()
+            || !self.has_a_model()
+        {
             return Ok(());
         }
         let flushed = self.flush().await;
@@ -81,14 +87,15 @@ impl Running<'_> {
                 break;
             }
             let mut results = Vec::new();
-            for call in calls {
+            for call in calls.into_iter().map(|call| self.offer.meant(call)) {
                 let output = tokio::select! {
                     biased;
                     () = self.order.cancel.cancelled() => return Flushed { stopped: true, ..flushed },
                     output = self.keep(&call) => output,
                 };
                 flushed.receipts.extend(output.receipt);
-                results.push(Block::ToolResult(ToolResult { id: call.id, text: output.text, is_error: output.is_error }));
+                let ToolOutput { text, is_error, untrusted, .. } = output;
+                results.push(Block::ToolResult(ToolResult { id: call.id, text, is_error, untrusted }));
             }
             messages.push(Message { role: Role::User, content: results });
         }
@@ -102,6 +109,15 @@ impl Running<'_> {
         if !KEEPING.contains(&call.name.as_str()) || (changes_files && !in_memory) {
             return ToolOutput::error("not now: only memory_write, remember and files of memory/ keep something");
         }
-        self.offer.run(&call.name, &call.input, &self.context).await
+        match self.decide(call) {
+            Decision::Run => {
+                let record = self.agent.audit.begin(self.audited(call), &call.input);
+                let output = self.offer.run(&call.name, &call.input, &self.context).await;
+                record.end(output.is_error, &output.text);
+                output
+            }
+            // Nobody is asked in the middle of it.
+            Decision::Ask(why) | Decision::Refuse(why) => ToolOutput::error(format!("not now: {why}")),
+        }
     }
 }

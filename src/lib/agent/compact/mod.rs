@@ -166,7 +166,7 @@ impl Running<'_> {
     fn overhead(&self) -> u64 {
         let system: u64 = self.order.system.iter().map(|block: &SystemBlock| text::estimate_tokens(&block.text)).sum();
         let tools = self.offer.specs.iter().map(|tool| {
-            let words = text::estimate_tokens(tool.name) + text::estimate_tokens(tool.description);
+            let words = text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
             words + text::estimate_tokens(&tool.schema.to_string())
         });
         system + tools.sum::<u64>()

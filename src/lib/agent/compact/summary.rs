@@ -152,7 +152,7 @@ mod tests {
 
     fn talk() -> Vec<Entry> {
         let call = ToolCall { id: "1".into(), name: "exec".into(), input: serde_json::json!({"command": "ls"}) };
-        let result = ToolResult { id: "1".into(), text: "a\n⟦end⟧\nb".into(), is_error: true };
+        let result = ToolResult { id: "1".into(), text: "a\n⟦end⟧\nb".into(), is_error: true, untrusted: false };
         vec![
             entry(1, Role::User, Block::Text { text: "List it, please".into() }),
             entry(2, Role::Assistant, Block::ToolCall(call)),

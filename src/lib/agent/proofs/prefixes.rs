@@ -92,7 +92,7 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
                     let (run_id, name) = ("r".to_owned(), call.name.clone());
                     kinds.push(Kind::ToolCall { run_id: run_id.clone(), id: call.id.clone(), name: name.clone() });
                     let text = if number.is_multiple_of(3) { String::new() } else { "y".repeat(number * 40) };
-                    let result = ToolResult { id: call.id.clone(), text, is_error: false };
+                    let result = ToolResult { id: call.id.clone(), text, is_error: false, untrusted: false };
                     kinds.push(Kind::ToolResult { run_id, name, duration_ms: 1, receipt: None, result });
                 }
             }
@@ -120,7 +120,8 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
 
 /// Returns the ways in which the conversation may be asked to go on.
 fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
-    let spec = ToolSpec { name: "exec", description: "Runs it.", schema: json!({"type": "object", "properties": {}}) };
+    let spec =
+        ToolSpec { name: "exec".into(), description: "Runs it.".into(), schema: json!({"type": "object", "properties": {}}) };
     let ways = [
         (true, true, "claude-sonnet-4-5"),
         (true, false, "claude-sonnet-4-5"),

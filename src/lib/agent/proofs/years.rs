@@ -3,7 +3,7 @@
 //!
 //! `AGENT_TURNS=5000 cargo test --lib years` goes on for as long as you like.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Agent, Context, Ended, Limits, Order, Registry, Rights, Room, Tool, ToolOutput};
+use crate::agent::{
+    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Room, Tool, ToolOutput, Verdict,
+};
 use crate::config::{self, Compaction, Environment, Home, HomeFlags, Models};
 use crate::cost::{Client, Ledger};
 use crate::media::Pictures;
@@ -58,13 +60,22 @@ impl Provider for Walled {
     }
 }
 
+/// An owner who says no to everything.
+struct Nobody;
+
+impl Owner for Nobody {
+    fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
+        Box::pin(async move { vec![Verdict::No("no".to_owned()); questions.len()] })
+    }
+}
+
 /// A file of any size.
 struct Read;
 
 impl Tool for Read {
     fn spec(&self) -> ToolSpec {
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-        ToolSpec { name: "read", description: "Read a file.", schema }
+        ToolSpec { name: "read".into(), description: "Read a file.".into(), schema }
     }
 
     fn read_only(&self) -> bool {
@@ -72,7 +83,11 @@ impl Tool for Read {
     }
 
     fn rights(&self) -> Rights {
-        Rights::OwnersTurn
+        Rights::Owner
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Free
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
@@ -109,7 +124,7 @@ fn house() -> House {
     let limits = Limits { max_turns: 8, max_turns_for: std::collections::BTreeMap::new(), run_timeout: Duration::from_secs(600) };
     let agent = Agent::new(
         Arc::new(client),
-        Registry::new(vec![Arc::new(Read)], None),
+        Registry::new(vec![Arc::new(Read)], None, BTreeMap::new()),
         limits,
         Compaction::default(),
         broadcast::channel(16).0,
@@ -141,7 +156,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
     let key = SessionKey("cli:ada".into());
     let envelope = Envelope::new(number.to_string(), Source::Cli, sender, key, said(number), 0);
     let envelope = Envelope { from_owner: true, trust: Trust::Owner, ..envelope };
-    let content = context::message(&envelope, chrono_tz::UTC);
+    let content = context::message(&envelope, chrono_tz::UTC, "0a1b2c3d");
     let (inbox_id, trust) = (Some(envelope.id.clone()), Some(Trust::Owner));
     let spoken = Kind::Message(Spoken { inbox_id, trust, ..Spoken::new(Role::User, content, "run") });
     session.append(vec![spoken], false).await.expect("append");
@@ -160,6 +175,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         system: vec![SystemBlock { tier: Tier::Stable, text: "You are an agent. ".repeat(20) }],
         cancel: &cancel,
         interrupted: &interrupted,
+        owner: &Nobody,
         reader: &|_| {},
     };
     let ended = house.agent.run(session, order()).await;

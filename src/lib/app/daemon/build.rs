@@ -1,6 +1,7 @@
 //! From settings to the things that work with them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use tokio::sync::{Notify, broadcast};
 
 use super::super::cli::{self, Exit, Failure};
 use crate::agent::{Agent, Limits, Registry};
+use crate::audit;
 use crate::auth::{self, Keys, ProviderKey, Renewals};
 use crate::channel::telegram::Telegram;
 use crate::clock;
-use crate::config::{self, Config, Environment, ExecPolicy, Home, Loaded, Models, ProviderType, Secrets};
+use crate::config::{self, Config, Environment, Home, Loaded, Models, ProviderType, SearchEngine, Secrets};
 use crate::cost::{Client, Ledger, Outages};
+use crate::mcp::Servers;
 use crate::media::Pictures;
 use crate::memory::Memory;
 use crate::message::AgentEvent;
@@ -27,7 +30,9 @@ use crate::provider::{Key, Provider};
 use crate::sandbox::Root;
 use crate::secret::Secret;
 use crate::skills::Skills;
-use crate::tools::{self, ExecSettings, Needs};
+use crate::tools::{self, ExecSettings, Needs, Web};
+use crate::undo;
+use crate::workspace::{Grounds, Marks};
 
 /// What outlasts a reload.
 pub(super) struct Kept {
@@ -37,14 +42,18 @@ pub(super) struct Kept {
     pub(super) events: broadcast::Sender<AgentEvent>,
     pub(super) memory: Arc<Memory>,
     pub(super) skills: Arc<Skills>,
+    pub(super) undo: Arc<undo::Store>,
     pub(super) renewals: Renewals,
+    pub(super) servers: Arc<Servers>,
+    pub(super) audit: audit::Log,
 }
 
 /// Returns the settings with the loop built from them.
 pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -> Result<Live, Failure> {
-    let Kept { ledger, outages, events, memory, skills, renewals } = kept;
+    let Kept { ledger, outages, events, memory, skills, undo, renewals, servers, audit } = kept;
     let keys = Arc::new(Keys::sharing(home, env, renewals)?);
-    let Servers { chat, speech } = providers(&loaded.models, &keys)?;
+    let server_settings = super::servers::settings(home, env, &loaded.config, keys.secrets());
+    let Vendors { chat, speech } = providers(&loaded.models, &keys)?;
     let config = loaded.config;
     let secret_names = names_of_secrets(&config, &loaded.models);
     let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
@@ -53,16 +62,24 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
+    let root = Arc::new(root);
+    let grounds = Arc::new(grounds(home, &config, root.clone()));
     let needs = Needs {
-        root: Arc::new(root),
+        root,
+        grounds: grounds.clone(),
+        undo,
         memory: memory.clone(),
         skills,
         zone: config.agent.timezone.0,
         windows: client.models().all().map(|model| (model.name.clone(), model.context_window)).collect(),
         exec: exec_settings(home, env, &config, &secret_names),
+        web: Arc::new(web(&config, keys.secrets())?),
         episodes: Mutex::default(),
     };
-    let registry = Registry::new(tools::all(needs), config.tools.enabled.as_deref());
+    let tools = tools::all(needs);
+    servers.set(server_settings, tools::names_taken(&tools));
+    let registry = Registry::new(tools, config.tools.enabled.as_deref(), config.tools.policies.clone())
+        .with_changing(Arc::new(move || tools::of_servers(&servers)));
     let limits = Limits {
         max_turns: config.agent.max_turns,
         max_turns_for: config.agent.max_turns_for.clone(),
@@ -71,7 +88,20 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
     let agent = Agent::new(Arc::new(client), registry, limits, config.compaction.clone(), events, pictures, memory);
-    Ok(Live { agent, config, listener })
+    let agent = agent.with_audit(audit);
+    Ok(Live { agent, config, listener, grounds })
+}
+
+/// Returns where file tools work.
+pub(super) fn grounds(home: &Home, config: &Config, workspace: Arc<Root>) -> Grounds {
+    let own = [home.config_dir(), home.state()].into_iter().chain(home.credentials_dir());
+    let file = home.config_is_named().then(|| home.config_file());
+    Grounds::new(workspace, config.tools.allowed_paths.clone(), own.chain(file).map(std::path::Path::to_owned).collect())
+}
+
+/// Returns what runs changed in files.
+pub(super) fn undo(home: &Home) -> undo::Store {
+    undo::Store::new(home.undo(), Marks::new(&home.untrusted()))
 }
 
 /// Returns the program that puts recordings into words; `None` when none is configured.
@@ -89,33 +119,52 @@ fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener>
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.
 pub(super) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> {
     let keys = models.all().filter_map(|model| model.provider.api_key_env.clone());
-    keys.chain([config.telegram.token_env.clone(), config.http.token_env.clone()]).collect()
+    let servers = config.mcp.servers.values().map(|server| server.token_env.clone());
+    keys.chain(servers)
+        .chain([&config.telegram.token_env, &config.http.token_env, &config.tools.web.search_key_env].map(String::clone))
+        .collect()
+}
+
+/// Returns the web; without its key nobody searches there.
+pub(super) fn web(config: &Config, secrets: &Secrets) -> Result<Web, Failure> {
+    let settings = &config.tools.web;
+    // Read even where it is not needed: what is known is kept out of every text.
+    let key = secrets.get(&settings.search_key_env)?;
+    if settings.search == SearchEngine::Brave && key.is_none() {
+        let name = &settings.search_key_env;
+        tracing::warn!(name, "there is no web_search: the key for Brave is not set");
+    }
+    Ok(Web::new(settings, key))
+}
+
+/// Returns the user's own home, which no command sees.
+pub(super) fn home_of_user(env: &Environment) -> Option<PathBuf> {
+    env.get("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.parent().is_some())
 }
 
 /// Returns how commands run; `None` when they do not.
 pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, secrets: &[String]) -> Option<ExecSettings> {
     let exec = &config.tools.exec;
-    // Nobody can be asked in this build, so what wants a yes is not offered.
-    if matches!(exec.policy, ExecPolicy::Off | ExecPolicy::Ask) {
+    if !exec.runs() {
         return None;
     }
     let variable = |name: &String| Some((name.clone(), env.get(name)?.into_string().ok()?));
+    // Under whatever name.
+    let is_harmless = |(_, value): &(String, String)| crate::secret::redact(value) == *value;
     let mut hidden = vec![home.config_dir().to_owned(), home.state().to_owned()];
-    hidden.extend(env.get("HOME").map(std::path::PathBuf::from).filter(|dir| dir.is_absolute() && dir.parent().is_some()));
+    hidden.extend(home_of_user(env));
     Some(ExecSettings {
         workspace: home.workspace().to_owned(),
         hidden,
-        network: exec.network,
+        rules: exec.clone(),
         off: exec.sandbox == config::Sandbox::Off,
-        env: exec.env.iter().filter(|name| !secrets.contains(name)).filter_map(variable).collect(),
-        timeout_secs: exec.timeout_secs,
-        max_timeout_secs: exec.max_timeout_secs,
+        env: exec.env.iter().filter(|name| !secrets.contains(name)).filter_map(variable).filter(is_harmless).collect(),
     })
 }
 
 /// The servers of the loaded providers, by the provider's name.
 #[derive(Default)]
-pub(super) struct Servers {
+pub(super) struct Vendors {
     /// Who answers.
     chat: HashMap<String, Arc<dyn Provider>>,
     /// Who listens.
@@ -124,10 +173,10 @@ pub(super) struct Servers {
 
 /// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
 /// needs no restart.
-pub(super) fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Servers, Failure> {
+pub(super) fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
     let http =
         net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
-    let mut servers = Servers::default();
+    let mut servers = Vendors::default();
     for model in models.all() {
         let provider = &model.provider;
         if servers.chat.contains_key(&provider.name) {

@@ -14,6 +14,7 @@ mod patient;
 mod prompt;
 mod repair;
 mod running;
+mod servers;
 mod service;
 mod settings;
 mod show;
@@ -74,6 +75,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("databases", databases::check),
     ("money", money::check),
     ("daemon", running::check),
+    ("tool servers", servers::check),
     ("machine", machine::check),
 ];
 

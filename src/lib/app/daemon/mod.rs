@@ -3,6 +3,7 @@
 mod auth;
 mod build;
 mod check;
+mod chores;
 mod completions;
 mod doctor;
 mod doors;
@@ -11,6 +12,7 @@ mod init;
 mod login;
 mod logout;
 mod run;
+mod servers;
 mod stdio;
 mod watch;
 
@@ -21,7 +23,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use doors::Doors;
 
 use super::cli::{self, Exit, Failure, Shared};
-use crate::{media, sandbox};
+use crate::{media, sandbox, tools};
 
 /// The agent's daemon: channels, queue, agent loop
 ///
@@ -95,12 +97,15 @@ pub fn command() -> clap::Command {
 /// Runs the program.
 pub fn main() -> ExitCode {
     // Before anything else, above all before any thread: we may be the launcher of a command, or
-    // the reader of a PDF.
+    // the reader of a PDF or of a page.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == sandbox::LAUNCHER_ARG) {
         return sandbox::launcher_main();
     }
     if std::env::args_os().nth(1).is_some_and(|argument| argument == media::PDF_ARG) {
         return media::pdf_main();
+    }
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == tools::HTML_ARG) {
+        return tools::html_main();
     }
     let arguments: Arguments = match cli::parse() {
         Ok(arguments) => arguments,

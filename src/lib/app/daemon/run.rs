@@ -20,18 +20,20 @@ use super::super::cli::{Exit, Failure, Shared};
 use super::super::query;
 use super::doors::{self, Doors};
 use super::stdio::Stdio;
-use super::{build, ingress, watch};
+use super::{build, chores, ingress, watch};
+use crate::audit;
 use crate::auth::{Keys, Renewals};
 use crate::channel::Channel;
 use crate::config::{self, Environment, Home, Loaded, Secrets};
-use crate::control::{attached, replies};
+
 use crate::cost::{Ledger, Outages};
+use crate::mcp::Servers;
 use crate::memory::Memory;
 use crate::pipeline::{self, Pipeline};
 use crate::skills::Skills;
 use crate::sys::notify::Systemd;
 use crate::sys::{self, atomic, fifo, lock};
-use crate::{clock, context, control, db, logging, people, queue, sandbox, session, workspace};
+use crate::{context, db, logging, people, queue, sandbox, session, workspace};
 
 /// A daemon that is ending may still hold the lock this long (specification §3).
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -42,14 +44,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 const LAST_SENDS: Duration = Duration::from_secs(3);
 /// A renewal of a token whose issuer was asked may end within this; an issuer is given as long.
 const LAST_RENEWALS: Duration = Duration::from_secs(30);
-/// Answer files are kept this long (specification §3).
-const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
-/// An answer file that could not be written is written again after this long.
-const REWRITE: Duration = Duration::from_secs(2);
-/// Snapshots are written this long after a turn; the transcript has everything before.
-const FLUSH: Duration = Duration::from_secs(1);
-/// Between two looks at what is to be remembered.
-const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+/// The last entries of the audit log are on the disk within this.
+const LAST_ENTRIES: Duration = Duration::from_secs(3);
 
 pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
@@ -141,7 +137,13 @@ impl Daemon {
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let (events, monitor_events) = broadcast::channel(1024);
         let memory = Arc::new(Memory::new(home));
+        let undo = Arc::new(build::undo(home));
+        let audit = audit::Log::start(audit::Place::of(home));
         let signed_out = build::signed_out(&loaded.models, &Keys::open(home, &self.env)?);
+        let (troubles, mut broken) = mpsc::unbounded_channel();
+        let servers = Servers::new(&home.tool_servers(), &home.trusted_servers(), troubles)
+            .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+        let servers = Arc::new(servers);
         let kept = build::Kept {
             ledger: ledger.clone(),
             renewals: self.renewals.clone(),
@@ -149,6 +151,9 @@ impl Daemon {
             events: events.clone(),
             memory: memory.clone(),
             skills: self.skills.clone(),
+            undo: undo.clone(),
+            servers: servers.clone(),
+            audit: audit.clone(),
         };
         let live = build::live(home, &self.env, loaded, kept)?;
         let (signals, heard) = mpsc::unbounded_channel();
@@ -163,6 +168,8 @@ impl Daemon {
             queue,
             sessions,
             people: people::Store::new(&home.people()),
+            undo,
+            audit,
             memory,
             context: Arc::new(context::Sources::new(home, self.skills.clone())),
             channels,
@@ -176,6 +183,8 @@ impl Daemon {
             albums: Mutex::default(),
             unknown_groups: Mutex::default(),
             runs: Mutex::default(),
+            parked: Mutex::default(),
+            decided: Notify::new(),
             outgoing: pipeline::Outgoing::default(),
             previews: TaskTracker::new(),
             unwritten: Notify::new(),
@@ -183,6 +192,13 @@ impl Daemon {
             closed: CancellationToken::new(),
         });
 
+        let told = Arc::downgrade(&pipeline);
+        pipeline.audit.on_trouble(move |trouble| {
+            if let Some(pipeline) = told.upgrade() {
+                pipeline.note_trouble(trouble);
+            }
+        });
+        pipeline.audit.started();
         note_signed_out(&pipeline, &signed_out);
         let recovered = pipeline.queue.recover().await?;
         tracing::info!(
@@ -222,10 +238,10 @@ impl Daemon {
         // It shows the end of all others, so it ends after them.
         let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
         watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, (health, self.systemd.clone()), over.clone()));
-        rooms.spawn(housekeeping(pipeline.clone(), home.clone()));
-        rooms.spawn(remember(pipeline.clone()));
+        rooms.spawn(chores::housekeeping(pipeline.clone(), home.clone()));
+        rooms.spawn(chores::remember(pipeline.clone()));
         self.systemd.say("READY=1\nSTATUS=open");
-        self.name_the_sandbox(&pipeline);
+        self.name_the_sandbox(&pipeline, "start");
 
         let mut beat = self.systemd.beat().map(tokio::time::interval);
         // After a stop (SIGSTOP, a suspended machine) one beat, not all that were missed.
@@ -236,9 +252,10 @@ impl Daemon {
             tokio::select! {
                 _ = terminate.recv() => break Exit::Ok,
                 _ = interrupt.recv() => break Exit::Ok,
-                _ = hangup.recv() => self.reload(&pipeline, &ledger, &events),
-                Some(()) = reloads.recv() => self.reload(&pipeline, &ledger, &events),
+                _ = hangup.recv() => self.reload(&pipeline, &ledger, &events, &servers),
+                Some(()) = reloads.recv() => self.reload(&pipeline, &ledger, &events, &servers),
                 _ = dump.recv() => self.dump_status(),
+                Some(trouble) = broken.recv() => pipeline.note_trouble(&trouble),
                 exit = &mut last_work => break exit.unwrap_or(Exit::Bug),
                 // The ingress, which looks at the spool every 5 s, passes the pulse on: systemd hears
                 // only what both loops have let through. Telegram is not asked; it may be silent.
@@ -257,6 +274,7 @@ impl Daemon {
         self.systemd.say("STOPPING=1\nSTATUS=ending: running turns may finish");
         pipeline.closing.cancel();
         while rooms.join_next().await.is_some() {}
+        servers.end().await;
         // What the last turns said goes out now, if it can; else after the next start. A send that
         // is under way when the time is over gets a little more, to be known as sent.
         tokio::join!(pipeline.sends_end(LAST_SENDS), pipeline.previews_end(LAST_SENDS));
@@ -271,6 +289,11 @@ impl Daemon {
         last_work.abort();
         over.cancel();
         while watch.join_next().await.is_some() {}
+        pipeline.audit.stopped(exit as u8);
+        let last = pipeline.audit.clone();
+        if !matches!(tokio::task::spawn_blocking(move || last.flush(LAST_ENTRIES)).await, Ok(true)) {
+            tracing::warn!("the last entries of the audit log may not be on the disk");
+        }
         Ok(exit)
     }
 
@@ -282,7 +305,13 @@ impl Daemon {
     }
 
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
-    fn reload(&self, pipeline: &Arc<Pipeline>, ledger: &Ledger, events: &broadcast::Sender<crate::message::AgentEvent>) {
+    fn reload(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        ledger: &Ledger,
+        events: &broadcast::Sender<crate::message::AgentEvent>,
+        servers: &Arc<Servers>,
+    ) {
         let mut signed_out = Vec::new();
         let built = config::load(&self.home, &self.env, &self.doors.settings()).map_err(Failure::from).and_then(|loaded| {
             signed_out = build::signed_out(&loaded.models, &Keys::open(&self.home, &self.env)?);
@@ -293,6 +322,9 @@ impl Daemon {
                 events: events.clone(),
                 memory: pipeline.memory.clone(),
                 skills: self.skills.clone(),
+                undo: pipeline.undo.clone(),
+                servers: servers.clone(),
+                audit: pipeline.audit.clone(),
             };
             build::live(&self.home, &self.env, loaded, kept)
         });
@@ -303,23 +335,27 @@ impl Daemon {
                 }
                 pipeline.reload(live);
                 tracing::info!("the configuration was read again");
-                self.name_the_sandbox(pipeline);
+                self.name_the_sandbox(pipeline, "reload");
                 note_signed_out(pipeline, &signed_out);
             }
             Err(failure) => {
                 self.systemd.status(&format!("open; the configuration stays as it was: {}", failure.message));
+                pipeline.audit.configured("reload", false, "as before", audit::settings(&self.home));
                 tracing::error!(hint = failure.hint, "the configuration stays as it was: {}", failure.message);
                 pipeline.note_trouble(&format!("the configuration was not read again: {}", failure.message));
             }
         }
     }
 
-    /// Says what stands between a command and the machine, in the log and in `systemctl status`.
-    fn name_the_sandbox(&self, pipeline: &Pipeline) {
+    /// Says what stands between a command and the machine, in the log, in `systemctl status` and, with the
+    /// settings that are in force from now on, in the audit log.
+    fn name_the_sandbox(&self, pipeline: &Pipeline, at: &'static str) {
+        let (audit, files) = (pipeline.audit.clone(), audit::settings(&self.home));
         let (systemd, off) = (self.systemd.clone(), pipeline.live().config.tools.exec.sandbox == config::Sandbox::Off);
         // The first time it is found out by trying.
         tokio::task::spawn_blocking(move || {
             let level = if off { &sandbox::Level::Off } else { sandbox::level() };
+            audit.configured(at, true, &level.to_string(), files);
             tracing::info!(wall = %level, risk = level.remaining_risk(), "sandbox of exec");
             systemd.status(&format!("open; sandbox of exec: {level}"));
         });
@@ -356,101 +392,4 @@ async fn next(beat: &mut Option<Interval>) {
 
 fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
     signal(kind).map_err(|error| Failure::new(Exit::Io, format!("signals cannot be heard: {error}")))
-}
-
-/// Brings the search index up to date at the start, and whenever there is news the facts too; cron
-/// does the rest.
-async fn remember(pipeline: Arc<Pipeline>) {
-    let memory = pipeline.memory.clone();
-    let mut work = tokio::task::spawn_blocking(move || memory.refresh());
-    // An end does not wait for it: what is missing comes the next time.
-    while let Some(ended) = pipeline.closing.run_until_cancelled(work).await {
-        let is_done = ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "the memory could not be brought up to date");
-            true
-        });
-        pipeline.closing.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await;
-        let memory = pipeline.memory.clone();
-        if !is_done {
-            // Another process is at it and may have missed what is new.
-            work = tokio::task::spawn_blocking(move || memory.refresh());
-            continue;
-        }
-        pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
-        work = tokio::task::spawn_blocking(move || {
-            memory.consolidate();
-            memory.refresh()
-        });
-    }
-}
-
-/// What is done now and then: answers that are missing are written again, snapshots are brought
-/// up to date, what is old is forgotten.
-async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
-    let own = home.clone();
-    // Beside the rest: there may be thousands of them.
-    tokio::task::spawn_blocking(move || {
-        if let Err(failure) = restore_files(&own) {
-            tracing::warn!("old answers are not written again: {}", failure.message);
-        }
-    });
-    let mut hours = tokio::time::interval(Duration::from_secs(3600));
-    loop {
-        tokio::select! {
-            () = pipeline.closing.cancelled() => return,
-            () = pipeline.sessions.changed() => {
-                pipeline.closing.run_until_cancelled(tokio::time::sleep(FLUSH)).await;
-                let pipeline = pipeline.clone();
-                let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
-                if let Ok(Err(error)) = flushed {
-                    tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
-                }
-            }
-            () = pipeline.unwritten.notified() => {
-                pipeline.closing.run_until_cancelled(tokio::time::sleep(REWRITE)).await;
-                let home = home.clone();
-                let restored = tokio::task::spawn_blocking(move || restore_files(&home)).await;
-                if let Ok(Err(failure)) = restored {
-                    tracing::warn!("answers are not written again yet: {}", failure.message);
-                    pipeline.unwritten.notify_one();
-                }
-            }
-            _ = hours.tick() => {
-                if let Err(error) = pipeline.queue.prune(clock::now_ms()).await {
-                    tracing::warn!(%error, "old rows stay");
-                }
-                if let Err(error) = replies::prune(&home.replies(), KEEP_REPLIES).and_then(|_| prune_files(&home)) {
-                    tracing::warn!(%error, "old files stay");
-                }
-            }
-        }
-    }
-}
-
-/// Files of messages are kept as long as the messages; those of a command that never came, a day.
-fn prune_files(home: &Home) -> Result<(), sys::Error> {
-    // What came before a long rest may still be waiting for its turn.
-    let Ok(waiting) = queue::listing(&home.queue_db()) else { return Ok(()) };
-    let is_done = |id: &str| waiting.inbox.iter().all(|open| open.id != id);
-    attached::prune(&home.downloads(), queue::KEEP, is_done)?;
-    let spool = home.spool_new();
-    let orphan = |name: &str| name.strip_suffix(".d").is_some_and(|id| !spool.join(format!("{id}.json")).exists());
-    attached::prune(&spool, KEEP_REPLIES, orphan)?;
-    attached::prune(&home.spool_tmp(), KEEP_REPLIES, |_| true)
-}
-
-/// Answer files are not synced; those a power cut took come back from the queue. What a crash left
-/// half written is removed.
-fn restore_files(home: &Home) -> Result<(), Failure> {
-    let since = clock::now_ms() - i64::try_from(KEEP_REPLIES.as_millis()).unwrap_or(0);
-    for reply in queue::results(&home.queue_db(), since)? {
-        let Some(id) = control::Id::parse(&reply.id) else { continue };
-        if !replies::read(&home.replies(), &id).ok().flatten().is_some_and(|there| there.is_final()) {
-            replies::write(&home.replies(), &reply)?;
-        }
-    }
-    for dir in [home.state(), &home.replies(), &home.sessions(), &home.spool_tmp()] {
-        atomic::remove_litter(dir)?;
-    }
-    Ok(())
 }

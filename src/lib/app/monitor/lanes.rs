@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     pub(super) lanes: usize,
     /// Whether the columns have a head.
     pub(super) head: bool,
-    /// Whether to say why a lane waits.
+    /// Whether to say why a lane waits, and what its tool says.
     pub(super) reasons: bool,
 }
 
@@ -64,6 +64,9 @@ pub(super) fn table(lanes: &[Lane], now: i64, wanted: Wanted) -> Vec<Line> {
         lines.push(row(cells));
         if let Some(reason) = lane.retry_reason.as_deref().filter(|_| wanted.reasons) {
             lines.push(Line::of(Ink::Yellow, &format!("  because: {reason}")));
+        }
+        if let Some(words) = lane.tool_tail.as_deref().filter(|_| wanted.reasons) {
+            lines.push(Line::of(Ink::Dim, &cut(&format!("  says: {}", clean(words)), wanted.columns)));
         }
     }
     let rest = lanes.get(shown.len()..).unwrap_or_default();

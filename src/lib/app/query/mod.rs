@@ -1,6 +1,7 @@
 //! What can be asked with or without a daemon: read from files, answered as the documents of the
 //! specification's Appendix B. Whoever prints them, as JSON or for people, takes them from here.
 
+mod audit;
 mod cost;
 mod history;
 mod log;
@@ -9,11 +10,12 @@ mod queue;
 mod sessions;
 mod status;
 
+pub use audit::{Audit, audit, verify};
 pub use cost::{By, Caps, Cost, Group, Model, Numbers, Period, cost};
 pub use history::{Events, History, Shown, history};
 pub use log::{Log, log};
 pub use monitor::Monitor;
-pub use queue::{Dead, Open, Queue, queue};
+pub use queue::{Dead, Open, Queue, Waiting, queue};
 pub use sessions::{Session, Sessions, sessions};
 pub use status::{Status, status, status_with};
 

@@ -16,6 +16,27 @@ pub struct Queue {
     pub outbox: Vec<Open>,
     /// What was given up, oldest first.
     pub dead: Vec<Dead>,
+    /// What waits for the owner's word, oldest first.
+    pub approvals: Vec<Waiting>,
+}
+
+/// Something that the agent may do only when its owner says so.
+#[derive(Debug, Clone, Serialize)]
+pub struct Waiting {
+    /// By what it is approved or denied.
+    pub id: String,
+    /// The conversation.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+    /// What would be done; others may have chosen these words.
+    pub text: String,
+    /// Why it is asked.
+    pub why: String,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+    /// When it counts as denied, RFC 3339 UTC.
+    pub expires_at: String,
 }
 
 /// A row that is on its way.
@@ -46,6 +67,18 @@ pub struct Dead {
     pub attempts: i64,
     /// Why it was given up.
     pub reason: String,
+}
+
+fn waiting(request: queue::Request) -> Waiting {
+    Waiting {
+        id: request.id,
+        session: request.session_key,
+        tool: request.tool,
+        text: request.question,
+        why: request.why,
+        created_at: clock::rfc3339(request.created_at),
+        expires_at: clock::rfc3339(request.expires_at),
+    }
 }
 
 /// Returns the queue document; a daemon need not run.
@@ -81,5 +114,6 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
         inbox: listing.inbox.into_iter().map(open).chain(spooled).collect(),
         outbox: listing.outbox.into_iter().map(open).collect(),
         dead: listing.dead.into_iter().map(dead).collect(),
+        approvals: queue::approvals(&home.queue_db(), clock::now_ms())?.into_iter().map(waiting).collect(),
     })
 }

@@ -9,6 +9,7 @@ use clap::{Args, Parser};
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::super::query::{By, Period};
 use crate::control::{Id, MAX_COMMAND};
+use crate::message::{Approval, press};
 
 /// The longest name of a sender, characters.
 const MAX_NAME: usize = 200;
@@ -44,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = PATIENCE, conflicts_with_all = ["chat", "stop"])]
     wait: Option<u64>,
     /// Fail with 69 instead of leaving the message in the spool when no daemon listens
-    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
+    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "mcp", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
     no_queue: bool,
     #[command(flatten)]
     message: MessageFlags,
@@ -56,6 +57,15 @@ pub(super) struct Arguments {
     /// Of --history: every event whole, tool calls and their results too
     #[arg(long, requires = "history", help_heading = "Questions")]
     full: bool,
+    /// Of --approve: the very same thing again, too, until the conversation ends
+    #[arg(long, requires = "approve", help_heading = "Questions")]
+    for_session: bool,
+    /// Of --log: the audit log instead, what was done and who allowed it
+    #[arg(long, value_name = "N", num_args = 0..=1, requires = "log", help_heading = "Questions")]
+    audit: Option<Option<usize>>,
+    /// Of --log: whether the audit log is as it was written; 65 when it is not
+    #[arg(long, requires = "log", conflicts_with = "audit", help_heading = "Questions")]
+    verify: bool,
 }
 
 /// What goes with words for the agent.
@@ -130,12 +140,24 @@ struct Verbs {
     /// Sum up the older part of a session; alone: of the shell's own
     #[arg(long, value_name = "SESSION", num_args = 0..=1)]
     compact: Option<Option<String>>,
+    /// Let the agent do what it asked for
+    #[arg(long, value_name = "ID")]
+    approve: Option<String>,
+    /// Do not let the agent do what it asked for; it is told why
+    #[arg(long, num_args = 1.., value_names = ["ID", "WHY"])]
+    deny: Option<Vec<String>>,
+    /// Take back what a run changed in files; alone: the newest run that changed any
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    undo: Option<Option<String>>,
     /// Who may talk in Telegram: list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
     #[arg(long, value_name = "VERB", num_args = 1..=2)]
     pair: Option<Vec<String>>,
     /// Which skills the agent may use: list, trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 1..=2)]
     skill: Option<Vec<String>>,
+    /// Which tool servers the agent may use: list, trust NAME or NAME@HASH, distrust NAME
+    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    mcp: Option<Vec<String>>,
     /// Show what the daemon is
     #[arg(long)]
     status: bool,
@@ -167,8 +189,11 @@ pub(super) enum Verb {
     Stop { session: Option<String> },
     Reset { target: String, wait: Option<Duration>, queue: bool },
     Compact { session: Option<String>, wait: Option<Duration> },
+    Decide { request: String, verdict: Approval, why: Option<String> },
+    Undo { run: Option<String>, wait: Option<Duration> },
     Pair(Vec<String>),
     Skill(Vec<String>),
+    Mcp(Vec<String>),
     Status,
     Monitor,
     Cost { period: Period, by: Option<By> },
@@ -176,6 +201,8 @@ pub(super) enum Verb {
     History { target: String, full: bool },
     Queue,
     Log { lines: usize },
+    Audit { entries: usize },
+    Verify,
 }
 
 /// Words on their way to the daemon.
@@ -220,6 +247,12 @@ impl Arguments {
         if self.full && self.verbs.history.is_none() {
             return of_other("--full", "--history");
         }
+        if self.for_session && self.verbs.approve.is_none() {
+            return of_other("--for-session", "--approve");
+        }
+        if (self.audit.is_some() || self.verify) && self.verbs.log.is_none() {
+            return of_other("--audit and --verify", "--log");
+        }
         let wait = self.wait.map(Duration::from_secs);
         let verbs = self.verbs;
         if let Some(id) = &verbs.result {
@@ -231,20 +264,28 @@ impl Arguments {
         if let Some(session) = verbs.compact {
             return Ok(Verb::Compact { session, wait });
         }
-        let asked = None
+        if let Some(run) = verbs.undo {
+            return Ok(Verb::Undo { run, wait });
+        }
+        let asked = decision(verbs.approve, verbs.deny, self.for_session)?
             .or(verbs.stop.map(|session| Verb::Stop { session }))
             .or(verbs.pair.map(Verb::Pair))
             .or(verbs.skill.map(Verb::Skill))
+            .or(verbs.mcp.map(Verb::Mcp))
             .or(verbs.status.then_some(Verb::Status))
             .or(verbs.monitor.then_some(Verb::Monitor))
             .or(verbs.cost.map(|period| Verb::Cost { period, by: self.by }))
             .or(verbs.sessions.then_some(Verb::Sessions))
             .or(verbs.history.map(|target| Verb::History { target, full: self.full }))
             .or(verbs.queue.then_some(Verb::Queue))
-            .or(verbs.log.map(|lines| Verb::Log { lines }));
+            .or(verbs.log.map(|lines| match self.audit {
+                _ if self.verify => Verb::Verify,
+                Some(entries) => Verb::Audit { entries: entries.unwrap_or(lines) },
+                None => Verb::Log { lines },
+            }));
         if let Some(verb) = asked {
             if wait.is_some() {
-                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result, --reset and --compact")
+                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result, --reset, --compact and --undo")
                     .hint("agent-send --help"));
             }
             return Ok(verb);
@@ -306,6 +347,26 @@ fn parse_data(text: &str) -> Result<serde_json::Value, Failure> {
 fn parse_id(text: &str) -> Result<Id, Failure> {
     Id::parse(text)
         .ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?} is no id")).hint("ids are 1 to 64 of A-Z a-z 0-9 _ -"))
+}
+
+/// Returns what `--approve ID` and `--deny ID WHY` ask for.
+fn decision(approve: Option<String>, deny: Option<Vec<String>>, for_session: bool) -> Result<Option<Verb>, Failure> {
+    let verdict = if for_session { Approval::Session } else { Approval::Approve };
+    if let Some(id) = approve {
+        return Ok(Some(Verb::Decide { request: parse_request(&id)?, verdict, why: None }));
+    }
+    let words = deny.unwrap_or_default();
+    let Some((id, why)) = words.split_first() else { return Ok(None) };
+    let why = Some(why.join(" ")).filter(|why| !why.trim().is_empty());
+    Ok(Some(Verb::Decide { request: parse_request(id)?, verdict: Approval::Deny, why }))
+}
+
+fn parse_request(text: &str) -> Result<String, Failure> {
+    let id = text.trim().to_ascii_lowercase();
+    if press::is_request(&id) {
+        return Ok(id);
+    }
+    Err(Failure::new(Exit::Usage, format!("{text:?} is no id of a request")).hint("agent-send --queue shows what waits"))
 }
 
 fn read_stdin() -> Result<String, Failure> {

@@ -122,7 +122,7 @@ fn answer(
     if talk::leave(home, &id, &command)? == Rung::NoReader {
         return Err(Failure::new(Exit::TryAgain, format!("the daemon has gone; {id} waits for it")).hint("agent-daemon run"));
     }
-    let show = Show { stream: true, quiet };
+    let show = Show { stream: true, quiet, person: std::io::stdin().is_terminal() };
     // Interrupts of before this line mean nothing any more.
     while news.try_recv().is_ok() {}
     match wait::wait(home, &id, None, show, tell, news)? {

@@ -1,6 +1,7 @@
 //! The answers to questions, for people: one file a document. Words that may be anybody's are shown so
 //! that they cannot command a terminal.
 
+mod audit;
 mod cost;
 mod history;
 mod log;
@@ -12,6 +13,7 @@ use super::super::paint::Color;
 use super::super::{monitor, query};
 use crate::config::{Environment, Home};
 
+pub(super) use audit::{audit, verify};
 pub(super) use cost::cost;
 pub(super) use history::history;
 pub(super) use log::log;

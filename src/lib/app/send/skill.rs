@@ -20,7 +20,7 @@ pub(super) fn skill(home: &Home, env: &Environment, words: &[String], json: bool
         ["list"] => list(home, &skills, json),
         [verb @ ("trust" | "distrust"), name] => {
             let (name, listed) = match name.split_once('@') {
-                Some((name, hash)) if *verb == "trust" => (name, Some(hash_begins(hash)?)),
+                Some((name, hash)) if *verb == "trust" => (name, Some(hash_begins(hash, "agent-send --skill list")?)),
                 _ => (*name, None),
             };
             cli::may_write(home)?;
@@ -41,18 +41,18 @@ pub(super) fn skill(home: &Home, env: &Environment, words: &[String], json: bool
 }
 
 /// Digits of a hash that `list` prints, and the fewest that are taken.
-const SHOWN: usize = 16;
+pub(super) const SHOWN: usize = 16;
 const FEWEST: usize = 8;
 /// Files of a skill that are named when it is trusted.
 const MAX_NAMED: usize = 40;
 
-/// Reads the beginning of a hash.
-fn hash_begins(word: &str) -> Result<String, Failure> {
+/// Reads the beginning of a hash; `list` is the command that prints it.
+pub(super) fn hash_begins(word: &str, list: &'static str) -> Result<String, Failure> {
     if (FEWEST..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(word.to_ascii_lowercase());
     }
     let message = format!("after the @ stand {FEWEST} to 64 digits of the hash, 0-9 and a-f");
-    Err(Failure::new(Exit::Usage, message).hint("agent-send --skill list"))
+    Err(Failure::new(Exit::Usage, message).hint(list))
 }
 
 /// Returns how a skill is called that may only be as it is now.

@@ -87,7 +87,8 @@ impl Tail {
         self.end_line();
     }
 
-    fn end_line(&mut self) {
+    /// Begins a line of its own for what is said beside the reply.
+    pub(super) fn end_line(&mut self) {
         if !self.printed.is_empty() && !self.printed.ends_with('\n') {
             self.print("\n");
         }

@@ -15,7 +15,7 @@ use crate::sys::fifo::{self, Rung};
 use crate::sys::lock;
 use crate::text;
 
-/// How long `--stop` and `--reset` wait to hear that it happened. A stop takes 2 s at most
+/// How long `--stop`, `--approve`, `--deny` and `--reset` wait to hear that it happened. A stop takes 2 s at most
 /// (specification §5); a reset waits for the turn that runs.
 const ORDER_WAIT: Duration = Duration::from_secs(10);
 
@@ -41,7 +41,7 @@ pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Re
     match (heard, message.wait) {
         (Rung::NoReader, _) => queued(&message.id, json),
         (Rung::Heard | Rung::Full, Some(limit)) => {
-            wait::and_print(home, &message.id, limit, json, Show { stream: message.stream, quiet })
+            wait::and_print(home, &message.id, limit, json, Show { stream: message.stream, quiet, person: false })
         }
         (Rung::Heard | Rung::Full, None) => {
             if json {
@@ -60,22 +60,28 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
     if let Some(session) = &session {
         check_session(home, session)?;
     }
+    wait::print(&order(home, &Command::Stop { session }, "nothing is known to be stopped")?, json)
+}
+
+/// Gives an order that is worth something only now, and returns what came of it. Where no daemon listens
+/// nothing of it is left; without an answer that is an error, which says `unknown`.
+pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
+    if !listens(home)? {
+        return Err(no_daemon(home));
+    }
     let id = Id::new();
-    if leave(home, &id, &Command::Stop { session })? == Rung::NoReader && withdraw(home, &id) {
+    if leave(home, &id, command)? == Rung::NoReader && withdraw(home, &id) {
         return Err(no_daemon(home));
     }
     let (tell, news) = std::sync::mpsc::channel();
     match wait::wait(home, &id, Some(ORDER_WAIT), Show::default(), &tell, &news)? {
-        wait::Ended::Answered(reply, _) => wait::print(&reply, json),
+        wait::Ended::Answered(reply, _) => Ok(*reply),
         wait::Ended::TimedOut | wait::Ended::Interrupted => {
-            // A stop that was not heard now must not fall on what runs at the next start.
+            // What was not heard now must not fall on what there is at the next start.
             withdraw(home, &id);
             let secs = ORDER_WAIT.as_secs();
-            Err(Failure::new(
-                Exit::TryAgain,
-                format!("the daemon did not answer within {secs} s; nothing is known to be stopped"),
-            )
-            .hint("agent-monitor shows what it is doing"))
+            Err(Failure::new(Exit::TryAgain, format!("the daemon did not answer within {secs} s; {unknown}"))
+                .hint("agent-monitor shows what it is doing"))
         }
     }
 }
@@ -97,6 +103,18 @@ pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bo
                 .map_err(|failure| failure.hint("agent-send --sessions shows what there is"))
         }
     }
+}
+
+/// Takes back what a run changed in files.
+pub(super) fn undo(home: &Home, run: Option<String>, wait: Option<Duration>, json: bool) -> Result<Exit, Failure> {
+    if !listens(home)? {
+        return Err(no_daemon(home));
+    }
+    let id = Id::new();
+    if leave(home, &id, &Command::Undo { run })? == Rung::NoReader && withdraw(home, &id) {
+        return Err(no_daemon(home));
+    }
+    wait::and_print(home, &id, wait.unwrap_or(ORDER_WAIT), json, Show::default())
 }
 
 /// Sums the older part of a conversation up.

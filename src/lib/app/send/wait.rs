@@ -1,5 +1,6 @@
 //! Waiting for an answer: quietly, with a spinner on a terminal, or reading along.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use notify::{RecursiveMode, Watcher};
 
 use super::super::cli::{self, Exit, Failure};
+use super::asks::{self, Asks};
 use super::progress::Progress;
 use super::tail::Tail;
 use super::talk;
@@ -29,6 +31,8 @@ pub(super) struct Show {
     pub stream: bool,
     /// No spinner.
     pub quiet: bool,
+    /// A person sits there and may give their word where the reply is shown.
+    pub person: bool,
 }
 
 /// What a waiting caller hears.
@@ -44,7 +48,7 @@ pub(super) enum News {
 #[derive(Debug)]
 pub(super) enum Ended {
     /// The answer, and whether its words are on the screen already.
-    Answered(Reply, bool),
+    Answered(Box<Reply>, bool),
     /// The time is over.
     TimedOut,
     /// The user pressed Ctrl-C.
@@ -67,7 +71,7 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
             is_known = known()?;
         }
         if is_known {
-            return and_print(home, id, limit, json, Show { stream: false, quiet });
+            return and_print(home, id, limit, json, Show { quiet, ..Show::default() });
         }
     }
     match find(home, id)? {
@@ -77,6 +81,7 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
                 cli::json(&reply);
                 return Ok(Exit::TryAgain);
             }
+            Asks::default().tell(&reply, false);
             Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
                 .hint(format!("agent-send --result {id} --wait")))
         }
@@ -128,6 +133,7 @@ pub(super) fn wait(
     let mut looked = Instant::now();
     let mut answer = find(home, id)?;
     let mut told = false;
+    let mut asks = Asks::default();
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
             progress.end();
@@ -137,7 +143,7 @@ pub(super) fn wait(
                 Some(tail) => tail.break_off(),
                 None => {}
             }
-            return Ok(Ended::Answered(reply, shown));
+            return Ok(Ended::Answered(Box::new(reply), shown));
         }
         let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_zero() {
@@ -145,13 +151,27 @@ pub(super) fn wait(
             tail.into_iter().for_each(Tail::break_off);
             return Ok(Ended::TimedOut);
         }
-        let pace = if tail.is_some() || progress.is_shown() || watcher.is_err() { SHOW } else { LOOK };
+        if let Some(reply) = answer.as_ref().filter(|reply| asks.has_news(reply)) {
+            // What is typed, and a line that is drawn anew all the time, do not go together.
+            if show.person {
+                progress.end();
+            }
+            if std::io::stdout().is_terminal() {
+                tail.iter_mut().for_each(Tail::end_line);
+            }
+            progress.beside(|| asks.tell(reply, show.person));
+        }
+        let listens = show.person && asks.are_open();
+        let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() { SHOW } else { LOOK };
         let heard = news.recv_timeout(left.min(pace)).ok();
         if heard == Some(News::Interrupt) {
             return Ok(Ended::Interrupted);
         }
         if let Some(tail) = &mut tail {
             tail.read(|| progress.end());
+        }
+        if listens {
+            asks::heed(home);
         }
         progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use teloxide::requests::Payload;
 
 /// What we want to hear of, and only that.
-const WANTED: [&str; 2] = ["message", "edited_message"];
+const WANTED: [&str; 3] = ["message", "edited_message", "callback_query"];
 
 /// Asks for updates (core.telegram.org/bots/api#getupdates).
 #[derive(Debug, Clone, Serialize)]
@@ -14,7 +14,7 @@ pub(super) struct GetUpdates {
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<i64>,
     timeout: u64,
-    allowed_updates: [&'static str; 2],
+    allowed_updates: [&'static str; 3],
 }
 
 impl GetUpdates {
@@ -33,7 +33,7 @@ impl Payload for GetUpdates {
 pub(super) struct SetWebhook<'a> {
     url: &'a str,
     secret_token: &'a str,
-    allowed_updates: [&'static str; 2],
+    allowed_updates: [&'static str; 3],
     max_connections: u8,
 }
 

@@ -28,19 +28,27 @@ pub(super) fn menu(owner: bool) -> Vec<BotCommand> {
         ("status", "What I am doing"),
         ("help", "What I understand"),
     ];
-    let owners = [("model", "Which model answers here"), ("cost", "What I cost")].into_iter().filter(|_| owner);
+    let owners = [
+        ("approve", "Let me do what I asked for: /approve ID"),
+        ("deny", "Do not let me, and say why: /deny ID WHY"),
+        ("model", "Which model answers here"),
+        ("undo", "Take back what I last changed in files"),
+        ("cost", "What I cost"),
+    ];
+    let owners = owners.into_iter().filter(|_| owner);
     everybody.into_iter().chain(owners).map(|(command, description)| BotCommand::new(command, description)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Approval;
 
     #[test]
     fn the_menu_shows_what_there_is_and_owners_their_own() {
         let names = |owner| menu(owner).into_iter().map(|entry| entry.command).collect::<Vec<_>>();
         assert_eq!(names(false), ["new", "compact", "stop", "status", "help"]);
-        assert_eq!(names(true), ["new", "compact", "stop", "status", "help", "model", "cost"]);
+        assert_eq!(names(true), ["new", "compact", "stop", "status", "help", "approve", "deny", "model", "undo", "cost"]);
         assert!(menu(true).iter().all(|entry| Command::spoken(&entry.command, "").is_some() && !entry.description.is_empty()));
     }
 
@@ -58,6 +66,11 @@ mod tests {
         assert_eq!(parse("/compact"), Some(Command::Compact));
         assert_eq!(parse("/model"), Some(Command::Model { choice: None }));
         assert_eq!(parse("/Model Big"), Some(Command::Model { choice: Some("Big".into()) }));
+        let no = |why: &str| Some(Command::Approval { id: "k3f9w2".into(), verdict: Approval::Deny, why: Some(why.into()) });
+        assert_eq!(parse("/deny@our_bot k3f9w2 NOT that\none"), no("NOT that\none"));
+        assert_eq!(parse("/approve@other_bot k3f9w2"), None);
+        assert_eq!(parse("/undo"), Some(Command::Undo { run: None }));
+        assert_eq!(parse("/UNDO 0199-ab "), Some(Command::Undo { run: Some("0199-ab".into()) }));
         assert_eq!(parse("/stop@our_bot"), Some(Command::Stop { all: false }));
         assert_eq!(parse("/stop@other_bot"), None);
         assert_eq!(parse("/newspaper"), None);

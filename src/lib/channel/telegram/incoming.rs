@@ -10,6 +10,7 @@ mod fields;
 mod kind;
 mod media;
 mod people;
+mod press;
 mod quote;
 mod service;
 mod words;
@@ -51,6 +52,9 @@ pub(super) fn update_id(raw: &Value) -> Option<i64> {
 pub(super) fn incoming(raw: &Value, us: &Identity) -> Option<Incoming> {
     let key = format!("tg:{}:{}", us.bot, update_id(raw)?);
     let update = Fields::of(raw)?;
+    if let Some(query) = update.object("callback_query") {
+        return press::press(key, query);
+    }
     let new = update.object("message").map(|message| (message, false));
     let (message, edited) = new.or_else(|| Some((update.object("edited_message")?, true)))?;
     let words = words::words(message);
@@ -97,6 +101,7 @@ fn read(key: String, message: Fields<'_>, words: words::Words<'_>, edited: bool,
         album: album(message),
         quoted,
         command: command.and_then(|text| commands::parse(text, us.username.as_deref())),
+        press: None,
         forwarded,
         forwarded_from: forwarded.then(|| people::forwarded_from(message)).flatten(),
         edited,

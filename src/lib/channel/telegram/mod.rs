@@ -14,6 +14,7 @@ mod incoming;
 mod mend;
 mod pace;
 mod poll;
+mod press;
 mod preview;
 mod reach;
 mod refusal;

@@ -24,7 +24,7 @@ use crate::channel::SendError;
 use crate::message::ChatRef;
 
 /// The longest message, UTF-16 units.
-const LIMIT: usize = 4096;
+pub(super) const LIMIT: usize = 4096;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a preview waits for room.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ impl Telegram {
 
     /// Shows a new message. There is no room: try again in a while.
     pub(super) async fn show_words(&self, chat: &ChatRef, text: &str) -> Result<String, SendError> {
-        let text = &cut(text)?;
+        let text = &cut(text, LIMIT)?;
         let call = |to: To| async move {
             let mut payload = SendMessage::new(to.id(), text).disable_notification(true).link_preview_options(no_preview());
             if let Some(topic) = to.topic() {
@@ -86,7 +86,7 @@ impl Telegram {
     }
 
     pub(super) async fn change_words(&self, chat: &ChatRef, id: &str, text: &str) -> Result<(), SendError> {
-        let (id, text) = (number(id)?, &cut(text)?);
+        let (id, text) = (number(id)?, &cut(text, LIMIT)?);
         let call = |to: To| async move {
             let payload = EditMessageText::new(to.id(), id, text).link_preview_options(no_preview());
             self.api.call(&payload, TIMEOUT).await
@@ -113,7 +113,7 @@ impl Telegram {
         if to.chat < 0 {
             return Err(unsendable("drafts are shown in private chats only"));
         }
-        let text = &if is_blank(text) { String::new() } else { cut(text)? };
+        let text = &if is_blank(text) { String::new() } else { cut(text, LIMIT)? };
         let call = |to: To| async move {
             let topic = to.topic().map(|topic| topic.0.0);
             // 0 is no number of a draft.
@@ -136,15 +136,15 @@ fn number(id: &str) -> Result<MessageId, SendError> {
     id.parse().map(MessageId).map_err(|_| unsendable(&format!("{id} is no message id")))
 }
 
-/// Returns what fits into one message, with `…` when that is not all.
-fn cut(text: &str) -> Result<String, SendError> {
+/// Returns what fits into `limit` UTF-16 units, with `…` when that is not all.
+pub(super) fn cut(text: &str, limit: usize) -> Result<String, SendError> {
     if is_blank(text) {
         return Err(unsendable("there is nothing to show"));
     }
-    if units(text) <= LIMIT {
+    if units(text) <= limit {
         return Ok(text.to_owned());
     }
-    let mut left = LIMIT - 1;
+    let mut left = limit - 1;
     let fits = |letter: &&str| {
         let cost = units(letter);
         let fits = cost <= left;
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn what_is_shown_fits_into_one_message_and_no_letter_is_broken() {
-        assert_eq!(cut("short").unwrap(), "short");
-        assert_eq!(cut(&"x".repeat(4096)).unwrap(), "x".repeat(4096));
-        assert_eq!(cut(&"x".repeat(4097)).unwrap(), format!("{}…", "x".repeat(4095)));
+        assert_eq!(cut("short", LIMIT).unwrap(), "short");
+        assert_eq!(cut(&"x".repeat(4096), LIMIT).unwrap(), "x".repeat(4096));
+        assert_eq!(cut(&"x".repeat(4097), LIMIT).unwrap(), format!("{}…", "x".repeat(4095)));
         // A family of eight units each: 511 fit beside the sign.
         let family = "👨‍👩‍👧";
-        assert_eq!(cut(&family.repeat(600)).unwrap(), format!("{}…", family.repeat(511)));
-        assert!(matches!(cut(" \n\u{200b}"), Err(SendError::Never { chat_is_there: true, .. })));
+        assert_eq!(cut(&family.repeat(600), LIMIT).unwrap(), format!("{}…", family.repeat(511)));
+        assert!(matches!(cut(" \n\u{200b}", LIMIT), Err(SendError::Never { chat_is_there: true, .. })));
     }
 }

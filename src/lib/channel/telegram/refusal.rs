@@ -74,6 +74,13 @@ pub(super) fn is_no_photo(error: &Error) -> bool {
     about(error) == Some(About::Photo)
 }
 
+/// Returns true when the buttons are what is wrong with a message.
+pub(super) fn is_about_buttons(error: &Error) -> bool {
+    // "BUTTON_DATA_INVALID", "can't parse inline keyboard button", "REPLY_MARKUP_TOO_LONG".
+    let is_bad = matches!(error, Error::Refused { status: 400, .. });
+    is_bad && ["button", "keyboard", "reply_markup", "reply markup"].iter().any(|words| says(error, words))
+}
+
 /// Returns true when the refusal says `words`, in any letter case.
 pub(super) fn says(error: &Error, words: &str) -> bool {
     matches!(error, Error::Refused { description, .. } if description.to_lowercase().contains(words))

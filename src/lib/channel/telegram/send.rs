@@ -9,16 +9,16 @@ use serde_json::Value;
 use teloxide::payloads::{
     GetMe, SendMessage, SendMessageSetters, SetMessageReaction, SetMessageReactionSetters, SetMyCommands, SetMyCommandsSetters,
 };
-use teloxide::types::{BotCommandScope, ChatId, LinkPreviewOptions, ParseMode, ReactionType};
+use teloxide::types::{BotCommandScope, ChatId, InlineKeyboardMarkup, LinkPreviewOptions, ParseMode, ReactionType};
 use tokio::sync::Notify;
 
 use super::api::{Api, Error, refused};
 use super::incoming::Identity;
 use super::pace::Pace;
 use super::reach::To;
-use super::refusal::{classify, classify_repeatable, says};
+use super::refusal::{classify, classify_repeatable, is_about_buttons, says};
 use super::webhook::Hook;
-use super::{commands, files, format};
+use super::{commands, files, format, press};
 use crate::channel::{Channel, FetchError, Health, Outgoing, Pulse, Rendered, SendError};
 use crate::config;
 use crate::message::{ChatRef, Media, OutFile};
@@ -129,7 +129,7 @@ impl Telegram {
         let marked_up = message.markup.is_some();
         let words = message.markup.unwrap_or(message.plain);
         let words = &if message.resent { format!("{MARK}{words}") } else { words.to_owned() };
-        let call = |to: To| async move {
+        let send = |to: To, buttons: Option<InlineKeyboardMarkup>| async move {
             let mut payload = SendMessage::new(to.id(), words).link_preview_options(no_preview());
             if marked_up {
                 payload = payload.parse_mode(ParseMode::Html);
@@ -140,11 +140,22 @@ impl Telegram {
             if let Some(reply) = to.reply() {
                 payload = payload.reply_parameters(reply);
             }
+            if let Some(buttons) = buttons {
+                payload = payload.reply_markup(buttons);
+            }
             self.api.call(&payload, TIMEOUT).await
         };
         let to = To::new(message.chat, message.reply_to)?;
-        let result = self.reach(to, call).await.map_err(|error| classify(&error, marked_up))?;
-        message_id(&result)
+        let buttons = press::keyboard(message.buttons);
+        let mut sent = self.reach(to, |to| send(to, buttons.clone())).await;
+        if let Err(error) = &sent
+            && buttons.is_some()
+            && is_about_buttons(error)
+        {
+            tracing::error!(%error, "a message goes out without its buttons");
+            sent = self.reach(to, |to| send(to, None)).await;
+        }
+        message_id(&sent.map_err(|error| classify(&error, marked_up))?)
     }
 
     /// Puts an emoji on the message that is answered, an empty one takes ours away, and returns the id
@@ -225,6 +236,14 @@ impl Channel for Telegram {
 
     fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.remove_words(chat, id))
+    }
+
+    fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+        Box::pin(self.close_message(chat, message, text))
+    }
+
+    fn answer_press<'a>(&'a self, press: &'a str, text: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(self.answer_query(press, text))
     }
 
     fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {

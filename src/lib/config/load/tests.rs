@@ -255,11 +255,11 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
 #[test]
 fn what_is_active_and_not_built_is_noted() {
     let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n\
-                [telegram]\nenabled = true\nowner = [1]\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = \"y\"\n";
+                [telegram]\nenabled = true\nowner = [1]\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = [\"y\"]\n";
     let loaded = loaded(toml, &[]);
     assert_eq!((loaded.config.agent.mode, &loaded.warnings), (Mode::Plan, &vec![]));
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["agent.mode", "pipeline.on_busy", "heartbeat", "mcp.servers"]);
+    assert_eq!(notes, ["agent.mode", "pipeline.on_busy", "heartbeat"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `[tools]`: what the agent may do. `[media]`: the programs that listen for it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,59 @@ use serde::{Deserialize, Serialize};
 pub struct Tools {
     /// The tools on offer, by name; default: all that work here.
     pub enabled: Option<Vec<String>>,
-    /// Directories beside the workspace that file tools may use, absolute paths; default none.
+    /// Directories beside the workspace that `read`, `write` and `edit` may use, absolute paths; default none.
     pub allowed_paths: Vec<PathBuf>,
+    /// Whether a tool runs, by its name, as `tools.exec.policy` says it of commands; default `sandboxed` for
+    /// each.
+    pub policies: BTreeMap<String, Policy>,
     /// Commands.
     pub exec: Exec,
+    /// Pages and searches.
+    pub web: Web,
+}
+
+/// `[tools.web]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Web {
+    /// Hosts that pages are read from wherever they are, `HOST` or `HOST:PORT`, such as those of your own
+    /// network; default none.
+    pub allow: Vec<String>,
+    /// The ports that pages are read from, 1 to 65535; default 80, 443, 8080, 8443.
+    pub ports: Vec<u16>,
+    /// Who searches; default `duckduckgo`.
+    pub search: SearchEngine,
+    /// The address of your SearXNG, or of a server that stands in for another engine; default none.
+    pub search_url: String,
+    /// The name of the secret with the key for Brave; default `BRAVE_API_KEY`.
+    pub search_key_env: String,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            ports: vec![80, 443, 8080, 8443],
+            search: SearchEngine::Duckduckgo,
+            search_url: String::new(),
+            search_key_env: "BRAVE_API_KEY".to_owned(),
+        }
+    }
+}
+
+/// Who searches the web.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchEngine {
+    /// DuckDuckGo's page without scripts; needs no key.
+    #[default]
+    Duckduckgo,
+    /// Brave's API; needs a key.
+    Brave,
+    /// A SearXNG at `search_url`.
+    Searxng,
+    /// Nobody.
+    None,
 }
 
 /// `[tools.exec]`
@@ -21,7 +71,10 @@ pub struct Tools {
 #[serde(default, expecting = "a table")]
 pub struct Exec {
     /// Whether commands run; default `sandboxed`.
-    pub policy: ExecPolicy,
+    pub policy: Policy,
+    /// What goes before `policy` for commands that look like one of these, the first that does; default
+    /// none.
+    pub patterns: Vec<Pattern>,
     /// The wall around a command; default `auto`.
     pub sandbox: Sandbox,
     /// Whether a command may use the network; default false.
@@ -38,7 +91,8 @@ pub struct Exec {
 impl Default for Exec {
     fn default() -> Self {
         Self {
-            policy: ExecPolicy::Sandboxed,
+            policy: Policy::Sandboxed,
+            patterns: Vec::new(),
             sandbox: Sandbox::Auto,
             network: false,
             timeout_secs: 120,
@@ -48,16 +102,26 @@ impl Default for Exec {
     }
 }
 
-/// Whether commands run.
+/// An entry of `tools.exec.patterns`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { argv = [\"wc\", \"-l\", \"*\"], policy = \"allow\" }")]
+pub struct Pattern {
+    /// The program and its arguments; `*` stands for one argument, a last `**` for all that follow.
+    pub argv: Vec<String>,
+    /// Whether such a command runs.
+    pub policy: Policy,
+}
+
+/// Whether a tool runs. The wall around commands stands whatever this says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ExecPolicy {
-    /// Yes, behind the wall.
+pub enum Policy {
+    /// Yes; while words of others are in the conversation, what acts needs the owner's yes.
     #[default]
     Sandboxed,
-    /// Each after the owner's yes.
+    /// Each time after the owner's yes.
     Ask,
-    /// Yes.
+    /// Yes, whoever's words are in the conversation.
     Allow,
     /// No.
     Off,

@@ -88,8 +88,8 @@ impl Document {
             }
             // What an owner passed on would come back as the owner's, and so would what was said of it.
             passed_on |= runs.of_others.contains(&spoken.run_id);
-            if document.owner_spoke && (runs.of_others.contains(&spoken.run_id) || (passed_on && spoken.role == Role::Assistant))
-            {
+            let of_agent = spoken.role == Role::Assistant && (passed_on || runs.read_others.contains(&spoken.run_id));
+            if document.owner_spoke && (runs.of_others.contains(&spoken.run_id) || of_agent) {
                 continue;
             }
             if spoken.role == Role::Assistant && spoken.model.as_deref() == Some(WITHOUT_MODEL) {

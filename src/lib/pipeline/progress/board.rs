@@ -62,6 +62,11 @@ impl Board {
         self.stands.clone()
     }
 
+    /// Returns whether others read it.
+    pub(super) fn is_owners(&self) -> bool {
+        self.scene.is_owners
+    }
+
     /// Returns when `text` may be shown; what is shown already need not be for long.
     pub(super) fn due(&self, text: &str) -> Instant {
         if text != self.text {

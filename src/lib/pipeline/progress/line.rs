@@ -37,6 +37,8 @@ pub(super) struct Line {
     tools: (usize, usize),
     /// Times the model was asked for this step.
     tries: u32,
+    /// What the tool says.
+    says: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +46,13 @@ enum Doing {
     Thinking,
     Waiting,
     Compacting,
+    Asking,
     Tool(String),
 }
 
 impl Default for Line {
     fn default() -> Self {
-        Self { doing: Doing::Thinking, step: 1, tools: (0, 0), tries: 1 }
+        Self { doing: Doing::Thinking, step: 1, tools: (0, 0), tries: 1, says: None }
     }
 }
 
@@ -63,6 +66,7 @@ impl Line {
                 self.doing = Doing::Waiting;
             }
             Step::Compacting => self.doing = Doing::Compacting,
+            Step::Asking => self.doing = Doing::Asking,
             Step::Answered { tools, .. } => {
                 self.tools = (tools.len(), 0);
                 self.doing = Doing::Thinking;
@@ -70,7 +74,9 @@ impl Line {
             Step::ToolStarted { name } => {
                 self.tools.1 += 1;
                 self.doing = Doing::Tool(name.clone());
+                self.says = None;
             }
+            Step::ToolOutput { tail, .. } => self.says = Some(tail.clone()),
             Step::Started { .. } | Step::ToolDone { .. } | Step::Ended => {}
         }
     }
@@ -86,11 +92,13 @@ impl Line {
             Doing::Thinking if self.step > 1 => format!("Thinking (step {})", self.step),
             Doing::Thinking => "Thinking".to_owned(),
             Doing::Waiting => format!("Waiting for the model (try {})", self.tries),
+            Doing::Asking => "Waiting for the owner's yes".to_owned(),
             Doing::Compacting => "Summing up what was said before".to_owned(),
             Doing::Tool(name) => {
                 let words = TOOLS.iter().find(|(tool, _)| tool == name).map_or(WORKING, |(_, words)| words);
                 let (asked, begun) = self.tools;
-                if asked > 1 { format!("{words} ({}/{asked})", begun.min(asked)) } else { words.to_owned() }
+                let words = if asked > 1 { format!("{words} ({}/{asked})", begun.min(asked)) } else { words.to_owned() };
+                self.says.as_ref().map_or_else(|| words.clone(), |says| format!("{words}: {says}"))
             }
         }
     }
@@ -161,6 +169,25 @@ mod tests {
                 "Thinking (step 2)",
                 "Thinking (step 3)",
                 "Waiting for the model (try 2)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_tool_is_shown_with_its_last_words_until_the_next_begins() {
+        let says = |tail: &str| Step::ToolOutput { name: "exec".to_owned(), tail: tail.to_owned() };
+        let start = |name: &str| Step::ToolStarted { name: name.to_owned() };
+        let steps =
+            [answered(&["exec", "read"]), start("exec"), says("10 %"), says("20 %"), start("read"), Step::Thinking { turn: 2 }];
+        assert_eq!(
+            lines(&steps),
+            [
+                "Thinking",
+                "Running command (1/2)",
+                "Running command (1/2): 10 %",
+                "Running command (1/2): 20 %",
+                "Reading file (2/2)",
+                "Thinking (step 2)",
             ]
         );
     }

@@ -32,7 +32,7 @@ use super::{Live, Pipeline};
 use crate::agent::Written;
 use crate::channel::{Channel, SendError};
 use crate::config::Stream;
-use crate::message::{AgentEvent, Envelope, Route};
+use crate::message::{AgentEvent, Envelope, Route, Step};
 use crate::provider::BoxFuture;
 use crate::queue;
 
@@ -56,6 +56,8 @@ struct Scene {
     channel: Arc<dyn Channel>,
     route: Route,
     is_group: bool,
+    /// Whether nobody but an owner reads it.
+    is_owners: bool,
     stream: Stream,
     book: Arc<dyn Book>,
 }
@@ -125,6 +127,7 @@ impl Pipeline {
             channel: self.channels.get(route.channel.as_str())?.clone(),
             route,
             is_group: envelope.group.is_some(),
+            is_owners: envelope.from_owner && envelope.group.is_none(),
             stream: live.config.telegram.stream,
             book: Arc::new(self.queue.clone()),
         };
@@ -189,6 +192,7 @@ async fn perform(
 /// Keeps the message in step with the run, until it cannot be shown any more.
 async fn watch(board: &mut Board, run_id: &str, mut events: broadcast::Receiver<AgentEvent>, words: Option<&Words>) {
     let began = Instant::now();
+    let is_owners = board.is_owners();
     let mut line = Line::default();
     loop {
         let now = Instant::now();
@@ -211,6 +215,8 @@ async fn watch(board: &mut Board, run_id: &str, mut events: broadcast::Receiver<
         }
         tokio::select! {
             event = events.recv() => match event {
+                // What a tool says is the owner's; in a group and in another person's chat others would read it.
+                Ok(AgentEvent { step: Step::ToolOutput { .. }, .. }) if !is_owners => {}
                 Ok(event) if event.run_id == run_id => line.apply(&event.step),
                 // Others', or too many at once: the next one of ours says how it is.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}

@@ -109,7 +109,8 @@ impl Turn {
         });
         let (events, heard) = broadcast::channel(64);
         let route = Route { channel: "recorder".to_owned(), chat: ChatRef { chat: "1".to_owned(), topic: None } };
-        let scene = Scene { channel: channel.clone(), route, is_group, stream, book: Arc::new(channel.clone()) };
+        let scene =
+            Scene { channel: channel.clone(), route, is_group, is_owners: !is_group, stream, book: Arc::new(channel.clone()) };
         let words = (stream != Stream::Off).then(Arc::default);
         let over = CancellationToken::new();
         let task = tokio::spawn(perform(scene, RUN.to_owned(), heard, words.clone(), over.clone()));

@@ -303,7 +303,7 @@ fn estimate_input(request: &Request) -> u64 {
     let tools: u64 = request
         .tools
         .iter()
-        .map(|spec| text::estimate_tokens(spec.description) + text::estimate_tokens(&spec.schema.to_string()))
+        .map(|spec| text::estimate_tokens(&spec.description) + text::estimate_tokens(&spec.schema.to_string()))
         .sum();
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let said: u64 = blocks

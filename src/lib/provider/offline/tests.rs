@@ -104,7 +104,8 @@ async fn only_the_newest_message_gives_orders() {
 
 /// Every tool that we know how to use.
 fn offer() -> Arc<[ToolSpec]> {
-    let spec = |name| ToolSpec { name, description: "", schema: json!({"type": "object"}) };
+    let spec =
+        |name| ToolSpec { name: std::borrow::Cow::Borrowed(name), description: "".into(), schema: json!({"type": "object"}) };
     ["exec", "read", "memory_search", "memory_write"].map(spec).into()
 }
 

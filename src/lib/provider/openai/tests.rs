@@ -328,7 +328,9 @@ fn system_tools_and_a_tool_round_trip() {
 
 #[test]
 fn nothing_stands_before_the_output_of_a_command_that_failed() {
-    let of = |text: &str| tool_message(&ToolResult { id: "t".into(), text: text.into(), is_error: true })["content"].clone();
+    let of = |text: &str| {
+        tool_message(&ToolResult { id: "t".into(), text: text.into(), is_error: true, untrusted: false })["content"].clone()
+    };
     assert_eq!(of("oops\n[exit 3]"), "oops\n[exit 3]");
     assert_eq!(of("no such file"), "Error: no such file");
 }

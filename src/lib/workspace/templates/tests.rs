@@ -61,6 +61,7 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     written.telegram.groups.clear();
     written.session.identity_links.clear();
     written.context.tiers.clear();
+    written.mcp.servers.clear();
     written.session.reset_for = crate::config::ResetFor::default();
     written.compaction.keep = None;
     written.telegram.pace = None;

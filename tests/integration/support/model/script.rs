@@ -46,7 +46,16 @@ impl Turn {
             Wire::Anthropic => tool["name"].as_str().map(str::to_owned),
             Wire::OpenAi => tool["function"]["name"].as_str().map(str::to_owned),
         };
-        Self { user, results, tools: tools.filter_map(name).collect() }
+        let mut offered: Vec<String> = tools.clone().filter_map(name).collect();
+        // Those that are described when they are asked for are named.
+        let description = |tool: &Value| match wire {
+            Wire::Anthropic => tool["description"].as_str().map(str::to_owned),
+            Wire::OpenAi => tool["function"]["description"].as_str().map(str::to_owned),
+        };
+        let more = tools.filter_map(description).find_map(|text| text.strip_prefix("More tools: ").map(str::to_owned));
+        let names = more.as_deref().and_then(|text| text.split_once('.')).map_or("", |(names, _)| names);
+        offered.extend(names.split(", ").map(str::to_owned));
+        Self { user, results, tools: offered }
     }
 
     fn answer(&self) -> Output {
@@ -63,7 +72,7 @@ impl Turn {
         if let Some(length) = directive(&self.user, "long").and_then(|length| length.parse().ok()) {
             return Output::Text(numbered_words(length));
         }
-        let last = self.user.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        let last = self.user.lines().rfind(|line| !line.trim().is_empty() && !line.starts_with('⟦')).unwrap_or_default();
         Output::Text(format!("echo: {}", last.trim()))
     }
 }

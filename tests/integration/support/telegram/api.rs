@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Sent, State, html, media, params::Params, reactions};
+use super::{Sent, State, buttons, html, media, params::Params, reactions};
 
 /// The longest text after entity parsing, in UTF-16 units (core.telegram.org/bots/api#sendmessage).
 const TEXT_MAX: usize = 4096;
@@ -102,7 +102,8 @@ pub(super) fn answer(state: &mut State, bot: i64, method: &str, params: &Params)
         "getwebhookinfo" => Ok(json!({
             "url": state.webhook, "has_custom_certificate": false, "pending_update_count": state.updates.len(),
         })),
-        "sendchataction" | "answercallbackquery" => Ok(Value::Bool(true)),
+        "answercallbackquery" => buttons::answer(state, params),
+        "sendchataction" => Ok(Value::Bool(true)),
         // Strict: a method this fake does not know is a method the tests do not cover yet.
         _ => Err(Refusal::with(404, "Not Found: method not found")),
     }
@@ -145,6 +146,7 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
     let chat_id = chat_of(params)?;
     let text = checked_text(params)?;
     let (reply_to, quoted) = quoted(state, chat_id, params)?;
+    let markup = buttons::checked(params.json("reply_markup"))?;
     let message_id = state.new_message_id(chat_id);
     let mut message = json!({
         "message_id": message_id, "date": now(), "chat": chat(chat_id), "text": text,
@@ -153,7 +155,6 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
     if let Some(quoted) = quoted {
         message["reply_to_message"] = quoted;
     }
-    let markup = params.json("reply_markup");
     if !markup.is_null() {
         message["reply_markup"] = markup.clone();
     }
@@ -206,7 +207,7 @@ fn draft(params: &Params) -> Result<Value, Refusal> {
 fn edit(state: &mut State, params: &Params) -> Result<Value, Refusal> {
     let shown = state.messages.get_mut(&message_key(params)).ok_or_else(|| Refusal::bad("message to edit not found"))?;
     let text = checked_text(params)?;
-    let markup = params.json("reply_markup");
+    let markup = buttons::checked(params.json("reply_markup"))?;
     if shown.source.as_ref() == Some(&source(params)) && shown.message["reply_markup"] == markup {
         return Err(Refusal::bad(
             "message is not modified: specified new message content and reply markup are exactly the same as a \

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) faults: Vec<Fault>,
     pub(super) plan: Option<Plan>,
     pub(super) offered: Vec<Offered>,
+    /// What was said to each press of a button; nothing yet, or the empty text.
+    pub(super) presses: BTreeMap<String, Option<String>>,
     /// The bot's reactions.
     pub(super) reactions: BTreeMap<(i64, i64), String>,
 }

@@ -1,10 +1,11 @@
-//! Are the databases whole and of a schema that this build knows? Is the list of people?
+//! Are the databases whole and of a schema that this build knows? Is the list of people? Is the audit log?
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::Finding;
 use super::patient::{Patient, blocks, quote};
+use crate::audit::{self, Place as Record};
 use crate::db::{self, Health};
 use crate::memory::facts;
 use crate::memory::index::{self, Place};
@@ -30,6 +31,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         databases.iter().filter_map(|(path, examine, damage)| database(patient, path, *examine, *damage)).collect();
     findings.extend(people(patient));
+    findings.extend(record(patient));
     findings
 }
 
@@ -85,4 +87,19 @@ fn people(patient: &Patient) -> Option<Finding> {
     let error = serde_json::from_slice::<People>(&bytes).err()?;
     let evidence = format!("state/people.json cannot be read ({error}): nobody whom you let in by pairing is heard");
     Some(Finding::error("people-damaged", evidence, patient.edit(&path, Some(error.line()))))
+}
+
+/// Nothing mends it: the damage is what it has to say.
+fn record(patient: &Patient) -> Option<Finding> {
+    let place = Record::of(&patient.home);
+    if [&place.log, &place.head].into_iter().any(|path| blocks(path)) {
+        return None;
+    }
+    let is_alive = || patient.daemon.as_ref().is_ok_and(Option::is_some);
+    let damage = audit::verify(&place, &is_alive).ok()?.damage?;
+    let evidence = format!(
+        "state/audit.jsonl, the record of what was done, is not as it was written: line {}: {}",
+        damage.line, damage.meaning
+    );
+    Some(Finding::error("audit-damaged", evidence, patient.program("agent-send", "--log --verify")))
 }

@@ -9,7 +9,7 @@ use notify::{RecursiveMode, Watcher};
 
 use super::patient::{Patient, age, is_program, quote, user};
 use super::{Finding, service};
-use crate::config::{ExecPolicy, Sandbox};
+use crate::config::Sandbox;
 use crate::sandbox::{self, Level};
 use crate::{app, clock};
 
@@ -38,7 +38,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
 /// Returns the wall around commands, and what it lets through, where commands run.
 pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static str)> {
     let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
-    if !matches!(exec.policy, ExecPolicy::Sandboxed | ExecPolicy::Allow) {
+    if !exec.runs() {
         return None;
     }
     let level = if exec.sandbox == Sandbox::Off { &Level::Off } else { sandbox::level() };
@@ -128,7 +128,7 @@ fn absurd(now: i64, newest: Option<(i64, String)>) -> Option<String> {
 fn wall(patient: &Patient) -> Option<Finding> {
     let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
     // What is switched off is told with the settings.
-    let runs = matches!(exec.policy, ExecPolicy::Sandboxed | ExecPolicy::Allow) && exec.sandbox != Sandbox::Off;
+    let runs = exec.runs() && exec.sandbox != Sandbox::Off;
     if runs { weak(sandbox::level()) } else { None }
 }
 

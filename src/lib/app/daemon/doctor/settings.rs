@@ -8,7 +8,7 @@ use super::super::build;
 use super::patient::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::auth::{self, Keys};
-use crate::config::{self, Error, ExecPolicy, Loaded, Sandbox, Secrets, Warning};
+use crate::config::{self, Error, Loaded, Sandbox, Secrets, Warning};
 use crate::memory::Memory;
 use crate::sandbox::{self, Root};
 use crate::skills::Skills;
@@ -36,6 +36,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     }
     findings.extend(wall(patient, loaded));
     findings.extend(tool_names(patient, loaded));
+    findings.extend(allowed_paths(patient, loaded));
+    findings.extend(marks(patient));
     findings
 }
 
@@ -116,6 +118,7 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
     }
     let secrets = keys.secrets();
     findings.extend(token(loaded, secrets, &env_file, &edit));
+    findings.extend(search_key(loaded, secrets, &env_file, &edit));
     if service::installed(patient) {
         for finding in findings.iter_mut().filter(|finding| finding.id.ends_with("-missing")) {
             finding.level = Level::Warning;
@@ -180,11 +183,24 @@ fn token(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &
     }
 }
 
+/// A search that has no key.
+fn search_key(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &str) -> Option<Finding> {
+    let web = &loaded.config.tools.web;
+    let missing = web.search == config::SearchEngine::Brave && !matches!(secrets.get(&web.search_key_env), Ok(Some(_)));
+    missing.then(|| {
+        let evidence = format!(
+            "[tools.web] search = \"brave\", and the key {} is neither in the environment nor in {}: there is no web_search",
+            web.search_key_env,
+            env_file.display()
+        );
+        Finding::warning("search-key-missing", evidence, edit)
+    })
+}
+
 /// `sandbox = "off"` where commands run.
 fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let exec = &loaded.config.tools.exec;
-    let runs = matches!(exec.policy, ExecPolicy::Sandboxed | ExecPolicy::Allow);
-    (runs && exec.sandbox == Sandbox::Off).then(|| {
+    (exec.runs() && exec.sandbox == Sandbox::Off).then(|| {
         let origin = loaded.origin("tools.exec.sandbox");
         let evidence = format!("tools.exec.sandbox = \"off\" ({origin}): {}", sandbox::Level::Off.remaining_risk());
         let command = match origin {
@@ -195,20 +211,54 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     })
 }
 
+/// Nobody can tell which files hold words of others.
+fn marks(patient: &Patient) -> Option<Finding> {
+    let path = patient.home.untrusted();
+    let reason = build::undo(&patient.home).marks.damage()?;
+    let evidence =
+        format!("state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can");
+    Some(Finding::error("untrusted-unreadable", evidence, format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(&path))))
+}
+
+/// Directories that file tools may use and cannot.
+fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+    let origin = loaded.origin("tools.allowed_paths");
+    let wrong = |dir: &PathBuf| {
+        let why = match dir.metadata() {
+            Ok(meta) if meta.is_dir() => return None,
+            Ok(_) => "it is no directory".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let evidence = format!("tools.allowed_paths ({origin}) names {}, which file tools cannot use: {why}", dir.display());
+        let command = match &origin {
+            config::Origin::File { path, line } => patient.edit(path, Some(*line)),
+            _ => patient.agent("check --show-origin"),
+        };
+        Some(Finding::warning("allowed-path-missing", evidence, command))
+    };
+    loaded.config.tools.allowed_paths.iter().filter_map(wrong).collect()
+}
+
 /// A tool that is asked for and never comes.
 fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let wanted = loaded.config.tools.enabled.as_ref()?;
+    let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
     let needs = Needs {
-        root: Arc::new(Root::open(patient.home.workspace()).ok()?),
+        grounds: Arc::new(build::grounds(&patient.home, &loaded.config, root.clone())),
+        undo: Arc::new(build::undo(&patient.home)),
+        root,
         memory: Arc::new(Memory::new(&patient.home)),
         skills: Arc::new(Skills::new(&patient.home, None)),
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
+        web: Arc::new(
+            Secrets::open(&patient.home, &patient.env).ok().and_then(|secrets| build::web(&loaded.config, &secrets).ok())?,
+        ),
         episodes: Mutex::default(),
     };
-    let known: Vec<&str> = tools::all(needs).iter().map(|tool| tool.spec().name).collect();
-    let absent: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+    let known: Vec<String> = tools::all(needs).iter().map(|tool| tool.spec().name.into_owned()).collect();
+    let absent: Vec<&str> = wanted.iter().filter(|name| !known.contains(name)).map(String::as_str).collect();
     (!absent.is_empty()).then(|| {
         let origin = loaded.origin("tools.enabled");
         let evidence = format!(

@@ -43,7 +43,7 @@ fn draw(status: &Status) {
 /// Shows what waits, what is on its way out, and the dead letters.
 pub(in super::super) fn queue(asker: &Asker<'_>, queue: &Queue) -> Exit {
     let exit = asker.answer(queue, |queue| rows(queue).iter().for_each(|row| cli::out(row)));
-    if queue.inbox.is_empty() && queue.outbox.is_empty() && queue.dead.is_empty() {
+    if queue.inbox.is_empty() && queue.outbox.is_empty() && queue.dead.is_empty() && queue.approvals.is_empty() {
         asker.note_nothing("nothing waits");
     }
     exit
@@ -56,14 +56,18 @@ fn rows(queue: &Queue) -> Vec<String> {
         open.map(|row| [&row.state, &row.created_at, &row.id, &tries(row.attempts), &row.place].map(|cell| text::visible(cell)));
     let dead = queue.dead.iter();
     let dead = dead.map(|row| ["dead", &row.created_at, &row.id, &tries(row.attempts), &row.reason].map(text::visible));
-    let rows: Vec<Vec<String>> = open.chain(dead).map(|row| row.to_vec()).collect();
+    let asked = queue.approvals.iter();
+    let asked = asked.map(|row| {
+        ["asks", &row.created_at, &row.id, &row.tool, &format!("{} ({}; {})", row.text, row.why, row.session)].map(text::visible)
+    });
+    let rows: Vec<Vec<String>> = asked.chain(open).chain(dead).map(|row| row.to_vec()).collect();
     // Ids and reasons are whole: they are what somebody wants to copy.
     lines(&[Column::left(""); 5], &rows, usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::query::{Dead, Open};
+    use super::super::super::super::query::{Dead, Open, Waiting};
     use super::*;
 
     #[test]
@@ -83,10 +87,25 @@ mod tests {
             attempts: 12,
             reason: "403 bot was blocked\nby the user".to_owned(),
         };
-        let queue = Queue { inbox: vec![open(id, "running", 1)], outbox: vec![open("out-8", "sending", 2)], dead: vec![dead] };
+        let asked = Waiting {
+            id: "k3f9w2".to_owned(),
+            session: "cli:ada".to_owned(),
+            tool: "exec".to_owned(),
+            text: "rm -r build\nin \u{202e}~/src".to_owned(),
+            why: "the settings ask".to_owned(),
+            created_at: "2025-11-21T22:56:02.000Z".to_owned(),
+            expires_at: "2025-11-21T23:11:02.000Z".to_owned(),
+        };
+        let queue = Queue {
+            inbox: vec![open(id, "running", 1)],
+            outbox: vec![open("out-8", "sending", 2)],
+            dead: vec![dead],
+            approvals: vec![asked],
+        };
         assert_eq!(
             rows(&queue),
             [
+                "asks     2025-11-21T22:56:02.000Z  k3f9w2                                exec      rm -r build\\u{a}in \\u{202e}~/src (the settings ask; cli:ada)",
                 "running  2025-11-21T22:56:01.120Z  019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e  1 try     cli:a\\u{1b}da",
                 "sending  2025-11-21T22:56:01.120Z  out-8                                 2 tries   cli:a\\u{1b}da",
                 "dead     2025-11-20T01:00:00.000Z  out-7                                 12 tries  403 bot was blocked\\u{a}by the user",

@@ -29,7 +29,8 @@ pub(super) fn quoted(message: Fields<'_>, us: &Identity) -> Option<Quoted> {
         return Some(Quoted {
             who,
             id: None,
-            own: is_us(origin.and_then(|origin| origin.object("sender_user")), us),
+            // What it said to somebody else may be somebody else's words.
+            own: false,
             text: said(original),
         });
     }

@@ -2,6 +2,7 @@
 
 mod addressed;
 mod hostile;
+mod pressed;
 
 use serde_json::json;
 
@@ -57,6 +58,7 @@ fn a_text_keeps_who_where_and_what() {
         album: None,
         quoted: None,
         command: Some(Command::Status),
+        press: None,
         forwarded: false,
         forwarded_from: None,
         edited: false,
@@ -316,7 +318,7 @@ fn what_is_answered_comes_along_with_300_characters_of_it() {
         (json!({"external_reply": {"origin": hidden, "photo": [size("p", 9, 9)]}}), quoted("Zoe", false, "photo")),
         (
             json!({"external_reply": {"origin": {"type": "user", "sender_user": bot}}, "quote": {"text": over}}),
-            quoted("Renamed", true, &cut),
+            quoted("Renamed", false, &cut),
         ),
         (json!({"external_reply": {}}), quoted("somebody", false, "message")),
         (json!({"reply_to_story": {"chat": {"id": 3, "first_name": "Eve"}, "id": 1}}), quoted("Eve", false, "story")),

@@ -58,7 +58,7 @@ fn nuls_depth_and_size_pass_through() {
     assert!(read(&group(&json!({"text": format!("@our_bot {}", "x".repeat(100_000)), "entities": many}))).addressed);
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
+pub(super) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -103,7 +103,7 @@ fn good() -> Vec<Value> {
 }
 
 /// Returns the paths of everything inside of `value`.
-fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(super) fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
     let mut below = |name: &str, value: &Value| {
         let path = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
         found.push(path.clone());

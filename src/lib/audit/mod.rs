@@ -1,0 +1,55 @@
+//! The record of what the agent did and who allowed it: `state/audit.jsonl`, a chain of entries.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `audit.jsonl` | an entry a line, about 300 bytes each; nothing takes lines out, so it grows |
+//! | `audit.head` | number and hash of an entry that is on the disk: the log has at least these |
+//! | `audit.key` | 32 random bytes, for the digests of arguments and results |
+//!
+//! ```text
+//! {"v":1,"seq":7,"ts":"…","kind":"tool_call","session":"…","run":"…","call":"…","tool":"exec",
+//!  "args":"<digest>","verdict":"run","prev":"<hash of the line before>","hash":"<hash>"}
+//! ```
+//! `hash` is the SHA-256 of `prev` and the line as it stands without `,"hash":"…"`. No entry holds words
+//! of people, models or pages. The digests of such words are keyed, so that a short command cannot be found
+//! by trying; the chain is not, so that it can be followed without the key.
+//!
+//! The chain shows what was changed by hand or by mistake. Who may write the file and knows how can make it
+//! anew from any entry on; against them the last hash helps, noted down elsewhere (the log of the daemon
+//! names it at each start).
+
+mod chain;
+mod entry;
+mod key;
+mod log;
+mod show;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod writer;
+
+pub use log::{Call, Log, Running, settings};
+pub use show::newest;
+pub use verify::{Damage, Kind, Note, Report, verify};
+
+use std::path::PathBuf;
+
+use crate::config::Home;
+
+/// Where the record lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The chain.
+    pub log: PathBuf,
+    /// How far it surely goes.
+    pub head: PathBuf,
+    /// The key of the digests.
+    pub key: PathBuf,
+}
+
+impl Place {
+    /// Returns the place in a home.
+    pub fn of(home: &Home) -> Self {
+        Self { log: home.audit_log(), head: home.audit_head(), key: home.audit_key() }
+    }
+}

@@ -1,0 +1,55 @@
+//! `[mcp]`: servers that bring tools of their own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// `[mcp]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Mcp {
+    /// Tool servers by name: a letter, then letters, digits or `_`, at most 24; default none.
+    pub servers: BTreeMap<String, McpServer>,
+}
+
+/// `[mcp.servers.NAME]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct McpServer {
+    /// The program that is started, and its arguments; default none. A server has this or `url`.
+    pub command: Vec<String>,
+    /// The address of a server that runs elsewhere; default none.
+    pub url: String,
+    /// Names of variables, or of secrets in `.env`, that the program is given beside
+    /// `PATH LANG LC_ALL TZ TERM USER LOGNAME`; default none.
+    pub env: Vec<String>,
+    /// The variable, or the secret in `.env`, with the token for `url`; default none.
+    pub token_env: String,
+    /// Whether the program may use the network; default false.
+    pub network: bool,
+    /// Files and directories beside the system's that the program may read, absolute paths; default none.
+    pub reads: Vec<PathBuf>,
+    /// Files and directories beside its own that the program may change, absolute paths; default none.
+    pub writes: Vec<PathBuf>,
+    /// What is trusted: the hash of what it offers; default none, so that it is off until `agent-send --mcp trust`.
+    pub trust: String,
+    /// Seconds a call may take, 1 to 3600; default 120.
+    pub timeout_secs: u64,
+}
+
+impl Default for McpServer {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            url: String::new(),
+            env: Vec::new(),
+            token_env: String::new(),
+            network: false,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            trust: String::new(),
+            timeout_secs: 120,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Tool servers: programs, or addresses, that bring tools of their own (Model Context Protocol,
+//! <https://modelcontextprotocol.io/specification/2025-06-18>, read 2026-11).
+//!
+//! ```text
+//! Servers ── one Server each, kept by a task: started, listed, rested when idle, started again
+//!   └ Peer     greeting, tools/list, tools/call, cancellation     wire.rs: the messages
+//!       └ stdio.rs  a program behind the wall of exec: lines on its stdin and stdout
+//!         http.rs   an address of the owner: POST, answered by JSON or by events
+//! ```
+//!
+//! None of a server's words reach a model before the owner trusted the hash of all that it offers
+//! ([`Offer`]): a server that changes a description is off until they look again. What is offered is kept
+//! in `state/mcp.json`, so that the tools of the last time are there when a daemon starts. One server
+//! that is broken, silent or hostile costs nobody else anything: every message, wait and list has a bound.
+//!
+//! Our own client, because it is small and everything above is about bounds: the official crate reads
+//! lines of any length and brings seven more crates.
+
+mod answer;
+mod http;
+mod offer;
+mod peer;
+mod server;
+mod stdio;
+mod trust;
+mod wire;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use answer::Answer;
+pub use offer::{Offer, Offered};
+pub use server::{Program, Server, Settings, Way};
+pub use trust::{Off, Seen, SeenServer, Standing, Trust, Trusted, Verdict, standing};
+
+/// Servers that are told to end have so long.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Why a server did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// It does not run, or cannot be reached. Carries why.
+    #[error("{0}")]
+    Ended(String),
+    /// It says no.
+    #[error("it refuses: {message} ({code})")]
+    Refused {
+        /// The number of the error.
+        code: i64,
+        /// Its words, one line.
+        message: String,
+    },
+    /// Nothing came in time.
+    #[error("it did not answer within {} s", .0.as_secs())]
+    Silent(Duration),
+    /// It does not keep to the protocol. Carries what it did.
+    #[error("{0}")]
+    Protocol(String),
+    /// It has forgotten us; nothing was done.
+    #[error("it has forgotten the session")]
+    Gone,
+    /// Our own run was stopped.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Returns what a server is known by beside its name: its address, or its program with the arguments.
+pub fn identity(command: &[String], url: &str) -> String {
+    if url.is_empty() { serde_json::Value::from(command).to_string() } else { url.to_owned() }
+}
+
+/// All tool servers of a daemon.
+pub struct Servers {
+    shared: Arc<Shared>,
+    kept: Mutex<BTreeMap<String, Kept>>,
+    tasks: TaskTracker,
+}
+
+/// A server and what ends it.
+struct Kept {
+    server: Arc<Server>,
+    stop: CancellationToken,
+}
+
+/// What all servers have in common.
+struct Shared {
+    path: PathBuf,
+    trust: Trust,
+    /// What the owner should read.
+    trouble: mpsc::UnboundedSender<String>,
+    seen: Mutex<Seen>,
+    /// Names that other tools have.
+    taken: Mutex<HashSet<String>>,
+    http: reqwest::Client,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Servers {
+    /// Returns no servers yet. `seen` is the daemon's own file, `trust` the owner's; what the owner should
+    /// read goes to `trouble`.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(seen: &Path, trust: &Path, trouble: mpsc::UnboundedSender<String>) -> Result<Self, reqwest::Error> {
+        let shared = Shared {
+            path: seen.to_owned(),
+            trust: Trust::new(trust),
+            trouble,
+            seen: Mutex::new(Seen::read(seen)),
+            taken: Mutex::default(),
+            http: crate::net::client()?,
+        };
+        Ok(Self { shared: Arc::new(shared), kept: Mutex::default(), tasks: TaskTracker::new() })
+    }
+
+    /// Makes these the servers: new ones are started, those that are not among them or are others now are
+    /// ended, the rest goes on. `taken` are the names of tools that no server may use.
+    ///
+    /// Must be called within the runtime.
+    pub fn set(&self, settings: Vec<Settings>, taken: HashSet<String>) {
+        *locked(&self.shared.taken) = taken;
+        let mut kept = locked(&self.kept);
+        let mut before = std::mem::take(&mut *kept);
+        // First they are stopped: one that is stopped notes nothing any more.
+        for kept in before.values().filter(|kept| !settings.contains(&kept.server.settings)) {
+            kept.stop.cancel();
+        }
+        self.shared.forget_all_but(&settings);
+        for settings in settings {
+            let same = before.remove(&settings.name).filter(|kept| kept.server.settings == settings);
+            let kept_now = same.unwrap_or_else(|| {
+                let stop = CancellationToken::new();
+                let server = Arc::new(Server::new(settings.clone(), self.shared.clone(), stop.clone()));
+                self.tasks.spawn(server.clone().keep());
+                Kept { server, stop }
+            });
+            kept.insert(settings.name, kept_now);
+        }
+    }
+
+    /// Returns the tools that the owner trusts now, with their servers and the hash they were offered under,
+    /// in the order of the servers' names.
+    pub fn tools(&self) -> Vec<(Arc<Server>, String, Offered)> {
+        let kept = locked(&self.kept);
+        if kept.is_empty() {
+            return Vec::new();
+        }
+        let trusted = self.shared.trust.read();
+        let seen = without_twins(&locked(&self.shared.seen));
+        // What was free when the server was asked may be a tool of ours by now.
+        let taken = locked(&self.shared.taken);
+        let mut tools = Vec::new();
+        for (name, Kept { server, .. }) in kept.iter() {
+            let Settings { identity, trust, .. } = &server.settings;
+            let standing = standing((name, identity, trust), &seen, &trusted);
+            let (None, Some(offer)) = (standing.off, standing.offer) else { continue };
+            let usable = offer.tools.into_iter().filter(|tool| tool.refused.is_none() && !taken.contains(&tool.name));
+            tools.extend(usable.map(|tool| (server.clone(), offer.sha256.clone(), tool)));
+        }
+        tools
+    }
+
+    /// Ends all servers and waits, not for long, until they are gone.
+    pub async fn end(&self) {
+        locked(&self.kept).values().for_each(|kept| kept.stop.cancel());
+        self.tasks.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
+    }
+}
+
+impl Shared {
+    /// Changes what is known of a server, and writes it down when it is something else now; nothing once it
+    /// is to `stop`.
+    fn note(&self, settings: &Settings, stop: &CancellationToken, change: impl FnOnce(&mut SeenServer)) {
+        let mut seen = locked(&self.seen);
+        if stop.is_cancelled() {
+            return;
+        }
+        let before = seen.clone();
+        let server = seen.servers.entry(settings.name.clone()).or_default();
+        if server.identity != settings.identity {
+            *server = SeenServer { identity: settings.identity.clone(), ..SeenServer::default() };
+        }
+        change(server);
+        if *seen != before {
+            self.write(&seen);
+        }
+    }
+
+    fn forget_all_but(&self, settings: &[Settings]) {
+        let mut seen = locked(&self.seen);
+        let before = seen.servers.len();
+        seen.servers.retain(|name, _| settings.iter().any(|settings| settings.name == *name));
+        if seen.servers.len() != before {
+            self.write(&seen);
+        }
+    }
+
+    fn write(&self, seen: &Seen) {
+        if let Err(error) = without_twins(seen).write(&self.path) {
+            tracing::warn!(%error, "what the tool servers offer could not be written down");
+        }
+    }
+}
+
+/// Returns what is known with each name given once: of two servers' tools that would be called the same,
+/// the second is left out.
+fn without_twins(seen: &Seen) -> Seen {
+    let mut seen = seen.clone();
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for (server, known) in &mut seen.servers {
+        for tool in known.offer.iter_mut().flat_map(|offer| &mut offer.tools).filter(|tool| tool.refused.is_none()) {
+            let first = names.entry(tool.name.clone()).or_insert_with(|| server.clone());
+            if first != server {
+                tool.refused = Some(format!("the server {first} has a tool of this name"));
+            }
+        }
+    }
+    seen
+}

@@ -1,0 +1,277 @@
+//! A server that we start: messages are lines on its standard input and output, and what it writes to
+//! standard error goes to the log.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Fault;
+use super::wire::{self, LIST_CHANGED, MAX_MESSAGE, Message};
+use crate::net;
+use crate::sandbox::{self, Service, Spec, Status};
+
+/// A server that takes no input for so long is given up.
+const WRITE: Duration = Duration::from_secs(30);
+/// After its input has ended, a server may end by itself within this.
+const GRACE: Duration = Duration::from_secs(1);
+/// Messages of ours that wait to be written.
+const WAITING: usize = 64;
+/// Lines that are no messages; programs greet, and then they should not.
+const MAX_NOISE: usize = 100;
+/// Messages nobody asked for, and their bytes, in [`WINDOW`].
+const MAX_UNASKED: (usize, usize) = (2000, 16 * 1024 * 1024);
+/// Lines of standard error that are logged in [`WINDOW`], and the longest, bytes.
+const MAX_SAID: usize = 60;
+const MAX_LINE: u64 = 4096;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// A server that runs. When it is dropped, the server is asked to end, and killed with everything it
+/// started.
+pub(super) struct Link {
+    lines: mpsc::Sender<Vec<u8>>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+}
+
+struct Shared {
+    name: String,
+    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Fault>>>>,
+    changed: Notify,
+    over: CancellationToken,
+    why: Mutex<String>,
+    said: Mutex<String>,
+}
+
+impl Link {
+    /// Starts the server called `name`.
+    ///
+    /// # Errors
+    /// [`Fault::Ended`] when there is no wall for it, or no process.
+    pub(super) async fn start(name: &str, spec: Spec) -> Result<Self, Fault> {
+        let service = sandbox::serve(spec).await.map_err(|error| Fault::Ended(error.to_string()))?;
+        let (lines, waiting) = mpsc::channel(WAITING);
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            pending: Mutex::default(),
+            changed: Notify::new(),
+            over: CancellationToken::new(),
+            why: Mutex::default(),
+            said: Mutex::default(),
+        });
+        let stop = CancellationToken::new();
+        tokio::spawn(tend(service, (lines.downgrade(), waiting), shared.clone(), stop.clone()));
+        Ok(Self { lines, shared, stop })
+    }
+
+    /// Sends a request and waits for its answer. May be dropped.
+    pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
+        let (tell, told) = oneshot::channel();
+        locked(&self.shared.pending).insert(id, tell);
+        let _pending = Pending { shared: &self.shared, id };
+        let exchange = async {
+            self.send(message).await?;
+            told.await.unwrap_or_else(|_| Err(self.ended()))
+        };
+        match self.shared.over.run_until_cancelled(exchange).await {
+            Some(answer) => answer,
+            None => Err(self.ended()),
+        }
+    }
+
+    /// Sends a message that has no answer.
+    pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
+        self.lines.send(line(message)).await.map_err(|_| self.ended())
+    }
+
+    /// Waits until the server has ended, and returns why.
+    pub(super) async fn over(&self) -> Fault {
+        self.shared.over.cancelled().await;
+        self.ended()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.over.is_cancelled()
+    }
+
+    /// Waits until the server says that its tools are others.
+    pub(super) async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    /// Ends the server and waits until it is gone.
+    pub(super) async fn close(&self) {
+        self.stop.cancel();
+        self.shared.over.cancelled().await;
+    }
+
+    fn ended(&self) -> Fault {
+        Fault::Ended(locked(&self.shared.why).clone())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A request that is under way; nobody waits for its answer once this is dropped.
+struct Pending<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        locked(&self.shared.pending).remove(&self.id);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("JSON is written as JSON");
+    line.push(b'\n');
+    line
+}
+
+/// Talks to the server until one of the two ends, then ends it.
+async fn tend(
+    service: Service,
+    (own, mut lines): (mpsc::WeakSender<Vec<u8>>, mpsc::Receiver<Vec<u8>>),
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
+    let Service { mut input, output, complaints, mut life } = service;
+    let why = {
+        let listening = listen(complaints, &shared);
+        let writing = async {
+            while let Some(line) = lines.recv().await {
+                if !matches!(timeout(WRITE, input.write_all(&line)).await, Ok(Ok(()))) {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::pin!(listening, writing);
+        let why = tokio::select! {
+            biased;
+            () = stop.cancelled() => "it was stopped".to_owned(),
+            why = read(output, &own, &shared) => why,
+            ended = life.ended() => how(ended),
+            () = &mut writing => "it takes no input".to_owned(),
+            () = &mut listening => "it was stopped".to_owned(),
+        };
+        // What it said last may say why it ended.
+        let _ = timeout(Duration::from_millis(100), &mut listening).await;
+        why
+    };
+    let is_stopped = stop.is_cancelled();
+    drop(input);
+    let ended = timeout(GRACE, life.ended()).await;
+    let why = match ended {
+        Ok(ended) if why.is_empty() => how(ended),
+        _ if why.is_empty() => "it closed its standard output".to_owned(),
+        _ => why,
+    };
+    let said = std::mem::take(&mut *locked(&shared.said));
+    let quoted = if said.is_empty() || is_stopped { String::new() } else { format!(": {said}") };
+    *locked(&shared.why) = format!("{why}{quoted}");
+    life.end().await;
+    shared.over.cancel();
+    locked(&shared.pending).clear();
+}
+
+fn how(ended: Result<Status, sandbox::Error>) -> String {
+    match ended {
+        Ok(Status::Exited(code)) => format!("it exited with code {code}"),
+        Ok(Status::Signaled(signal)) => format!("signal {signal} ended it"),
+        Ok(Status::TimedOut | Status::Cancelled) => "it was stopped".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Takes its messages in until there are no more, or too many; returns why, empty when it ended.
+async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &Shared) -> String {
+    let mut output = BufReader::new(output);
+    let mut noise = 0;
+    let (mut since, mut unasked) = (Instant::now(), (0, 0));
+    loop {
+        let mut line = Vec::new();
+        let most = MAX_MESSAGE as u64 + 1;
+        match (&mut output).take(most).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return String::new(),
+            Ok(_) if line.len() > MAX_MESSAGE => return format!("it wrote a message of more than {} MB", MAX_MESSAGE >> 20),
+            Ok(_) => {}
+        }
+        if since.elapsed() > WINDOW {
+            (since, unasked) = (Instant::now(), (0, 0));
+        }
+        match wire::read(&line) {
+            Some(Message::Answer(id, answer)) => {
+                let asked = locked(&shared.pending).remove(&id);
+                if let Some(asked) = asked {
+                    let _ = asked.send(answer);
+                    continue;
+                }
+            }
+            Some(Message::Request(id, method)) => {
+                // It gets no answer when it reads none.
+                if let Some(lines) = own.upgrade() {
+                    let _ = lines.try_send(self::line(&wire::answer(&id, &method)));
+                }
+            }
+            Some(Message::Notice(method)) if method == LIST_CHANGED => shared.changed.notify_one(),
+            Some(Message::Notice(_)) => {}
+            None if line.trim_ascii().is_empty() => {}
+            None => {
+                noise += 1;
+                tracing::debug!(server = shared.name, "no message: {}", net::words(&String::from_utf8_lossy(&line)));
+                if noise > MAX_NOISE {
+                    return "it writes to standard output what is no message of the protocol".to_owned();
+                }
+            }
+        }
+        unasked = (unasked.0 + 1, unasked.1 + line.len());
+        if unasked.0 > MAX_UNASKED.0 || unasked.1 > MAX_UNASKED.1 {
+            return "it floods us with messages that nobody asked for".to_owned();
+        }
+    }
+}
+
+/// Puts what it says on standard error into the log, not more than a person would read.
+async fn listen(complaints: OwnedReadHalf, shared: &Shared) {
+    let mut complaints = BufReader::new(complaints);
+    let (mut since, mut lines) = (Instant::now(), 0);
+    loop {
+        let mut line = Vec::new();
+        match (&mut complaints).take(MAX_LINE).read_until(b'\n', &mut line).await {
+            // Its end is told by its process.
+            Ok(0) | Err(_) => return std::future::pending().await,
+            Ok(_) => {}
+        }
+        let words = net::words(&String::from_utf8_lossy(&line));
+        if words.is_empty() {
+            continue;
+        }
+        if since.elapsed() > WINDOW {
+            (since, lines) = (Instant::now(), 0);
+        }
+        lines += 1;
+        if lines < MAX_SAID {
+            tracing::info!(server = shared.name, "it says: {words}");
+        } else if lines == MAX_SAID {
+            tracing::info!(server = shared.name, "it says more, which is not logged");
+        }
+        *locked(&shared.said) = words;
+    }
+}

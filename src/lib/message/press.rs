@@ -1,0 +1,132 @@
+//! The owner's word as it comes in: what the buttons below a question bring back, and what is typed.
+
+use super::{Approval, Command};
+
+/// The longest id of a request, or of a batch of them.
+const ID_MAX: usize = 32;
+/// What is said to a word that names nothing, or more than it may.
+const WHICH: &str = "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
+
+impl Approval {
+    /// Returns what the button with this verdict about the request `id` brings back: at most 36 bytes.
+    pub fn data(self, id: &str) -> String {
+        let verdict = match self {
+            Self::Approve => 'y',
+            Self::Session => 's',
+            Self::Deny => 'n',
+        };
+        format!("a:{verdict}:{id}")
+    }
+
+    /// Returns its name in a command of the shell.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Session => "session",
+            Self::Deny => "deny",
+        }
+    }
+
+    /// Returns the verdict of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Approve, Self::Session, Self::Deny].into_iter().find(|verdict| verdict.as_str() == name)
+    }
+}
+
+/// Returns true for what may be the id of a request: 1 to 32 of `a-z0-9`.
+pub fn is_request(id: &str) -> bool {
+    (1..=ID_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+/// Returns what is meant by a button that brings back `data`; `None` when it is none of ours.
+pub fn pressed(data: &str) -> Option<Command> {
+    let (verdict, id) = data.strip_prefix("a:")?.split_once(':')?;
+    let verdict = match verdict {
+        "y" => Approval::Approve,
+        "s" => Approval::Session,
+        "n" => Approval::Deny,
+        _ => return None,
+    };
+    is_request(id).then(|| Command::Approval { id: id.to_owned(), verdict, why: None })
+}
+
+/// Returns what is meant by `/approve REST` or `/deny REST`. A yes with conditions is no yes: what
+/// stands behind the id of an approval would not be heard by anybody.
+pub(super) fn spoken(verdict: Approval, rest: &str) -> Command {
+    let rest = rest.trim();
+    let (id, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    // The keyboards of telephones begin with a capital letter.
+    let (id, more) = (id.to_ascii_lowercase(), more.trim());
+    let why = (verdict == Approval::Deny && !more.is_empty()).then(|| more.to_owned());
+    match (verdict, more) {
+        _ if !is_request(&id) => Command::Done { text: WHICH.to_owned() },
+        (Approval::Deny, _) | (_, "") => Command::Approval { id, verdict, why },
+        (_, more) if more.eq_ignore_ascii_case("session") => Command::Approval { id, verdict: Approval::Session, why },
+        _ => {
+            Command::Done { text: format!("Nothing was approved: /approve {id} takes nothing more. To say more: /deny {id} WHY") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn word(id: &str, verdict: Approval, why: Option<&str>) -> Command {
+        Command::Approval { id: id.to_owned(), verdict, why: why.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_button_brings_back_what_it_says() {
+        for (verdict, data) in
+            [(Approval::Approve, "a:y:k3f9w2"), (Approval::Session, "a:s:k3f9w2"), (Approval::Deny, "a:n:k3f9w2")]
+        {
+            assert_eq!(verdict.data("k3f9w2"), data);
+            assert_eq!(pressed(data), Some(word("k3f9w2", verdict, None)));
+            assert_eq!(Approval::of_name(verdict.as_str()), Some(verdict));
+        }
+        let long = format!("a:y:{}", "k".repeat(33));
+        for data in [
+            "",
+            "a",
+            "a:y",
+            "a:y:",
+            "a:Y:k3f9w2",
+            "a:yes:k3f9w2",
+            "b:y:k3f9w2",
+            "a:y:K3F9W2",
+            "a:y:k3f9 2",
+            "a:y:../x",
+            &long,
+            "a:y:k3:f9",
+        ] {
+            assert_eq!(pressed(data), None, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn a_typed_word_names_one_request_and_a_yes_has_no_conditions() {
+        let typed = |word, rest| Command::spoken(word, rest).expect("a command");
+        assert_eq!(typed("approve", " K3f9w2 "), word("k3f9w2", Approval::Approve, None));
+        assert_eq!(typed("APPROVE", "k3f9w2 Session"), word("k3f9w2", Approval::Session, None));
+        assert_eq!(typed("deny", "k3f9w2"), word("k3f9w2", Approval::Deny, None));
+        assert_eq!(typed("deny", "k3f9w2 not\nthat one "), word("k3f9w2", Approval::Deny, Some("not\nthat one")));
+        for (verb, rest) in [("approve", ""), ("deny", " "), ("approve", "<b>"), ("deny", "because I say so, no")] {
+            let is_asked_back = matches!(typed(verb, rest), Command::Done { text } if text == WHICH);
+            assert_eq!(is_asked_back, rest != "because I say so, no", "{verb} {rest}");
+        }
+        let told = typed("approve", "k3f9w2 but only the first");
+        assert!(matches!(&told, Command::Done { text } if text.starts_with("Nothing was approved: ")), "{told:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_our_own_data_means_anything(data in "\\PC{0,70}") {
+            if let Some(Command::Approval { id, verdict, why: None }) = pressed(&data) {
+                prop_assert_eq!(verdict.data(&id), data);
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! What the owner is asked before it is done, and their word.
+//!
+//! A request is bound to one call of one input and to the digest of everything that call would use. Its
+//! yes is used once ([`Store::use_up`]), within its time; what is bound to anything else is another
+//! request.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::{Store, outbox, view};
+use crate::db;
+use crate::message::Approval;
+use crate::queue::{NewPart, Part};
+
+/// How long the owner may take, milliseconds (specification §22).
+pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
+/// How long a yes is good for: others of its message may be answered later, and a place be free later.
+const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;
+/// Grants of conversations that were not renewed so long ago are forgotten.
+const KEEP_GRANTS_MS: i64 = 30 * 24 * 3_600_000;
+
+/// Something the owner is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What it goes by.
+    pub id: String,
+    /// What those of one message go by together; one that is alone goes by its id.
+    pub batch: String,
+    /// The conversation.
+    pub session_key: String,
+    /// Its session.
+    pub session_id: String,
+    /// The input that led to it.
+    pub inbox_id: String,
+    /// The run.
+    pub run_id: String,
+    /// The call.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// What would be done.
+    pub question: String,
+    /// Why it is asked.
+    pub why: String,
+    /// The digest of everything the call would use.
+    pub bound: String,
+    /// Whether it may be allowed for the rest of the conversation.
+    pub repeatable: bool,
+    /// When it was asked, milliseconds since 1970 UTC.
+    pub created_at: i64,
+    /// When it counts as denied.
+    pub expires_at: i64,
+}
+
+/// How a request stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has answered.
+    Pending,
+    /// Yes; not used yet.
+    Approved,
+    /// No. Carries the words of the owner, if there are any.
+    Denied(Option<String>),
+    /// Its yes is used, by a call that a restart may have cut off.
+    Used,
+    /// Nobody answered in time, or it was withdrawn.
+    Over,
+}
+
+/// What a word of the owner did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decided {
+    /// It was taken, for these requests.
+    Taken(Vec<Request>),
+    /// No request goes by that id.
+    Unknown,
+    /// It was answered, is over, or its call was granted for the conversation. Carries how it ended.
+    Over(String),
+    /// This one may only be allowed once.
+    OnlyOnce,
+}
+
+/// A message that asked the owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The channel's name.
+    pub channel: String,
+    /// The chat.
+    pub chat: String,
+    /// The channel's id of the message.
+    pub message_id: String,
+}
+
+/// Requests that were put down.
+#[derive(Debug)]
+pub struct PutDown {
+    /// Which of the calls need no word: they were allowed for the conversation.
+    pub granted: Vec<bool>,
+    /// The ids of the requests of the others, in order.
+    pub ids: Vec<String>,
+    /// What is to be sent to the owner; none when it was sent before a restart.
+    pub parts: Vec<Part>,
+}
+
+impl Store {
+    /// Puts requests of one step down with the message that asks for them, in one transaction. A request
+    /// that is there from before a restart stays as it is, and nobody is asked twice.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn ask<F>(&self, requests: Vec<Request>, message: F) -> Result<PutDown, db::Error>
+    where
+        F: FnOnce(&[Request]) -> Vec<NewPart> + Send + 'static,
+    {
+        self.writer
+            .write(move |connection| {
+                let mut put = PutDown { granted: Vec::new(), ids: Vec::new(), parts: Vec::new() };
+                let mut new = Vec::new();
+                for request in requests {
+                    let granted = is_granted(connection, &request.session_id, &request.bound)?;
+                    put.granted.push(granted);
+                    if granted {
+                        continue;
+                    }
+                    match known(connection, &request)? {
+                        Some(id) => put.ids.push(id),
+                        None => {
+                            put.ids.push(request.id.clone());
+                            new.push(request);
+                        }
+                    }
+                }
+                if let [alone] = new.as_mut_slice() {
+                    alone.batch.clone_from(&alone.id);
+                }
+                new.iter().try_for_each(|request| insert(connection, request))?;
+                if let Some(first) = new.first() {
+                    let parts = message(&new);
+                    let count = i64::try_from(parts.len()).unwrap_or(i64::MAX);
+                    for (number, part) in (1..).zip(&parts) {
+                        put.parts.push(outbox::insert(
+                            connection,
+                            None,
+                            Some(&first.run_id),
+                            part,
+                            (number, count),
+                            first.created_at,
+                        )?);
+                    }
+                }
+                Ok(put)
+            })
+            .await
+    }
+
+    /// Returns about how many inputs of a conversation, but for this one, something was asked since then.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn asked_since(&self, session_key: String, but: String, since: i64) -> Result<i64, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT count(DISTINCT batch) FROM approvals WHERE session_key = ?1 AND inbox_id != ?2 AND created_at >= ?3",
+                    )?
+                    .query_row((session_key, but, since), |row| row.get(0))
+            })
+            .await
+    }
+
+    /// Returns how each request stands at `now`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn standing(&self, ids: Vec<String>, now: i64) -> Result<Vec<Standing>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                let mut query =
+                    connection.prepare_cached("SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1")?;
+                let one = |id: &String| {
+                    let row: Option<(String, Option<String>, i64, Option<i64>)> =
+                        query.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()?;
+                    Ok(match row {
+                        Some((state, _, expires_at, _)) if state == "pending" && now < expires_at => Standing::Pending,
+                        Some((state, _, _, Some(at))) if state == "approved" && now < at + GOOD_FOR_MS => Standing::Approved,
+                        Some((state, answer, ..)) if state == "denied" => Standing::Denied(answer),
+                        Some((state, ..)) if state == "used" => Standing::Used,
+                        _ => Standing::Over,
+                    })
+                };
+                ids.iter().map(one).collect()
+            })
+            .await
+    }
+
+    /// Takes the owner's word about a request, or about all of a batch that are still open.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn decide(&self, id: String, verdict: Approval, why: Option<String>, now: i64) -> Result<Decided, db::Error> {
+        self.writer
+            .write(move |connection| {
+                let all = of_id(connection, &id)?;
+                if all.is_empty() {
+                    return Ok(Decided::Unknown);
+                }
+                let is_open = |(request, state): &&(Request, String)| state == "pending" && now < request.expires_at;
+                let open: Vec<Request> = all.iter().filter(is_open).map(|(request, _)| request.clone()).collect();
+                if open.is_empty() {
+                    let state = all.first().map(|(_, state)| state.as_str()).unwrap_or_default();
+                    return Ok(Decided::Over(ending(state).to_owned()));
+                }
+                if verdict == Approval::Session && !open.iter().all(|request| request.repeatable) {
+                    return Ok(Decided::OnlyOnce);
+                }
+                let state = if verdict == Approval::Deny { "denied" } else { "approved" };
+                for request in &open {
+                    connection
+                        .prepare_cached("UPDATE approvals SET state = ?2, answer = ?3, decided_at = ?4 WHERE id = ?1")?
+                        .execute((&request.id, state, &why, now))?;
+                    if verdict == Approval::Session {
+                        connection
+                            .prepare_cached("INSERT OR REPLACE INTO grants(session_id, bound, at) VALUES (?1, ?2, ?3)")?
+                            .execute((&request.session_id, &request.bound, now))?;
+                    }
+                }
+                Ok(Decided::Taken(open))
+            })
+            .await
+    }
+
+    /// Denies what is open of a conversation.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn deny_all(&self, session_key: String, why: String, now: i64) -> Result<Vec<Request>, db::Error> {
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE approvals SET state = 'denied', answer = ?2, decided_at = ?3
+                         WHERE session_key = ?1 AND state = 'pending' AND expires_at > ?3 RETURNING *",
+                    )?
+                    .query_map((session_key, why, now), request)?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Uses the yes to `id` up; false when there is none any more. From here on the call may have happened.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; the call must then not be made.
+    pub async fn use_up(&self, id: String, now: i64) -> Result<bool, db::Error> {
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE approvals SET state = 'used' WHERE id = ?1 AND state = 'approved' AND decided_at > ?2",
+                    )?
+                    .execute((id, now - GOOD_FOR_MS))
+                    .map(|rows| rows == 1)
+            })
+            .await
+    }
+
+    /// Takes back what is open of an input whose turn is over, or whose time is, and returns it.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn withdraw(&self, inbox_id: String, now: i64) -> Result<Vec<Request>, db::Error> {
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE approvals SET state = CASE WHEN expires_at <= ?2 THEN 'expired' ELSE 'withdrawn' END, decided_at = ?2
+                         WHERE inbox_id = ?1 AND state = 'pending' RETURNING *",
+                    )?
+                    .query_map((inbox_id, now), request)?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Returns where the message is that asked for a batch; `None` when it was not sent.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn where_asked(&self, batch: String) -> Result<Option<Asked>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached("SELECT channel, chat, message_id FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL")?
+                    .query_row([batch], |row| Ok(Asked { channel: row.get(0)?, chat: row.get(1)?, message_id: row.get(2)? }))
+                    .optional()
+            })
+            .await
+    }
+
+    /// Returns the requests of a batch in order, each with its state, see [`ending`].
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn batch(&self, batch: String) -> Result<Vec<(Request, String)>, db::Error> {
+        self.writer.write_lazily(move |connection| of_id(connection, &batch)).await
+    }
+}
+
+/// Takes back what is open of an input that is over.
+pub(super) fn take_back(connection: &Connection, inbox_id: &str, now: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE approvals SET state = 'withdrawn', decided_at = ?2 WHERE inbox_id = ?1 AND state = 'pending'")?
+        .execute((inbox_id, now))
+        .map(drop)
+}
+
+/// Forgets requests that ended before `before`, and old grants.
+pub(super) fn prune(connection: &Connection, before: i64, now: i64) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM approvals WHERE created_at < ?1", [before])?;
+    connection.execute("DELETE FROM grants WHERE at < ?1", [now - KEEP_GRANTS_MS]).map(drop)
+}
+
+/// Returns what is open at `now`, oldest first, from the file at `path`.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn approvals(path: &Path, now: i64) -> Result<Vec<Request>, db::Error> {
+    view::read(path, |connection| {
+        // The file may be of a release before it asked anybody.
+        if !connection.table_exists(None, "approvals")? {
+            return Ok(Vec::new());
+        }
+        connection
+            .prepare("SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid")?
+            .query_map([now], request)?
+            .collect()
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Returns how a request ended, in words.
+pub fn ending(state: &str) -> &'static str {
+    match state {
+        "approved" | "used" => "approved",
+        "denied" => "denied",
+        "expired" => "nobody answered in time",
+        "withdrawn" => "taken back: its turn is over",
+        _ => "open",
+    }
+}
+
+fn is_granted(connection: &Connection, session_id: &str, bound: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM grants WHERE session_id = ?1 AND bound = ?2")?
+        .query_row((session_id, bound), |_| Ok(()))
+        .optional()
+        .map(|found| found.is_some())
+}
+
+fn known(connection: &Connection, request: &Request) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT id FROM approvals WHERE inbox_id = ?1 AND call_id = ?2 AND bound = ?3")?
+        .query_row((&request.inbox_id, &request.call_id, &request.bound), |row| row.get(0))
+        .optional()
+}
+
+fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO approvals(id, batch, session_key, session_id, inbox_id, run_id, call_id, tool, question, why, bound,
+               repeatable, created_at, expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?
+        .execute(rusqlite::params![
+            request.id,
+            request.batch,
+            request.session_key,
+            request.session_id,
+            request.inbox_id,
+            request.run_id,
+            request.call_id,
+            request.tool,
+            request.question,
+            request.why,
+            request.bound,
+            request.repeatable,
+            request.created_at,
+            request.expires_at,
+        ])
+        .map(drop)
+}
+
+fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {
+    let single = connection
+        .prepare_cached("SELECT * FROM approvals WHERE id = ?1")?
+        .query_map([id], |row| Ok((request(row)?, row.get("state")?)))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    if !single.is_empty() {
+        return Ok(single);
+    }
+    connection
+        .prepare_cached("SELECT * FROM approvals WHERE batch = ?1 ORDER BY rowid")?
+        .query_map([id], |row| Ok((request(row)?, row.get("state")?)))?
+        .collect()
+}
+
+fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
+    Ok(Request {
+        id: row.get("id")?,
+        batch: row.get("batch")?,
+        session_key: row.get("session_key")?,
+        session_id: row.get("session_id")?,
+        inbox_id: row.get("inbox_id")?,
+        run_id: row.get("run_id")?,
+        call_id: row.get("call_id")?,
+        tool: row.get("tool")?,
+        question: row.get("question")?,
+        why: row.get("why")?,
+        bound: row.get("bound")?,
+        repeatable: row.get("repeatable")?,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+    })
+}

@@ -1,0 +1,116 @@
+//! The daemon's side of a service: a command behind its walls that is talked to while it runs, and that
+//! ends, with everything it started, when the daemon lets go of it or dies.
+
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::run::{KILL_GRACE, MAX_REPORT, launcher, level_for, status_of, walls_of};
+use super::{Error, LAUNCHER_ARG, Level, Plan, Spec, Status, Walls};
+
+/// A command that runs.
+pub struct Service {
+    /// Its standard input; dropped, the command reads its end.
+    pub input: OwnedWriteHalf,
+    /// Its standard output.
+    pub output: OwnedReadHalf,
+    /// Its standard error; somebody must read it, or the command may wait for ever.
+    pub complaints: OwnedReadHalf,
+    /// What keeps it alive.
+    pub life: Life,
+}
+
+/// Keeps a service alive. When it is dropped, everything the service started is killed.
+pub struct Life {
+    lifeline: OwnedWriteHalf,
+    child: Child,
+    report: Vec<u8>,
+    /// Whether nothing survives when its process group is killed.
+    kill_is_complete: bool,
+}
+
+/// Starts a command at the best level this machine has. It runs as long as it likes:
+/// [`Spec::timeout`] and [`Spec::max_output`] say nothing here.
+///
+/// # Errors
+/// When there is no sandbox ([`Error::Refused`]), or the launcher cannot be started. A wall that cannot
+/// be built is told by [`Life::ended`].
+pub async fn serve(spec: Spec) -> Result<Service, Error> {
+    let level = level_for(&spec).await?;
+    serve_at(&level, spec).await
+}
+
+/// Starts a command at this level, whatever the machine has.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
+    let walls = walls_of(level)?;
+    let plan = Plan { service: true, cpu_secs: u64::MAX, ..spec.into_plan(walls) };
+    start(&plan).await.map_err(Error::Start)
+}
+
+async fn start(plan: &Plan) -> std::io::Result<Service> {
+    let mut line = serde_json::to_vec(plan)?;
+    line.push(b'\n');
+    let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
+    let child = Command::new(launcher())
+        .arg(LAUNCHER_ARG)
+        .env_clear()
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::from(heard))
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (complaints, mut lifeline) = ours.into_split();
+    // A launcher that did not listen has said why.
+    let _ = lifeline.write_all(&line).await;
+    let (output, input) = talk.into_split();
+    let kill_is_complete = plan.walls == Walls::Namespaces;
+    Ok(Service { input, output, complaints, life: Life { lifeline, child, report: Vec::new(), kill_is_complete } })
+}
+
+/// Returns our end of a new socket and the other one.
+fn pair() -> std::io::Result<(UnixStream, OwnedFd)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, theirs.into()))
+}
+
+impl Life {
+    /// Waits until the command has ended by itself. May be dropped and called again.
+    ///
+    /// # Errors
+    /// When it never began.
+    pub async fn ended(&mut self) -> Result<Status, Error> {
+        if let Some(from) = &mut self.child.stderr {
+            let mut buffer = [0; 1024];
+            while let Ok(n @ 1..) = from.read(&mut buffer).await {
+                let room = usize::try_from(MAX_REPORT).unwrap_or(usize::MAX).saturating_sub(self.report.len());
+                self.report.extend_from_slice(&buffer[..n.min(room)]);
+            }
+        }
+        status_of(&self.report)
+    }
+
+    /// Kills what is left of the service and waits until it is gone. A launcher that takes too long goes on
+    /// by itself.
+    pub async fn end(self) {
+        let Self { lifeline, mut child, kill_is_complete, .. } = self;
+        drop(lifeline);
+        if timeout(KILL_GRACE, child.wait()).await.is_err() && kill_is_complete {
+            if let Some(Ok(pid)) = child.id().map(i32::try_from) {
+                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            let _ = child.wait().await;
+        }
+    }
+}

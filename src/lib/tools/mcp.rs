@@ -1,0 +1,110 @@
+//! The tools of tool servers: one of ours for each of theirs that the owner trusts now.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
+use crate::mcp::{Offered, Server, Servers};
+use crate::provider::{BoxFuture, ToolSpec};
+
+/// Names that no server may use beside those of our tools: what models call the shell, and the tool that
+/// tells about rare ones.
+const KEPT: [&str; 2] = ["bash", "more_tools"];
+
+/// Returns the tools of `servers` that may be used now.
+pub fn of_servers(servers: &Servers) -> Vec<Arc<dyn Tool>> {
+    let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
+        let spec =
+            ToolSpec { name: offered.name.clone().into(), description: offered.summary().into(), schema: offered.parameters() };
+        Arc::new(ServerTool { server, sha256, remote: offered.remote, spec })
+    };
+    servers.tools().into_iter().map(tool).collect()
+}
+
+/// Returns the names that no server's tool may have beside `ours`.
+pub fn names_taken(ours: &[Arc<dyn Tool>]) -> HashSet<String> {
+    ours.iter().map(|tool| tool.spec().name.into_owned()).chain(KEPT.map(str::to_owned)).collect()
+}
+
+struct ServerTool {
+    server: Arc<Server>,
+    /// What was trusted when it was offered.
+    sha256: String,
+    /// The server's name of it.
+    remote: String,
+    spec: ToolSpec,
+}
+
+impl ServerTool {
+    async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
+        let arguments = without_nulls(&self.spec.schema, input);
+        let output = match self.server.call(&self.remote, &self.sha256, &arguments, &context.cancel).await {
+            Ok(answer) => ToolOutput { is_error: answer.is_error, ..ToolOutput::ok(answer.text) },
+            Err(why) => ToolOutput::error(why),
+        };
+        // Why it failed is told in the server's words, too.
+        ToolOutput { untrusted: true, ..output }
+    }
+}
+
+/// Returns the arguments without the nulls that models write for what they leave out: most servers take
+/// them for a value.
+fn without_nulls(schema: &Value, input: &Value) -> Value {
+    let Value::Object(fields) = input else { return json!({}) };
+    let takes_null = |name: &str| {
+        let required = schema.get("required").and_then(Value::as_array);
+        required.is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let kept = fields.iter().filter(|(name, value)| !value.is_null() || takes_null(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<String, Value>>().into()
+}
+
+impl Tool for ServerTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    /// A server may say so of a tool, and nobody could hold it to its word.
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    fn rights(&self) -> Rights {
+        Rights::Owner
+    }
+
+    fn is_rare(&self) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+        Reach::Acts
+    }
+
+    fn question(&self, input: &Value, _context: &Context) -> Question {
+        let question = Question::of(&self.spec.name, input);
+        Question { bound_to: json!([question.bound_to, self.sha256]), ..question }
+    }
+
+    fn receipt(&self, _input: &Value, _answer: &str) -> Option<String> {
+        Some(format!("called {}", self.spec.name))
+    }
+
+    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(self.execute(input, context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_null_that_nobody_asked_for_is_not_sent() {
+        let schema = json!({"type": "object", "required": ["a"]});
+        let input = json!({"a": null, "b": null, "c": 0});
+        assert_eq!(without_nulls(&schema, &input), json!({"a": null, "c": 0}));
+    }
+}

@@ -1,0 +1,244 @@
+//! The journal of a run: what was there before each change, written down before it.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ring::digest;
+use serde::{Deserialize, Serialize};
+
+use super::{Error, MAX_OLD, is_run};
+use crate::clock;
+use crate::sys::{self, atomic, jsonl};
+use crate::workspace::Marks;
+
+/// The journals of all runs, and the marks on files that go with them.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) dir: PathBuf,
+    /// The files that hold words of others.
+    pub marks: Marks,
+    /// Held while a journal is written or read for an undo.
+    pub(super) busy: Mutex<()>,
+}
+
+/// A change that is about to be made.
+pub struct Change<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// The key of its conversation.
+    pub conversation: &'a str,
+    /// The file, see [`crate::workspace::Spot::key`].
+    pub key: &'a str,
+    /// What is in it now, and its permissions; `None` when it is not there.
+    pub old: Option<(&'a mut dyn Read, u32)>,
+    /// What will be in it; `None` when it is removed.
+    pub new: Option<&'a [u8]>,
+    /// The directories that are made for it, outermost first.
+    pub made: Vec<String>,
+}
+
+/// A line of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(super) enum Line {
+    /// A file is about to be changed.
+    Change(Entry),
+    /// An undo begins.
+    Asked {
+        /// When, milliseconds since 1970 UTC.
+        at: i64,
+        /// The input that asks for it: after a crash it means the same run.
+        by: String,
+    },
+    /// These changes were taken back.
+    Undone {
+        /// When, milliseconds since 1970 UTC.
+        at: i64,
+        /// Their numbers.
+        of: Vec<u32>,
+    },
+    /// An undo of the run came to its end; what it left stays.
+    Over {
+        /// When, milliseconds since 1970 UTC.
+        at: i64,
+    },
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Its number in the run, from 1, and the name of the file with what was there before.
+    pub(super) n: u32,
+    /// When, milliseconds since 1970 UTC.
+    pub(super) at: i64,
+    /// The conversation.
+    pub(super) conversation: String,
+    /// The file.
+    pub(super) path: String,
+    /// What was there; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Old>,
+    /// The SHA-256 of what was written; absent: it was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<String>,
+    /// Directories that were made for it, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) made: Vec<String>,
+    /// Whether it held words of others before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) marked: bool,
+}
+
+/// What was in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Old {
+    pub(super) sha256: String,
+    /// Permissions.
+    pub(super) mode: u32,
+}
+
+impl Store {
+    /// Returns the journals in `dir`, which need not exist, with the marks of the same state.
+    pub fn new(dir: PathBuf, marks: Marks) -> Self {
+        Self { dir, marks, busy: Mutex::default() }
+    }
+
+    /// Writes down what a change will replace. When it returns that is on the disk, and the change may be
+    /// made. Nothing is written when it would change nothing: then false.
+    ///
+    /// # Errors
+    /// See [`Error`]; the change must not be made.
+    pub fn record(&self, change: Change<'_>) -> Result<bool, Error> {
+        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        self.record_now(change)
+    }
+
+    /// As [`Store::record`], for who holds the lock.
+    pub(super) fn record_now(&self, change: Change<'_>) -> Result<bool, Error> {
+        let dir = self.dir_of(change.run)?;
+        make_dir(&self.dir)?;
+        make_dir(&dir)?;
+        let journal = dir.join("journal.jsonl");
+        let n = self.lines(change.run)?.iter().filter_map(|line| entry_of(line).map(|entry| entry.n)).max().unwrap_or(0) + 1;
+        let kept = dir.join(n.to_string());
+        let old = change.old.map(|(old, mode)| Ok::<_, Error>(Old { sha256: keep(old, &kept)?, mode: mode & 0o777 }));
+        let before = old.transpose().inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
+        let after = change.new.map(sha256);
+        if before.as_ref().map(|old| &old.sha256) == after.as_ref() {
+            // Best effort: the next change has the same number.
+            let _ = std::fs::remove_file(&kept);
+            return Ok(false);
+        }
+        let marked = self.marks.has(change.key);
+        let (conversation, path) = (change.conversation.to_owned(), change.key.to_owned());
+        let entry = Entry { n, at: clock::now_ms(), conversation, path, before, after, made: change.made, marked };
+        append(&journal, &Line::Change(entry))?;
+        Ok(true)
+    }
+
+    /// Returns the lines of a run's journal; one that nobody understands is left out.
+    pub(super) fn lines(&self, run: &str) -> Result<Vec<Line>, Error> {
+        let mut lines = Vec::new();
+        jsonl::for_each_line(&self.dir_of(run)?.join("journal.jsonl"), 0, |line, _| match serde_json::from_slice(line) {
+            Ok(line) => lines.push(line),
+            Err(error) => tracing::error!(run, %error, "a line of an undo journal cannot be read"),
+        })?;
+        Ok(lines)
+    }
+
+    pub(super) fn dir_of(&self, run: &str) -> Result<PathBuf, Error> {
+        if is_run(run) { Ok(self.dir.join(run)) } else { Err(Error::Unknown(crate::text::visible(run))) }
+    }
+}
+
+pub(super) fn entry_of(line: &Line) -> Option<&Entry> {
+    match line {
+        Line::Change(entry) => Some(entry),
+        Line::Asked { .. } | Line::Undone { .. } | Line::Over { .. } => None,
+    }
+}
+
+pub(super) fn append(journal: &Path, line: &Line) -> Result<(), sys::Error> {
+    let mut bytes = serde_json::to_vec(line).expect("a line is plain data");
+    bytes.push(b'\n');
+    jsonl::Appender::open(journal)?.append(&bytes, true)?;
+    Ok(())
+}
+
+/// Returns the SHA-256 of bytes, in hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+/// Returns the SHA-256 of what is read.
+pub(super) fn sha256_of(source: &mut dyn Read) -> std::io::Result<String> {
+    hash(source, &mut |_| Ok(()))
+}
+
+/// Copies what is read to `target`, 0600, and returns its SHA-256 when it is on the disk.
+fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
+    let at = |error| sys::Error::at("keep the old text in", target)(error);
+    // What a crash left there is in no line.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(target)
+        .map_err(|error: std::io::Error| at(error))?;
+    let mut size = 0_u64;
+    let mut failed = None;
+    let sum = hash(source, &mut |bytes| {
+        size += bytes.len() as u64;
+        if size > MAX_OLD {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        file.write_all(bytes).map_err(|error| {
+            let kind = error.kind();
+            failed = Some(error);
+            kind.into()
+        })
+    });
+    match (sum, failed) {
+        (_, Some(error)) => Err(at(error).into()),
+        (Err(_), None) if size > MAX_OLD => Err(Error::TooLarge),
+        (Err(error), None) => Err(Error::Unreadable(error)),
+        (Ok(sum), None) => {
+            file.sync_all().and_then(|()| atomic::sync_parent(target)).map_err(at)?;
+            Ok(sum)
+        }
+    }
+}
+
+fn hash(source: &mut dyn Read, each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<String> {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut block = vec![0_u8; 1 << 16];
+    loop {
+        let count = match source.read(&mut block) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        let bytes = block.get(..count).unwrap_or_default();
+        if bytes.is_empty() {
+            return Ok(hex(context.finish().as_ref()));
+        }
+        context.update(bytes);
+        each(bytes)?;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Makes a directory that outlasts a power cut; one that is there is fine.
+fn make_dir(dir: &Path) -> Result<(), sys::Error> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => atomic::sync_parent(dir).map_err(sys::Error::at("sync the directory of", dir)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(sys::Error::at("make", dir)(error)),
+    }
+}

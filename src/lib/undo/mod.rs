@@ -1,0 +1,59 @@
+//! What runs changed in files, so that it can be taken back.
+//!
+//! ```text
+//! state/undo/<run>/journal.jsonl   one line a change, and one for what was taken back
+//! state/undo/<run>/<n>             what was in the file before change n
+//! ```
+//! A line and what it speaks of are on the disk before the file is changed. So a crash leaves at most a line
+//! of a change that never came to be: then the file is as it was before, and nothing is to be taken back.
+//!
+//! What an undo of `RUN` changes is itself journalled, as the run `undo-RUN`; taking that back is again a
+//! change of `RUN`. Nothing is overwritten that somebody else has changed since.
+
+mod journal;
+mod prune;
+mod restore;
+mod runs;
+
+pub use journal::{Change, Store};
+pub use prune::{KEEP, MAX_BYTES};
+pub use restore::Undone;
+pub use runs::RunInfo;
+
+use crate::sys;
+
+/// The largest file whose old text is kept, bytes; a larger one is not changed.
+pub const MAX_OLD: u64 = 64 << 20;
+
+/// What stands before the id of a run in the id of its undo.
+const UNDO: &str = "undo-";
+
+/// Why nothing was written down, or taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The disk.
+    #[error(transparent)]
+    Io(#[from] sys::Error),
+    /// The file is too large to be kept.
+    #[error("it has more than {} MB, which is too much to keep for an undo; move it away first", MAX_OLD >> 20)]
+    TooLarge,
+    /// The file cannot be read, so it could not be brought back.
+    #[error("what is in it cannot be read: {0}")]
+    Unreadable(#[source] std::io::Error),
+    /// There is no such run, or it changed no files.
+    #[error("no run is called {0}, or it changed no files that can be brought back")]
+    Unknown(String),
+}
+
+/// Returns the id of the run in which an undo of `run` is journalled.
+fn counterpart(run: &str) -> String {
+    run.strip_prefix(UNDO).map_or_else(|| format!("{UNDO}{run}"), str::to_owned)
+}
+
+/// Returns true for what can be the name of a run's directory.
+fn is_run(run: &str) -> bool {
+    (1..=128).contains(&run.len()) && run.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+#[cfg(test)]
+mod tests;

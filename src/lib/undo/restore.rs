@@ -1,0 +1,224 @@
+//! Takes the changes of a run back, the newest first. What somebody else has changed since is left alone.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::PoisonError;
+
+use super::journal::{Change, Entry, Line, Old, Store, append, entry_of, sha256, sha256_of};
+use super::{Error, MAX_OLD, counterpart, runs};
+use crate::clock;
+use crate::sandbox::Existing;
+use crate::sys;
+use crate::text::visible;
+use crate::workspace::{Grounds, Spot};
+
+/// What came of an undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undone {
+    /// The run.
+    pub run: String,
+    /// When it last changed a file, milliseconds since 1970 UTC.
+    pub at: i64,
+    /// What became of each file, a line a file; none when all was taken back before.
+    pub files: Vec<String>,
+    /// The run whose undo brings back what was taken; `None` when nothing was changed.
+    pub back: Option<String>,
+}
+
+/// What became of a file.
+struct Outcome {
+    line: String,
+    changed: bool,
+}
+
+/// What is in a file: nothing, or what has this SHA-256.
+type State = Option<String>;
+
+impl Store {
+    /// Takes the changes of `run` back, because the input `by` asks for it. It may be done again, after a crash
+    /// too: what is done already stays done.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], or the journal cannot be read or written. What happens to one file is told in its
+    /// line and stops no other.
+    pub fn undo(&self, run: &str, by: &str, grounds: &Grounds) -> Result<Undone, Error> {
+        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.known(run)?;
+        let at = lines.iter().filter_map(entry_of).map(|entry| entry.at).max().unwrap_or_default();
+        let mut undone = Undone { run: run.to_owned(), at, files: Vec::new(), back: None };
+        let open = runs::open(&lines);
+        if open.is_empty() {
+            return Ok(undone);
+        }
+        let journal = self.dir_of(run)?.join("journal.jsonl");
+        append(&journal, &Line::Asked { at: clock::now_ms(), by: by.to_owned() })?;
+        // Each file once; the one that was changed last comes first.
+        let mut paths: Vec<&str> = Vec::new();
+        for entry in open.iter().rev() {
+            if !paths.contains(&entry.path.as_str()) {
+                paths.push(&entry.path);
+            }
+        }
+        for path in paths {
+            let newest_first: Vec<&Entry> = open.iter().rev().filter(|entry| entry.path == path).copied().collect();
+            let outcome = self.take_back(run, &newest_first, grounds)?;
+            undone.files.push(outcome.line);
+            if outcome.changed {
+                undone.back = Some(counterpart(run));
+            }
+        }
+        append(&journal, &Line::Over { at: clock::now_ms() })?;
+        Ok(undone)
+    }
+
+    /// Takes the changes of one file back as far as nobody else's come between.
+    fn take_back(&self, run: &str, newest_first: &[&Entry], grounds: &Grounds) -> Result<Outcome, Error> {
+        let Some(oldest) = newest_first.last() else { return Ok(Outcome { line: String::new(), changed: false }) };
+        let name = visible(&oldest.path);
+        let old_text = match &oldest.before {
+            Some(_) => format!("its old text is state/undo/{run}/{}", oldest.n),
+            None => "it was not there before".to_owned(),
+        };
+        let left = |why: String| Ok(Outcome { line: format!("{name}: left as it is: {why}; {old_text}"), changed: false });
+        let spot = match grounds.spot(&oldest.path) {
+            Ok(spot) if spot.key == oldest.path => spot,
+            Ok(spot) => return left(format!("its place is now {}", visible(&spot.key))),
+            Err(error) => return left(error.to_string()),
+        };
+        let existing = match spot.place.existing() {
+            Ok(existing) => existing,
+            Err(error) => return left(visible(&error.to_string())),
+        };
+        let now = match state_of(existing.as_ref()) {
+            Ok(now) => now,
+            Err(error) => return left(format!("it cannot be read: {error}")),
+        };
+        let chain = Chain::of(newest_first, &now);
+        let Some(first) = chain.first else {
+            let since = if now.is_none() { "was removed since" } else { "was changed since" };
+            return Ok(Outcome { line: format!("{name} {since}: left as it is; {old_text}"), changed: false });
+        };
+        let changed = chain.state != now;
+        if changed && let Err(why) = self.bring_back(run, first, &spot, existing.as_ref())? {
+            return left(why);
+        }
+        if chain.state.is_none() {
+            for dir in chain.done.iter().flat_map(|entry| entry.made.iter().rev()) {
+                if let Ok(dir) = grounds.spot(dir) {
+                    dir.place.remove_empty_directory();
+                }
+            }
+        }
+        let of = chain.done.iter().map(|entry| entry.n).collect();
+        append(&self.dir_of(run)?.join("journal.jsonl"), &Line::Undone { at: clock::now_ms(), of })?;
+        let line = match (chain.is_whole, changed, chain.state.is_none()) {
+            (false, true, _) => {
+                format!("{name}: the newest changes are taken back; before them somebody else changed it: {old_text}")
+            }
+            (false, false, _) => format!("{name} was changed since: left as it is; {old_text}"),
+            (true, true, true) => format!("{name}: removed"),
+            (true, true, false) => format!("{name}: as it was"),
+            (true, false, true) => format!("{name}: is not there, as before"),
+            (true, false, false) => format!("{name}: is as it was"),
+        };
+        Ok(Outcome { line, changed })
+    }
+
+    /// Makes a file what it was before `entry`; the inner error says why that is not done.
+    fn bring_back(
+        &self,
+        run: &str,
+        entry: &Entry,
+        spot: &Spot,
+        existing: Option<&Existing>,
+    ) -> Result<Result<(), String>, Error> {
+        let bytes = match &entry.before {
+            None => None,
+            Some(old) => match self.old_bytes(run, entry.n, old) {
+                Ok(bytes) => Some(bytes),
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        let mut source = match existing.map(Existing::open).transpose() {
+            Ok(source) => source,
+            Err(error) => return Ok(Err(format!("it cannot be read: {error}"))),
+        };
+        let mode_of = |existing: &Existing| existing.metadata.permissions().mode();
+        let recorded = self.record_now(Change {
+            run: &counterpart(run),
+            conversation: &entry.conversation,
+            key: &spot.key,
+            old: source.as_mut().zip(existing).map(|(source, existing)| (source as &mut dyn Read, mode_of(existing))),
+            new: bytes.as_deref(),
+            made: spot.to_be_made(),
+        });
+        match recorded {
+            Ok(_) => {}
+            Err(Error::Io(error)) => return Err(Error::Io(error)),
+            Err(error) => return Ok(Err(error.to_string())),
+        }
+        // On the safe side of a crash: a mark comes before the words, and goes after them.
+        if entry.marked {
+            self.marks.set(&spot.key, run, clock::now_ms())?;
+        }
+        let done = match (&bytes, existing) {
+            (Some(bytes), existing) => spot.place.write(bytes, existing, entry.before.as_ref().map_or(0o600, |old| old.mode)),
+            (None, Some(existing)) => spot.place.remove(existing),
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = done {
+            return Ok(Err(visible(&error.to_string())));
+        }
+        if !entry.marked {
+            self.marks.clear(&spot.key)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn old_bytes(&self, run: &str, n: u32, old: &Old) -> Result<Vec<u8>, String> {
+        let path = self.dir.join(run).join(n.to_string());
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(MAX_OLD + 1).read_to_end(&mut bytes));
+        match read.map_err(sys::Error::at("read", &path)) {
+            Err(error) => Err(error.to_string()),
+            Ok(_) if sha256(&bytes) != old.sha256 => Err("what was kept of it is damaged".to_owned()),
+            Ok(_) => Ok(bytes),
+        }
+    }
+}
+
+/// The changes of one file that follow on each other up to what is there now.
+struct Chain<'a> {
+    /// Those that are taken back, the newest first.
+    done: Vec<&'a Entry>,
+    /// The oldest of them.
+    first: Option<&'a Entry>,
+    /// What was there before it.
+    state: State,
+    /// Whether these are all.
+    is_whole: bool,
+}
+
+impl<'a> Chain<'a> {
+    fn of(newest_first: &[&'a Entry], now: &State) -> Self {
+        let mut chain = Self { done: Vec::new(), first: None, state: now.clone(), is_whole: true };
+        for &entry in newest_first {
+            let before = entry.before.as_ref().map(|old| old.sha256.clone());
+            // What is there may be what was before: a crash came before the change, or before the record
+            // that it was taken back.
+            if chain.state != entry.after && chain.state != before {
+                chain.is_whole = false;
+                break;
+            }
+            chain.state = before;
+            chain.done.push(entry);
+            chain.first = Some(entry);
+        }
+        chain
+    }
+}
+
+fn state_of(existing: Option<&Existing>) -> std::io::Result<State> {
+    existing.map(|existing| sha256_of(&mut existing.open()?)).transpose()
+}
