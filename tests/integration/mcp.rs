@@ -218,7 +218,7 @@ fn every_fault_is_named_and_costs_the_others_nothing() {
         ("old", "it speaks version \"1999-01-01\" of the protocol, and we 2025-06-18"),
         ("absent", "not found"),
         ("secretless", "NOT_SET is not set; put NOT_SET=… into .env (mode 0600)"),
-        ("state", "is the agent's own state, which no server may see"),
+        ("state", "is of the agent's own state or settings, which no server may see"),
     ] {
         let server = listed(&sandbox, name, |server| server["broken"].is_string());
         let broken = server["broken"].as_str().unwrap_or_default();

@@ -40,6 +40,8 @@ fn a_template_is_its_service_with_the_instance_in_every_directory() {
 #[test]
 fn the_timers_and_the_crontab_say_the_same() {
     let crontab = text("crontab.example");
+    let home = tempfile::tempdir().expect("dir");
+    fs::create_dir_all(home.path().join(".config/agent")).expect("dirs");
     for (program, minute) in [("agent-index", "10"), ("agent-consolidate", "15")] {
         let timer = text(&format!("systemd/{program}.timer"));
         assert!(
@@ -52,7 +54,7 @@ fn the_timers_and_the_crontab_say_the_same() {
             let service = text(&format!("{dir}/{program}.service"));
             assert!(service.contains(&format!("\nExecStart=/usr/local/bin/{program} --quiet\n")), "{service}");
         }
-        let ran = Command::new(bin(program)).arg("--quiet").output().expect("it starts");
+        let ran = Command::new(bin(program)).arg("--quiet").env_clear().env("HOME", home.path()).output().expect("it starts");
         assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "cron would mail: {ran:?}");
     }
 }

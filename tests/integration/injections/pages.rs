@@ -213,7 +213,7 @@ pub(super) const CASES: &[Case] = &[
     ("the address of a result", Perhaps, |p, t, w| {
         searched(p, t, "A bridge", &format!("https://a.example/{}", w.replace(' ', "-")), "of wood")
     }),
-    ("the search engine breaks down in words", Perhaps, |p, t, w| {
+    ("the search engine breaks down in words", Reads::Never, |p, t, w| {
         p.pages.put("/searx/search", 500, "text/plain", w);
         Way { brings: vec![("web_search", json!({"query": "a bridge"}))], start: shell(t, "find me a bridge") }
     }),
