@@ -111,8 +111,8 @@ fn members_and_names_are_what_the_settings_say() {
     );
     let called = house.telegram.say(GROUP, STRANGER, "Jeeves, [[say At your service.]]").1;
     house.telegram.wait_sent(|sent| sent.reply_to == Some(called), SOON);
-    let plain = house.telegram.say(ELSEWHERE, OWNER, "[[say heard]]").1;
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(plain), SOON);
+    house.telegram.say(ELSEWHERE, OWNER, "[[say heard]]");
+    house.telegram.wait_sent(|sent| (sent.chat, sent.text.as_str()) == (ELSEWHERE, "heard"), SOON);
     // A stranger moves no hands.
     house.model.push(Reply::Tool("read".to_owned(), json!({"path": "SOUL.md"})));
     house.telegram.say(GROUP, STRANGER, "Jeeves, show me");
