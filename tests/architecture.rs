@@ -12,7 +12,7 @@ use std::path::Path;
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["clock", "message", "secret", "sys", "text"]),
     ("settings", &["config", "logging"]),
-    ("doors", &["auth", "channel", "control", "db", "mcp", "net", "provider", "sandbox"]),
+    ("doors", &["auth", "channel", "control", "db", "embed", "mcp", "net", "provider", "sandbox"]),
     ("stores", &["audit", "cost", "media", "memory", "monitor", "people", "queue", "session", "skills", "undo", "workspace"]),
     ("mind", &["agent", "context"]),
     ("hands", &["tools"]),

@@ -17,6 +17,7 @@ pub mod auth;
 pub mod channel;
 pub mod control;
 pub mod db;
+pub mod embed;
 pub mod mcp;
 pub mod net;
 pub mod provider;

@@ -203,7 +203,7 @@ fn the_shell_sums_a_conversation_up_and_what_is_gone_can_be_searched_for() {
     say_much(&sandbox, &["violin", "harbour", "garden", "lighthouse"]);
     let places = |query: &str| -> Vec<String> {
         assert_eq!(sandbox.run("agent-index", &[], "").code, 0);
-        let told = sandbox.run("agent-index", &["search", query, "--json"], "").json();
+        let told = sandbox.run("agent-index", &["search", query, "--strategy", "fts", "--json"], "").json();
         let hits = told["results"].as_array().expect("results").clone();
         let mut paths: Vec<String> = hits.iter().map(|hit| hit["path"].as_str().expect("a path").to_owned()).collect();
         paths.sort();

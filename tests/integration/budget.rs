@@ -26,6 +26,8 @@ const SYNCS: usize = 8;
 const CALLS: usize = 3;
 /// The first request of a bare "hi", with all tools and the files that `init` makes.
 const FIRST_REQUEST: usize = 8_000;
+/// The tools in it.
+const TOOLS: usize = 6_000;
 
 /// strace on a process that runs; it lets go when it is dropped.
 struct Strace(Child);
@@ -124,6 +126,8 @@ fn the_first_request_is_small() {
     let tools = exchanges[0].body["tools"].as_array().map_or(0, Vec::len);
     assert!(tools >= 5, "{tools} tools are on offer");
     let bytes: usize = exchanges[0].headers["content-length"].parse().expect("a number");
-    println!("{bytes} bytes");
+    let section = exchanges[0].body["tools"].to_string().len();
+    println!("{bytes} bytes, {section} of them tools");
     assert!(bytes <= FIRST_REQUEST, "{bytes} bytes");
+    assert!(section < TOOLS, "{section} bytes of tools");
 }

@@ -88,7 +88,9 @@ fn is_flush(request: &Value) -> bool {
 #[test]
 fn a_conversation_keeps_its_rules_through_ten_compactions() {
     let house = House::new(5_000, "");
-    house.reply(&format!("[[tool pin {}]]", json!({"text": RULE})));
+    // Not as an order in the message: that is recalled one day, and the stand-in would obey it again.
+    house.model.push(Reply::Tool("pin".to_owned(), json!({"text": RULE})));
+    house.reply("keep to one rule");
     let filler = "A long story about the harbour and its boats. ".repeat(30);
     let mut turns = 0;
     while house.of_kind("compaction").len() < 10 {

@@ -1,5 +1,10 @@
 //! agent-index: what is indexed, what is found, and what interrupts, damage and strange input do to it.
 
+mod damage;
+mod hammer;
+mod rows;
+mod watch;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -10,7 +15,7 @@ use std::time::Duration;
 use agent_toolkit::sys::{atomic, lock};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Sandbox, bin, wait_for};
+use crate::support::{Output, Sandbox, bin};
 
 fn put(sandbox: &Sandbox, below: &str, text: &str) {
     put_bytes(&sandbox.path(below), text.as_bytes());
@@ -32,7 +37,8 @@ fn sync(sandbox: &Sandbox) {
 }
 
 fn results(sandbox: &Sandbox, query: &str) -> Vec<Value> {
-    let told = index(sandbox, &["search", "--json", "--", query]);
+    // By words alone: what is near in meaning has tests of its own.
+    let told = index(sandbox, &["search", "--strategy", "fts", "--json", "--", query]);
     assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{query}");
     told.json()["results"].as_array().expect("results is a list").clone()
 }
@@ -367,7 +373,7 @@ fn mistakes_have_their_exit_codes() {
         (&["search", "x", "--min-score", "7"], 2, "usage"),
         (&["--full", "status"], 2, "usage"),
         (&["nonsense"], 2, "usage"),
-        (&["search", "x", "--strategy", "vector"], 1, "failed"),
+        (&["search", "x", "--after", "yesterday"], 2, "usage"),
     ] {
         let told = index(&sandbox, arguments);
         assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
@@ -508,7 +514,7 @@ fn rows_of_other_rules_are_replaced_as_a_whole() {
     fill(&sandbox, 30);
     sync(&sandbox);
     let database = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
-    database.execute("UPDATE totals SET rules = 'of yesterday, rows 2'", []).expect("update");
+    database.execute("UPDATE totals SET rules = 'of yesterday, rows 3'", []).expect("update");
     drop(database);
     assert!(!results(&sandbox, "gannet").is_empty(), "the old rows are used until there are new ones");
     assert_eq!(index(&sandbox, &["status", "--json"]).json()["current"], false);
@@ -585,33 +591,41 @@ fn names_of_files_cannot_pass_for_lines() {
 }
 
 #[test]
+fn the_table_that_ships_finds_what_means_the_same_and_the_settings_may_do_without() {
+    let sandbox = Sandbox::new();
+    put(&sandbox, "workspace/MEMORY.md", "Our dog is called Rex.\n");
+    put(&sandbox, "workspace/memory/2026-05-04.md", "The invoice for the roof was paid.\n");
+    sync(&sandbox);
+    let status = index(&sandbox, &["status", "--json"]).json();
+    assert_eq!((&status["model"], &status["vectors"]), (&json!("local/minilm-1/256"), &json!(2)));
+    let first = |arguments: &[&str]| {
+        let told = index(&sandbox, &[&["search", "--json"][..], arguments].concat()).json();
+        told["results"][0]["path"].as_str().map(str::to_owned)
+    };
+    for strategy in ["hybrid", "fts_first", "vector"] {
+        assert_eq!(first(&["puppy", "--strategy", strategy]).as_deref(), Some("workspace/MEMORY.md"), "{strategy}");
+    }
+    assert_eq!(first(&["puppy", "--strategy", "fts"]), None);
+    assert_eq!(first(&["invoice", "--after", "2026-05-05", "--strategy", "fts"]), None);
+    assert_eq!(first(&["invoice", "--before", "2026-05-04"]).as_deref(), Some("workspace/memory/2026-05-04.md"));
+    let told = index(&sandbox, &["search", "puppy", "--explain"]).stdout;
+    assert!(told.contains(", vector 0.") && told.contains("none of the words itself"), "{told}");
+
+    let sandbox = sandbox.config("[memory.embeddings]\nprovider = \"none\"\n");
+    let told = index(&sandbox, &["search", "puppy", "--explain"]).stdout;
+    assert!(told.contains("searched by words alone: "), "{told}");
+    sync(&sandbox);
+    assert_eq!(index(&sandbox, &["status", "--json"]).json()["model"], Value::Null);
+    let told = index(&sandbox, &["search", "puppy", "--strategy", "vector", "--json"]);
+    assert_eq!((told.code, &told.json()["error"]["code"]), (1, &json!("failed")), "{told:?}");
+}
+
+#[test]
 fn a_dry_run_changes_nothing() {
     let sandbox = Sandbox::new();
     put(&sandbox, "workspace/MEMORY.md", "The heron stands by the pond.\n");
     let told = index(&sandbox, &["sync", "--dry-run"]);
     assert_eq!((told.code, told.stderr.as_str()), (0, ""));
-    assert_eq!(
-        told.stdout,
-        "would index: 1 new, 0 changed, 0 gone, 0 unchanged; cost $0.00 (nothing is embedded in this build)\n"
-    );
+    assert_eq!(told.stdout, "would index: 1 new, 0 changed, 0 gone, 0 unchanged; cost $0.00\n");
     assert!(!sandbox.path("state/index.db").exists());
-}
-
-#[test]
-fn a_watcher_indexes_what_changes() {
-    let sandbox = Sandbox::new();
-    put(&sandbox, "workspace/MEMORY.md", "The heron stands by the pond.\n");
-    let mut watcher = sandbox.command("agent-index").arg("watch").spawn().expect("it runs");
-    let found = |query: &str| (!results_quietly(&sandbox, query).is_empty()).then_some(());
-    wait_for("the first run", Duration::from_secs(20), || found("heron"));
-    put(&sandbox, "workspace/memory/2026-02-02.md", "A bittern was heard.\n");
-    wait_for("a new directory", Duration::from_secs(20), || found("bittern"));
-    put(&sandbox, "workspace/memory/2026-02-03.md", "A curlew was seen.\n");
-    wait_for("a new file", Duration::from_secs(20), || found("curlew"));
-    watcher.kill().expect("it can be killed");
-    watcher.wait().expect("it ends");
-}
-
-fn results_quietly(sandbox: &Sandbox, query: &str) -> Vec<Value> {
-    index(sandbox, &["search", "--json", query]).json()["results"].as_array().cloned().unwrap_or_default()
 }

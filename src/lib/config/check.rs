@@ -51,10 +51,10 @@ impl std::fmt::Display for Note {
 
 /// Checks ranges. `origin` says where the value of a key came from.
 pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
-    let Config { agent, telegram, http, tools, media, session, context, compaction, cost, log, .. } = config;
+    let Config { agent, telegram, http, tools, media, session, context, compaction, cost, memory, log, .. } = config;
     let name_fits =
         (1..=64).contains(&agent.name.chars().count()) && agent.name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
-    let exec = &tools.exec;
+    let (exec, embeddings) = (&tools.exec, &memory.embeddings);
     let rules = [
         ("agent.name", name_fits, "expected 1 to 64 letters, digits, `_` or `-`"),
         ("agent.max_concurrent_runs", agent.max_concurrent_runs >= 1, "expected at least 1"),
@@ -104,6 +104,12 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ("cost.day_usd", is_amount(cost.day_usd), NO_AMOUNT),
         ("cost.month_usd", is_amount(cost.month_usd), NO_AMOUNT),
         ("cost.message_usd", is_amount(cost.message_usd), NO_AMOUNT),
+        (
+            "memory.embeddings.model",
+            embeddings.provider != "local" || embeddings.model.is_empty() || Path::new(&embeddings.model).is_absolute(),
+            "expected the absolute path of a model's directory, or nothing: the table that ships with the project",
+        ),
+        ("memory.embeddings.dims", embeddings.dims <= MAX_DIMS, "expected 0 (the model's own) to 16384"),
         ("log.keep_days", log.keep_days >= 1, "expected at least 1 day"),
     ];
     for (key, good, message) in rules {
@@ -217,6 +223,8 @@ fn is_id(id: &str) -> bool {
     }
 }
 
+/// More than any known model's vectors have.
+const MAX_DIMS: u32 = 16_384;
 const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
 const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
 const NO_PROMPT: &str = "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` stands for Memory.md";
@@ -332,13 +340,11 @@ pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note>
     let Config { agent, pipeline, http, tools, heartbeat, .. } = config;
     let heartbeat_set =
         ["every", "active_start", "active_end", "driver"].iter().any(|key| is_set(&names::join("heartbeat", key)));
-    let embeddings_set = ["provider", "model", "dims"].iter().any(|key| is_set(&names::join("memory.embeddings", key)));
     let active = [
         ("agent.mode", agent.mode != Mode::Tools, "the agent answers and calls tools"),
         ("pipeline.on_busy", pipeline.on_busy == OnBusy::Replan, "works like `collect`"),
         ("http.enabled", http.enabled, "there is no HTTP API"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
-        ("memory.embeddings", embeddings_set && config.memory.embeddings.provider != "none", "nothing is embedded"),
         ("heartbeat", heartbeat_set, format_heartbeat(heartbeat)),
     ];
     active.into_iter().filter(|(_, set, _)| *set).map(|(key, _, instead)| Note { key: key.to_owned(), instead }).collect()

@@ -87,6 +87,16 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// A name of a provider that is not loaded.
+    #[error("{origin}: no loaded provider is called `{name}` (there are: {known})")]
+    UnknownProvider {
+        /// The setting that names it.
+        origin: String,
+        /// The name.
+        name: String,
+        /// All names.
+        known: String,
+    },
     /// `.env` can be read by others.
     #[error("{}: its mode {mode:04o} lets group or others read it", path.display())]
     EnvFileMode {
@@ -145,6 +155,7 @@ impl Error {
             | Self::DuplicateModel { .. }
             | Self::NoPrimary { .. }
             | Self::UnknownModel { .. }
+            | Self::UnknownProvider { .. }
             | Self::EnvFileMode { .. }
             | Self::EnvFileLine { .. }
             | Self::SecretName
@@ -174,6 +185,9 @@ impl Error {
             Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),
             Self::UnknownModel { name, .. } => {
                 format!("correct the name, or define [models.{name}] in a loaded providers.d file")
+            }
+            Self::UnknownProvider { name, .. } => {
+                format!("write `local` or `none` there, or correct the name, or put `{name}` into `providers.load`")
             }
             Self::EnvFileMode { path, .. } => format!("chmod 600 {}", path.display()),
             Self::EnvFileLine { path, line, .. } => format!("correct line {line} of {}: each line is NAME=VALUE", path.display()),

@@ -113,8 +113,7 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
         }
     }
     check::values(&config, &|key| origin_text(&origins, key))?;
-    let routing = |role: &str| origin_text(&origins, &names::join("routing", role));
-    let (models, of_models) = provider_file::load(home, &config, &routing)?;
+    let (models, of_models) = provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
     warnings.extend(check::warnings(&config, &|key| origin_text(&origins, key)));
     warnings.extend(of_models);
     let notes = check::notes(&config, &|key| origins.contains_key(key));

@@ -21,7 +21,8 @@ use std::sync::Arc;
 use super::check::Warning;
 use super::error::Error;
 use super::home::Home;
-use super::types::Config;
+use super::names;
+use super::types::{Config, Embeddings};
 
 /// A server of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,9 +117,10 @@ pub struct Model {
     pub fallbacks: Vec<String>,
 }
 
-/// The models of the loaded providers and what `[routing]` makes of them.
+/// The loaded providers, their models, and what `[routing]` makes of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Models {
+    providers: BTreeMap<String, Arc<Provider>>,
     by_name: BTreeMap<String, Arc<Model>>,
     routing: BTreeMap<String, String>,
     primary: String,
@@ -157,6 +159,16 @@ impl Models {
     /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
+    }
+
+    /// Returns the loaded providers, sorted by name; one may have no models, and serve embeddings only.
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<Provider>> {
+        self.providers.values()
+    }
+
+    /// Returns the loaded provider called `name`.
+    pub fn provider(&self, name: &str) -> Option<&Arc<Provider>> {
+        self.providers.get(name)
     }
 
     /// Returns the models, sorted by name.
@@ -202,15 +214,12 @@ pub(super) fn models_of(home: &Home, name: &str) -> Result<Option<Vec<String>>, 
     if !parse::is_name(name) || !home.providers_dir().join(format!("{name}.toml")).exists() {
         return Ok(None);
     }
-    Ok(Some(parse::provider(home, name, &mut Vec::new())?.into_iter().map(|model| model.name).collect()))
+    let (_, models) = parse::provider(home, name, &mut Vec::new())?;
+    Ok(Some(models.into_iter().map(|model| model.name).collect()))
 }
 
-/// Reads the files of `providers.load`; the warnings are about them. `routing_origin` says where a route was written.
-pub(super) fn load(
-    home: &Home,
-    config: &Config,
-    routing_origin: &dyn Fn(&str) -> String,
-) -> Result<(Models, Vec<Warning>), Error> {
+/// Reads the files of `providers.load`; the warnings are about them. `origin` says where a setting was written.
+pub(super) fn load(home: &Home, config: &Config, origin: &dyn Fn(&str) -> String) -> Result<(Models, Vec<Warning>), Error> {
     let mut models = Models { routing: config.routing.clone(), ..Models::default() };
     let mut warnings = Vec::new();
     let mut loaded: Vec<&str> = Vec::new();
@@ -219,12 +228,15 @@ pub(super) fn load(
             continue;
         }
         loaded.push(name);
-        for model in parse::provider(home, name, &mut warnings)? {
+        let (provider, of_provider) = parse::provider(home, name, &mut warnings)?;
+        models.providers.insert(name.clone(), provider);
+        for model in of_provider {
             models.add(model)?;
         }
     }
     models.choose_primary(home, &loaded)?;
-    models.check_names(routing_origin)?;
+    models.check_names(origin)?;
+    models.check_embeddings(&config.memory.embeddings, origin)?;
     Ok((models, warnings))
 }
 
@@ -254,16 +266,17 @@ impl Models {
         Ok(())
     }
 
-    fn check_names(&self, routing_origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
+    fn check_names(&self, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
         for (role, name) in &self.routing {
-            let model = self.get(name, &format!("{}: routing.{role}", routing_origin(role)))?;
+            let key = names::join("routing", role);
+            let model = self.get(name, &format!("{}: {key}", origin(&key)))?;
             if role == "speech_to_text" && model.provider.kind != ProviderType::Openai {
                 let Provider { name: provider, kind, .. } = &*model.provider;
                 let message = format!(
                     "the model `{name}` cannot listen: its provider `{provider}` is of type `{}`, only `openai` has transcriptions",
                     kind.as_str()
                 );
-                return Err(Error::Value { origin: routing_origin(role), key: format!("routing.{role}"), message });
+                return Err(Error::Value { origin: origin(&key), key, message });
             }
         }
         for model in self.by_name.values() {
@@ -272,6 +285,31 @@ impl Models {
             }
         }
         Ok(())
+    }
+}
+
+impl Models {
+    fn check_embeddings(&self, embeddings: &Embeddings, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
+        let Some(name) = embeddings.server() else { return Ok(()) };
+        let key = "memory.embeddings.provider";
+        let Some(provider) = self.provider(name) else {
+            return Err(Error::UnknownProvider {
+                origin: format!("{}: {key}", origin(key)),
+                name: crate::text::visible(&crate::text::shorten(name, 64)),
+                known: self.providers.keys().cloned().collect::<Vec<_>>().join(", "),
+            });
+        };
+        match provider.kind {
+            ProviderType::Openai | ProviderType::Gemini => Ok(()),
+            ProviderType::Anthropic | ProviderType::Offline => {
+                let message = format!(
+                    "the provider `{name}` is of type `{}`, which has no embeddings: expected `local`, `none`, or a loaded provider \
+                     of type `openai` or `gemini`",
+                    provider.kind.as_str()
+                );
+                Err(Error::Value { origin: origin(key), key: key.to_owned(), message })
+            }
+        }
     }
 }
 

@@ -259,10 +259,17 @@ pub struct Memory {
 pub struct Embeddings {
     /// `local` (default), `none`, or the name of a loaded provider.
     pub provider: String,
-    /// The model; default empty: the table that ships with the project.
+    /// The model; default empty: for `local` the table that ships with the project, else the vendor's usual one.
     pub model: String,
     /// Dimensions; default 0: the model's own.
     pub dims: u32,
+}
+
+impl Embeddings {
+    /// Returns the name of the provider that is asked; `None` when nothing leaves this machine.
+    pub fn server(&self) -> Option<&str> {
+        Some(self.provider.as_str()).filter(|name| !["local", "none"].contains(name))
+    }
 }
 
 impl Default for Embeddings {

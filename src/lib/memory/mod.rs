@@ -9,6 +9,7 @@
 //! daemon holds of all this.
 
 pub mod consolidate;
+pub mod embedder;
 pub mod extract;
 pub mod facts;
 pub mod get;
@@ -27,6 +28,7 @@ use index::{Filter, Found, Place, Query, Searcher};
 use recall::Facts;
 
 use crate::config::Home;
+use crate::embed::Opener;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
 
@@ -108,12 +110,15 @@ const RECALLED: usize = 5;
 const MAX_RECALLED: usize = 600;
 /// Passages below this score are not recalled (specification §12).
 const MIN_SCORE: f32 = 0.35;
+/// A passage without any word of the message is recalled from this cosine on.
+const ALONE: f32 = 0.6;
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
 
 /// The memory of one agent, for a process that stays. All its work is blocking.
 pub struct Memory {
     home: Home,
+    place: Place,
     searcher: Mutex<Searcher>,
     facts: Mutex<Facts>,
     wake: tokio::sync::Notify,
@@ -124,10 +129,18 @@ impl Memory {
     pub fn new(home: &Home) -> Self {
         Self {
             home: home.clone(),
+            place: Place::of(home),
             searcher: Mutex::new(Searcher::new(&Place::of(home))),
             facts: Mutex::new(Facts::new(home)),
             wake: tokio::sync::Notify::new(),
         }
+    }
+
+    /// Returns it with what makes vectors; without, it is searched by words alone.
+    #[must_use]
+    pub fn with(self, opener: Opener) -> Self {
+        let place = self.place.with(opener);
+        Self { searcher: Mutex::new(Searcher::new(&place)), place, ..self }
     }
 
     /// Returns whose memory it is.
@@ -142,7 +155,12 @@ impl Memory {
     pub fn search(&self, viewer: &Viewer, query: Query) -> Result<Found, index::Error> {
         let scopes = viewer.scopes().iter().map(Scope::to_string).collect();
         let query = Query { filter: Filter { scopes: Some(scopes), ..query.filter }, ..query };
-        self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query)
+        let found = self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query);
+        found.inspect_err(|error| {
+            if error.is_damage() {
+                Place::of(&self.home).doubt();
+            }
+        })
     }
 
     /// Returns what goes before a message that says `words`; `first` is true when it begins a
@@ -161,10 +179,12 @@ impl Memory {
             max_chars: MAX_RECALLED,
             ..Query::new(recall::telling(words))
         };
-        let found = self.search(viewer, query).unwrap_or_else(|error| {
+        let mut found = self.search(viewer, query).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing was recalled");
             Found::default()
         });
+        // Nobody asked for these: what only resembles the message stays away.
+        found.hits.retain(|hit| !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE));
         let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner).bearing_on(words, first, viewer);
         let facts = facts.unwrap_or_else(|error| {
             tracing::warn!(%error, "no fact was recalled");
@@ -176,8 +196,11 @@ impl Memory {
     /// Brings the index up to date; false when another process is at it, and may have missed
     /// something.
     pub fn refresh(&self) -> bool {
-        match index::sync(&Place::of(&self.home), index::Mode::default(), &mut |_| {}) {
+        match index::sync(&self.place, index::Mode::default(), &mut |_| {}) {
             Ok(index::Outcome::Done(report)) => {
+                if let Some(why) = report.vectors.failed {
+                    tracing::warn!(why, "not everything in the index has a vector");
+                }
                 for skipped in report.skipped {
                     tracing::warn!(path = skipped.path, why = skipped.why, "a memory file was left out of the index");
                 }

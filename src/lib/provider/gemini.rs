@@ -40,16 +40,26 @@ impl Gemini {
     /// `base_url` may end in its version or a slash. The key goes into a header, never into the URL.
     /// `client` should follow no redirects.
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
-        let base = base_url.trim().trim_end_matches('/');
-        let versioned = ["/v1beta", "/v1alpha", "/v1"].iter().any(|version| base.ends_with(version));
-        let base = if versioned { base.to_owned() } else { format!("{base}/v1beta") };
-        Self { endpoint: Endpoint::new(client, &base, "models", |_| true).with_key("x-goog-api-key", "", key.into()) }
+        Self { endpoint: models(client, base_url, key.into()) }
     }
 
     fn endpoint(&self, request: &Request) -> Endpoint {
-        let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
-        self.endpoint.for_request(request).below(&format!("{model}:streamGenerateContent"), "alt=sse")
+        let method = format!("{}:streamGenerateContent", bare(&request.model));
+        self.endpoint.for_request(request).below(&method, Some("alt=sse"))
     }
+}
+
+/// Returns the models of the server at `base_url`; of that and the key see [`Gemini::new`].
+pub(super) fn models(client: reqwest::Client, base_url: &str, key: Key) -> Endpoint {
+    let base = base_url.trim().trim_end_matches('/');
+    let versioned = ["/v1beta", "/v1alpha", "/v1"].iter().any(|version| base.ends_with(version));
+    let base = if versioned { base.to_owned() } else { format!("{base}/v1beta") };
+    Endpoint::new(client, &base, "models", |_| true).with_key("x-goog-api-key", "", key)
+}
+
+/// Returns a model's name without the collection that some lists write before it.
+pub(super) fn bare(model: &str) -> &str {
+    model.strip_prefix("models/").unwrap_or(model)
 }
 
 impl Provider for Gemini {

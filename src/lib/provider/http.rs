@@ -13,6 +13,7 @@ use futures_util::StreamExt;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use reqwest::multipart::Form;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::key::{Ask, Given, Key};
@@ -71,6 +72,8 @@ pub(super) struct Endpoint {
     asked: Option<(Arc<dyn Ask>, HeaderName, String)>,
     /// How long to bear silence.
     pub(super) patience: Patience,
+    /// How long to wait for a key, where that is not to count; `None` = as long as for the answer's head.
+    pub(super) patience_for_key: Option<Duration>,
 }
 
 impl Endpoint {
@@ -85,7 +88,7 @@ impl Endpoint {
         });
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(crate::net::USER_AGENT));
-        Self { client, target, headers, asked: None, patience: Patience::default() }
+        Self { client, target, headers, asked: None, patience: Patience::default(), patience_for_key: None }
     }
 
     /// Returns the endpoint with a header on every request.
@@ -115,14 +118,14 @@ impl Endpoint {
     }
 
     /// Returns the endpoint one step further down: its path with `segment` as one more part, and `query`.
-    pub(super) fn below(&self, segment: &str, query: &str) -> Self {
+    pub(super) fn below(&self, segment: &str, query: Option<&str>) -> Self {
         let mut endpoint = self.clone();
         if let Ok(url) = &mut endpoint.target {
             // It fails for addresses without a path only, which no http address is.
             let _ = url.path_segments_mut().map(|mut path| {
                 path.pop_if_empty().push(segment);
             });
-            url.set_query(Some(query));
+            url.set_query(query);
         }
         endpoint
     }
@@ -201,6 +204,28 @@ impl Endpoint {
         Ok(value)
     }
 
+    /// Posts `body` and returns what comes back as a `T`, without a tree of JSON in between: vectors are
+    /// long. All of it must be there within the first patience.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub(super) async fn fetch<T: DeserializeOwned>(&self, body: &Value) -> Result<T, Error> {
+        let (asked, limit) = (Instant::now(), self.patience.first);
+        let response = self.post(|request| request.json(body)).await?;
+        let left = limit.saturating_sub(asked.elapsed()).max(LEAST.min(limit));
+        let late = |_| Err(self.interrupted(&format!("it was not whole within {} s", limit.as_secs_f32())));
+        let bytes = tokio::time::timeout(left, self.whole(response, self.patience)).await.unwrap_or_else(late)?;
+        serde_json::from_slice(&bytes).map_err(|error| match serde_json::from_slice::<Value>(&bytes) {
+            // Some servers report a failure under the status 200.
+            Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) => {
+                let said = Said::from_json(&value);
+                self.refused(said.code.unwrap_or(400), &said, None)
+            }
+            Ok(_) => self.nonsense(&error.to_string()),
+            Err(error) => self.interrupted(&format!("malformed JSON: {error}")),
+        })
+    }
+
     /// An access token that is refused is renewed, once; the request is then made again.
     async fn post(&self, fill: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Response, Error> {
         let Some((ask, ..)) = &self.asked else {
@@ -208,11 +233,15 @@ impl Endpoint {
         };
         let began = Instant::now();
         // A renewal counts: who waits for a fallback waits for the sum.
-        let left = || self.patience.first.saturating_sub(began.elapsed()).max(LEAST);
-        let given = self.in_time(left(), ask.ask()).await?;
+        let left = || match self.patience_for_key {
+            None => self.patience.first.saturating_sub(began.elapsed()).max(LEAST),
+            Some(_) => self.patience.first,
+        };
+        let for_key = || self.patience_for_key.unwrap_or_else(left);
+        let given = self.in_time(for_key(), ask.ask()).await?;
         let response = self.attempt(&fill, given.as_ref(), left()).await?;
         match given.filter(|given| given.is_token && response.status() == StatusCode::UNAUTHORIZED) {
-            Some(refused) => match self.in_time(left(), ask.ask_again(&refused)).await? {
+            Some(refused) => match self.in_time(for_key(), ask.ask_again(&refused)).await? {
                 Some(other) => self.understood(self.attempt(&fill, Some(&other), left()).await?).await,
                 None => self.understood(response).await,
             },
@@ -270,11 +299,13 @@ impl Endpoint {
     }
 
     async fn json(&self, response: Response, patience: Patience) -> Result<Value, Error> {
+        let bytes = self.whole(response, patience).await?;
+        serde_json::from_slice(&bytes).map_err(|error| self.interrupted(&format!("malformed JSON: {error}")))
+    }
+
+    async fn whole(&self, response: Response, patience: Patience) -> Result<Vec<u8>, Error> {
         let (bytes, broken) = read(response, MAX_ANSWER, patience).await;
-        match broken {
-            Some(broken) => Err(self.interrupted(&broken.to_string())),
-            None => serde_json::from_slice(&bytes).map_err(|error| self.interrupted(&format!("malformed JSON: {error}"))),
-        }
+        broken.map_or(Ok(bytes), |broken| Err(self.interrupted(&broken.to_string())))
     }
 
     /// Returns the host and port as shown in errors.
@@ -309,6 +340,11 @@ impl Endpoint {
 
     pub(super) fn interrupted(&self, reason: &str) -> Error {
         Error::Interrupted { host: self.host(), reason: clean(reason), again: true }
+    }
+
+    /// The answer came whole and is none: the same request would bring the same.
+    pub(super) fn nonsense(&self, reason: &str) -> Error {
+        Error::Interrupted { host: self.host(), reason: clean(reason), again: false }
     }
 
     fn refused(&self, status: u16, said: &Said, retry_after: Option<Duration>) -> Error {

@@ -4,6 +4,7 @@
 //! file. [`repair()`] makes any list of messages a valid request before it is sent.
 
 pub mod anthropic;
+pub mod embedding;
 #[cfg(test)]
 mod exchanges;
 pub mod gemini;

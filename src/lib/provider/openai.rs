@@ -67,17 +67,18 @@ impl OpenAi {
     /// and port); one with a path is taken as it is, because some have none
     /// (`…/v1beta/openai`, `…/api/paas/v4`). `client` should follow no redirects.
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
-        let endpoint = Endpoint::new(client, base_url, "chat/completions", |path| !path.is_empty()).with_key(
-            "authorization",
-            "Bearer ",
-            key.into(),
-        );
+        let endpoint = endpoint(client, base_url, "chat/completions", key.into());
         let host = endpoint.host_name();
         let own = host == "api.openai.com";
         let limit = if own { LimitField::MaxCompletionTokens } else { LimitField::MaxTokens };
         let effort = if host == "openrouter.ai" { EffortField::Reasoning } else { EffortField::ReasoningEffort };
         Self { endpoint, dialect: Dialect { limit, effort } }
     }
+}
+
+/// Returns `path` of the server at `base_url`; of that and the key see [`OpenAi::new`].
+pub(super) fn endpoint(client: reqwest::Client, base_url: &str, path: &str, key: Key) -> Endpoint {
+    Endpoint::new(client, base_url, path, |path| !path.is_empty()).with_key("authorization", "Bearer ", key)
 }
 
 impl Provider for OpenAi {

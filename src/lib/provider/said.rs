@@ -10,8 +10,9 @@ use serde_json::Value;
 /// "exceed context limit", `request_too_large`; OpenAI and vLLM: "maximum context length",
 /// `context_length_exceeded`, "reduce the length"; llama.cpp: "exceeds the available context size";
 /// Gemini: "input token count … exceeds the maximum number of tokens allowed"; Bedrock: "input is too
-/// long"; xAI: "maximum prompt length"; Mistral and vLLM: "maximum model length".
-const OVERFLOW_PHRASES: [&str; 13] = [
+/// long"; xAI: "maximum prompt length"; Mistral and vLLM: "maximum model length"; llama.cpp of a text for
+/// a vector: "input (… tokens) is too large to process. increase the physical batch size".
+const OVERFLOW_PHRASES: [&str; 14] = [
     "prompt is too long",
     "context length",
     "context_length",
@@ -25,6 +26,7 @@ const OVERFLOW_PHRASES: [&str; 13] = [
     "input is too long",
     "maximum prompt length",
     "maximum model length",
+    "physical batch size",
 ];
 
 /// Words by which a status says something else than it is for, lower case; looked for in what the

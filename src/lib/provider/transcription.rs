@@ -33,8 +33,7 @@ impl Transcriptions {
     /// Returns a client that posts to `{base_url}/audio/transcriptions`; of `base_url`, `key` and
     /// `client` the same holds as for [`super::openai::OpenAi::new`].
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
-        let endpoint = Endpoint::new(client, base_url, "audio/transcriptions", |path| !path.is_empty());
-        Self { endpoint: endpoint.with_key("authorization", "Bearer ", key.into()) }
+        Self { endpoint: super::openai::endpoint(client, base_url, "audio/transcriptions", key.into()) }
     }
 
     /// Makes one attempt and returns what was said, without space around it; empty when nothing

@@ -5,11 +5,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
+use chrono::NaiveDate;
 use serde_json::{Value, json};
 
 use super::{Needs, blocking, number, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
-use crate::memory::index::{Hit, Query};
+use crate::memory::index::{Filter, Hit, Query};
 use crate::memory::items::{self, Item, Stated};
 use crate::memory::{Memory, Scope, Viewer, get};
 use crate::provider::{BoxFuture, ToolSpec};
@@ -51,7 +52,9 @@ impl Tool for Search {
                 "properties": {
                     "query": {"type": "string"},
                     "max_results": {"type": "integer", "minimum": 1, "maximum": 20},
-                    "max_tokens": {"type": "integer", "minimum": 50}
+                    "max_tokens": {"type": "integer", "minimum": 50},
+                    "after": {"type": "string", "description": "YYYY-MM-DD"},
+                    "before": {"type": "string", "description": "YYYY-MM-DD"}
                 },
                 "required": ["query"]
             }),
@@ -74,9 +77,21 @@ impl Tool for Search {
         let k = number(input, "max_results").unwrap_or(RESULTS.0).clamp(1, RESULTS.1);
         let max_tokens = number(input, "max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
         let k = usize::try_from(k).unwrap_or(1);
-        let query = Query { k, max_tokens, max_chars: MAX_PASSAGE, min_score: MIN_SCORE, ..Query::new(text(input, "query")) };
+        let day = |name: &str| match text(input, name) {
+            "" => Ok(None),
+            day => day.parse::<NaiveDate>().map(Some).map_err(|_| format!("`{name}` must be a day like 2026-05-31")),
+        };
+        let days = day("after").and_then(|after| Ok(Filter::days(after, day("before")?)));
+        let query = days.map(|days| Query {
+            k,
+            max_tokens,
+            max_chars: MAX_PASSAGE,
+            min_score: MIN_SCORE,
+            filter: Filter { days, ..Filter::default() },
+            ..Query::new(text(input, "query"))
+        });
         let (memory, viewer) = (self.0.memory.clone(), context.viewer.clone());
-        Box::pin(blocking(move || search(&memory, &viewer, query)))
+        Box::pin(blocking(move || search(&memory, &viewer, query?)))
     }
 }
 

@@ -109,6 +109,17 @@ impl Running {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a pid is an i32"))
     }
 
+    /// Returns true when it has ended, however.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
+    }
+
+    /// Kills it as a power cut would; what it left behind says [`Running::end`].
+    pub(crate) fn kill9(&mut self) {
+        // It fails only when it has ended and been waited for already.
+        let _ = self.child.kill();
+    }
+
     /// Closes its input and returns what it left behind; kills it and panics after a minute.
     pub(crate) fn end(mut self) -> Output {
         drop(self.input.take());

@@ -118,7 +118,7 @@ fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener>
 
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.
 pub(super) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> {
-    let keys = models.all().filter_map(|model| model.provider.api_key_env.clone());
+    let keys = models.providers().filter_map(|provider| provider.api_key_env.clone());
     let servers = config.mcp.servers.values().map(|server| server.token_env.clone());
     keys.chain(servers)
         .chain([&config.telegram.token_env, &config.http.token_env, &config.tools.web.search_key_env].map(String::clone))

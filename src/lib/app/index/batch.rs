@@ -6,16 +6,17 @@
 //! → nonsense
 //! ← {"error":{"code":"bad_data","message":"…","hint":"…"}}
 //! ```
-//! Beside `id`, `query`, `k` and `max_tokens` a line may have `source`, `strategy` and `min_score`.
+//! Beside `id`, `query`, `k` and `max_tokens` a line may have `source`, `after`, `before`, `strategy` and `min_score`.
 
 use std::io::{BufRead, Read};
 
+use chrono::NaiveDate;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Context, find};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Filter, Query, Searcher};
+use crate::memory::index::{Filter, Place, Query, Searcher};
 
 /// A longer line is no question.
 const MAX_LINE: u64 = 1 << 20;
@@ -35,6 +36,10 @@ struct Asked {
     source: Option<String>,
     #[serde(default)]
     strategy: Option<String>,
+    #[serde(default)]
+    after: Option<NaiveDate>,
+    #[serde(default)]
+    before: Option<NaiveDate>,
     #[serde(default)]
     min_score: Option<f32>,
 }
@@ -57,7 +62,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
             skip_line(&mut stdin);
             error(None, &Failure::new(Exit::Data, "the line is longer than 1 MiB").hint("ask shorter questions"))
         } else {
-            answer(&mut searcher, &line)
+            answer(&context.place, &mut searcher, &line)
         };
         // Whoever listened has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
@@ -79,7 +84,7 @@ fn skip_line(input: &mut impl BufRead) {
     }
 }
 
-fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
+fn answer(place: &Place, searcher: &mut Searcher, line: &[u8]) -> Value {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
         Err(why) => {
@@ -102,13 +107,22 @@ fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
         k: asked.k.unwrap_or(6).clamp(1, MAX_RESULTS),
         max_tokens: asked.max_tokens,
         min_score: asked.min_score.unwrap_or(0.0),
-        filter: Filter { scopes: None, sources: find::sources(asked.source.as_slice()) },
+        filter: Filter {
+            scopes: None,
+            sources: find::sources(asked.source.as_slice()),
+            days: Filter::days(asked.after, asked.before),
+        },
         strategy: find::strategy(asked.strategy.as_deref().unwrap_or_default()),
         ..Query::new(asked.query)
     };
     match searcher.search(&query) {
         Ok(found) => json!({"id": asked.id, "results": found.hits.iter().map(find::result).collect::<Vec<_>>()}),
-        Err(why) => error(asked.id, &Failure::from(why)),
+        Err(why) => {
+            if why.is_damage() {
+                place.doubt();
+            }
+            error(asked.id, &Failure::from(why))
+        }
     }
 }
 

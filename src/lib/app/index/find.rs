@@ -16,11 +16,15 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
         k: usize::from(wanted.k),
         max_tokens: wanted.max_tokens.and_then(|tokens| usize::try_from(tokens).ok()),
         min_score: wanted.min_score.unwrap_or(0.0),
-        filter: Filter { scopes: None, sources: sources(&wanted.source) },
+        filter: Filter { scopes: None, sources: sources(&wanted.source), days: Filter::days(wanted.after, wanted.before) },
         strategy: strategy(&wanted.strategy),
         ..Query::new(std::iter::once(&wanted.query).chain(&wanted.more).map(String::as_str).collect::<Vec<_>>().join(" "))
     };
-    let found = search(&context.place, &query)?;
+    let found = search(&context.place, &query).inspect_err(|error| {
+        if error.is_damage() {
+            context.place.doubt();
+        }
+    })?;
     if context.json {
         cli::json(&document(&found, wanted.explain));
     } else {
@@ -66,6 +70,7 @@ fn document(found: &Found, explain: bool) -> Value {
     if explain && let Some(fields) = document.as_object_mut() {
         let words: Vec<Value> = found.words.iter().map(|(word, weight)| json!({"word": word, "weight": weight})).collect();
         fields.insert("words".to_owned(), Value::Array(words));
+        fields.insert("without_vectors".to_owned(), json!(found.without_vectors));
     }
     document
 }
@@ -83,7 +88,11 @@ pub(super) fn result(hit: &Hit) -> Value {
 fn print(found: &Found, explain: bool) {
     if explain && found.indexed {
         let words: Vec<String> = found.words.iter().map(|(word, weight)| format!("{word} ({weight:.2})")).collect();
-        cli::speech(&format!("words, and how much each says: {}\n", words.join(", ")));
+        cli::speech(&format!("words, and how much each says: {}", words.join(", ")));
+        if let Some(why) = &found.without_vectors {
+            cli::speech(&format!("searched by words alone: {why}"));
+        }
+        cli::speech("");
     }
     for (rank, hit) in (1..).zip(&found.hits) {
         cli::speech(&format!(
@@ -95,8 +104,9 @@ fn print(found: &Found, explain: bool) {
         ));
         if explain {
             cli::speech(&format!(
-                "    text {:.4}, no vector; {}, scope {}; has {}",
+                "    text {:.4}, {}; {}, scope {}; has {}",
                 hit.text_score.unwrap_or(0.0),
+                hit.vector_score.map_or_else(|| "no vector".to_owned(), |cosine| format!("vector {cosine:.4}")),
                 hit.source,
                 hit.scope,
                 if hit.matched.is_empty() { "none of the words itself".to_owned() } else { hit.matched.join(", ") }

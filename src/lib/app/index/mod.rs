@@ -8,11 +8,13 @@ mod watch;
 
 use std::process::ExitCode;
 
+use chrono::NaiveDate;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::cli::{self, Exit, Failure, Shared};
 use crate::config::Home;
+use crate::memory::embedder;
 use crate::memory::index::{self, Place};
 
 const PROGRAM: &str = "agent-index";
@@ -86,6 +88,12 @@ struct SearchArguments {
     /// Search only what comes from here; may be repeated
     #[arg(long, value_parser = PossibleValuesParser::new(find::SOURCES))]
     source: Vec<String>,
+    /// Search only what is of this day or later
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    after: Option<NaiveDate>,
+    /// Search only what is of this day or earlier
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    before: Option<NaiveDate>,
     /// By what to search
     #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(find::STRATEGIES))]
     strategy: String,
@@ -113,8 +121,9 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Arguments { shared, json, sync, verb } = arguments;
-    let (_, home) = shared.home()?;
-    let context = Context { place: Place::of(&home), home, shared, json: *json };
+    let (env, home) = shared.home()?;
+    let place = Place::of(&home).with(embedder::opener(&home, &env));
+    let context = Context { place, home, shared, json: *json };
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
         return Err(Failure::new(Exit::Usage, "--full and --dry-run belong to sync").hint("agent-index sync --help"));
     }
@@ -140,15 +149,18 @@ struct Context<'a> {
     json: bool,
 }
 
+fn damaged(what: String) -> Failure {
+    Failure::new(Exit::Data, what).hint("agent-index rebuild; nothing is lost, the index is made from the files")
+}
+
 impl From<index::Error> for Failure {
     fn from(error: index::Error) -> Self {
         let is_damage = error.is_damage();
         match error {
-            error if is_damage => Self::new(Exit::Data, error.to_string())
-                .hint("agent-index rebuild; nothing is lost, the index is made from the files"),
+            error if is_damage => damaged(error.to_string()),
             index::Error::Database(error) => Self::from(error),
             index::Error::File(error) => Self::from(error),
-            index::Error::NoVectors => {
+            error @ index::Error::NoVectors(_) => {
                 Self::new(Exit::Failed, error.to_string()).hint("leave --strategy out: words find natural questions too")
             }
         }

@@ -1,11 +1,23 @@
 //! `agent-index status`.
 
+use std::time::Duration;
+
 use super::{Context, PROGRAM};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Status, status};
+use crate::db::Health;
+use crate::memory::index::{self, Status, status};
 use crate::text;
 
+/// Reading the index through for damage takes at most this long; what is larger was read as far as that went.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+    let database = context.place.database();
+    if let Health::Damaged(lines) = index::examine(&database, PATIENCE).map_err(index::Error::from)? {
+        context.place.doubt();
+        let why = lines.first().map_or("", String::as_str);
+        return Err(super::damaged(format!("{} is damaged: {why}", database.display())));
+    }
     let status = status(&context.place)?;
     if context.json {
         cli::json(&status);
@@ -24,6 +36,9 @@ fn lines(status: &Status) -> Vec<String> {
             lines.push(format!("changed    {at}"));
             lines.push(format!("files      {} ({})", status.files, sources.join(", ")));
             lines.push(format!("chunks     {}", status.chunks));
+            if let Some(model) = &status.model {
+                lines.push(format!("vectors    {} by {model}", status.vectors));
+            }
             lines.push(format!("index.db   {}", size(status.index_bytes)));
         }
         None => lines.push(format!("nothing is indexed yet: {PROGRAM}")),

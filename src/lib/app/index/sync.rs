@@ -1,5 +1,7 @@
 //! `agent-index [sync]` and `rebuild`. Silent when all went well, as cron likes it.
 
+use std::io::IsTerminal;
+
 use serde_json::json;
 
 use super::{Context, PROGRAM, SyncArguments};
@@ -34,6 +36,11 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
             cli::err(&text::visible(&format!("{PROGRAM}: left out {}: {}", skipped.path, skipped.why)));
         }
     }
+    // Nothing is lost, and cron would mail it every hour: doctor says it too.
+    let is_read = context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
+    if let Some(why) = report.vectors.failed.as_ref().filter(|_| is_read) {
+        cli::err(&format!("{PROGRAM}: found by words alone until the next run makes the vectors that are missing: {why}"));
+    }
     if context.json {
         cli::json(&document(mode, report));
         return;
@@ -41,9 +48,14 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
     let summary = summary(report);
     if mode.dry_run {
         let what = if report.full { "would index everything again" } else { "would index" };
-        cli::out(&format!("{what}: {summary}; cost $0.00 (nothing is embedded in this build)"));
+        let cost = match report.cost_usd {
+            Some(usd) if usd > 0.0 => format!("vectors would cost about ${usd:.4}"),
+            Some(_) => "cost $0.00".to_owned(),
+            None => "cost unknown: no `cost_per_mtok` of that model in the provider's file".to_owned(),
+        };
+        cli::out(&format!("{what}: {summary}; {cost}"));
     } else if context.shared.verbose > 0 {
-        cli::err(&format!("{PROGRAM}: {summary}, {} chunks written", report.chunks));
+        cli::err(&format!("{PROGRAM}: {summary}, {} chunks written, {} vectors made", report.chunks, report.vectors.made));
     }
 }
 
@@ -56,6 +68,7 @@ fn document(mode: Mode, report: &Report) -> serde_json::Value {
     let skipped: Vec<_> = report.skipped.iter().map(|skipped| json!({"path": skipped.path, "why": skipped.why})).collect();
     json!({
         "dry_run": mode.dry_run, "full": report.full, "added": report.added, "changed": report.changed,
-        "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": 0.0,
+        "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": if mode.dry_run { report.cost_usd } else { Some(0.0) },
+        "vectors": {"made": report.vectors.made, "cached": report.vectors.cached, "failed": report.vectors.failed},
     })
 }

@@ -1,11 +1,12 @@
 //! `agent-index watch`: indexes what changes, a moment after it did. For machines without cron, and
 //! for those who write much.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use notify::{RecursiveMode, Watcher};
+use notify::{ErrorKind, RecursiveMode, Watcher};
 
 use super::{Context, PROGRAM, sync as once};
 use crate::app::cli::{self, Exit, Failure};
@@ -33,8 +34,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     loop {
         // Again each time: a directory may have come, or another one in its place.
         for (dir, depth) in directories(context) {
-            if dir.is_dir() {
-                watcher.watch(&dir, depth).map_err(|error| refused(&error))?;
+            match watcher.watch(&dir, depth) {
+                Err(error) if !is_gone(&error) => return Err(refused(&error)),
+                _ => {}
             }
         }
         while let Outcome::Busy(_) = index(context)? {
@@ -62,13 +64,25 @@ fn index(context: &Context<'_>) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 3] {
+/// Those of conversations that go on are among them: what one sums up is no longer sent, so it is indexed.
+fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 4] {
     let home = &context.home;
     [
         (home.workspace().to_owned(), RecursiveMode::NonRecursive),
         (home.workspace().join("memory"), RecursiveMode::Recursive),
+        (home.sessions(), RecursiveMode::NonRecursive),
         (home.archive(), RecursiveMode::NonRecursive),
     ]
+}
+
+/// Returns true for a directory that is not there, or went away while it was looked at: its parent is
+/// watched and will say when there is one.
+fn is_gone(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        ErrorKind::Generic(_) | ErrorKind::WatchNotFound | ErrorKind::InvalidConfig(_) | ErrorKind::MaxFilesWatch => false,
+    }
 }
 
 fn refused(error: &notify::Error) -> Failure {

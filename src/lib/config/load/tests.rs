@@ -245,7 +245,7 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
     let loaded = place.load(&[("TELEGRAM_BOT_TOKEN", "x"), ("MOCK_KEY", "x"), ("AGENT_HTTP_TOKEN", "x")]).expect("load");
     assert_eq!(loaded.warnings, []);
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["http.enabled", "memory.embeddings"]);
+    assert_eq!(notes, ["http.enabled"]);
     let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
     assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
     let primary = loaded.models.get("primary", "test").expect("primary");

@@ -61,13 +61,14 @@ struct Entry {
     fallbacks: Vec<String>,
 }
 
-/// Reads the provider `name` of `providers.load`.
-pub(super) fn provider(home: &Home, name: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Model>, Error> {
+/// Reads the provider `name` of `providers.load`, and its models.
+pub(super) fn provider(home: &Home, name: &str, warnings: &mut Vec<Warning>) -> Result<(Arc<Provider>, Vec<Model>), Error> {
     let path = home.providers_dir().join(format!("{name}.toml"));
     let source = if is_name(name) { TomlFile::read(&path)? } else { None };
     let Some(source) = source else {
         return if name == "offline" {
-            Ok(vec![built_in()])
+            let model = built_in();
+            Ok((model.provider.clone(), vec![model]))
         } else {
             Err(Error::NoProviderFile { name: crate::text::visible(name), file: path })
         };
@@ -150,10 +151,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn models(&self, file: File, warnings: &mut Vec<Warning>) -> Result<Vec<Model>, Error> {
+    fn models(&self, file: File, warnings: &mut Vec<Warning>) -> Result<(Arc<Provider>, Vec<Model>), Error> {
         let provider = Arc::new(self.provider(&file)?);
         let entries = file.models.into_iter();
-        entries.map(|(name, entry)| self.model(&provider, name, entry, warnings)).collect()
+        let models: Result<_, Error> = entries.map(|(name, entry)| self.model(&provider, name, entry, warnings)).collect();
+        Ok((provider, models?))
     }
 
     fn provider(&self, file: &File) -> Result<Provider, Error> {

@@ -226,3 +226,38 @@ fn a_sign_in_has_two_addresses_that_nobody_reads_along_and_a_client_of_ones_own(
         based(own).expect(own);
     }
 }
+
+#[test]
+fn embeddings_come_from_a_loaded_provider_that_has_some() {
+    let server = "type = \"openai\"\nbase_url = \"http://localhost:1\"\n";
+    let with = |provider: &str| format!("[memory.embeddings]\nprovider = {provider:?}\n");
+    let models = models(&[("a", ANTHROPIC), ("vec", server)], &with("vec"));
+    assert_eq!(models.providers().map(|provider| provider.name.as_str()).collect::<Vec<_>>(), ["a", "vec"]);
+    assert_eq!(models.provider("vec").map(|provider| provider.kind), Some(ProviderType::Openai), "it needs no model");
+    for own in ["local", "none"] {
+        loaded(&[("a", ANTHROPIC)], &with(own)).expect(own);
+    }
+    refused(
+        &[("a", ANTHROPIC)],
+        &with("vec"),
+        "agent.toml:4: memory.embeddings.provider: no loaded provider is called `vec` (there are: a) | write `local` or `none` \
+         there, or correct the name, or put `vec` into `providers.load`",
+    );
+    refused(
+        &[("a", ANTHROPIC)],
+        &with("a"),
+        "agent.toml:4: `memory.embeddings.provider`: the provider `a` is of type `anthropic`, which has no embeddings: expected \
+         `local`, `none`, or a loaded provider of type `openai` or `gemini` | correct `memory.embeddings.provider` in \
+         agent.toml:4, then `agent-daemon check`",
+    );
+}
+
+#[test]
+fn a_model_of_this_machine_is_a_directory_by_its_whole_path() {
+    let with = |settings: &str| loaded(&[("a", ANTHROPIC)], &format!("[memory.embeddings]\n{settings}\n"));
+    with("model = \"/srv/model\"").expect("a path");
+    let error = with("model = \"bge-m3\"").expect_err("no path");
+    assert!(error.starts_with("agent.toml:4: `memory.embeddings.model`: expected the absolute path"), "{error}");
+    let error = with("dims = 16385").expect_err("too many");
+    assert!(error.starts_with("agent.toml:4: `memory.embeddings.dims`: expected 0"), "{error}");
+}

@@ -4,11 +4,9 @@
 //! else OR" finds, in one list.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 
 use rusqlite::Connection;
 
-use super::search::Filter;
 use super::words::Word;
 
 /// More words of a query are not looked for.
@@ -30,6 +28,8 @@ pub(super) struct Totals {
 /// A word of the query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Term {
+    /// As it stands in the query, folded.
+    pub raw: String,
     pub word: Word,
     /// What it says: the logarithm of how rare it is among chunks.
     pub weight: f32,
@@ -41,23 +41,22 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
     })
 }
 
-/// Returns the terms of a query, and at most `limit` chunks that `filter` lets through, the best first.
+/// Returns the terms of a query, and at most `limit` chunks that are `allowed`, the best first. Ids are
+/// below `end`.
 ///
 /// Words that stand in more than half of all chunks find nothing alone: they only help to rank.
 pub(super) fn find(
     connection: &Connection,
-    words: Vec<Word>,
-    filter: &Filter,
+    words: Vec<(String, Word)>,
+    allowed: impl Fn(usize) -> bool,
     totals: Totals,
-    limit: usize,
+    (end, limit): (usize, usize),
 ) -> rusqlite::Result<(Vec<Term>, Vec<i64>)> {
-    let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM chunks", [], |row| row.get(0))?;
-    let mut sums = vec![0.0_f32; usize::try_from(last).unwrap_or(0) + 1];
-    let allowed = allowed(connection, filter)?;
+    let mut sums = vec![0.0_f32; end];
     let mut query = connection.prepare_cached("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?1")?;
     let mut terms = Vec::with_capacity(words.len());
     let mut frequent = Vec::new();
-    for word in words.into_iter().take(MAX_WORDS) {
+    for (raw, word) in words.into_iter().take(MAX_WORDS) {
         let ids = query.query_map([format!("\"{}\"", word.text)], |row| row.get::<_, i64>(0))?;
         let ids: Vec<usize> = ids.map(|id| Ok(usize::try_from(id?).unwrap_or(0))).collect::<rusqlite::Result<_>>()?;
         let weight = weight(ids.len(), totals.chunks);
@@ -66,16 +65,13 @@ pub(super) fn find(
         } else {
             add(&mut sums, &ids, weight);
         }
-        terms.push(Term { word, weight });
+        terms.push(Term { raw, word, weight });
     }
     if frequent.len() == terms.len() {
         frequent.iter().for_each(|(ids, weight)| add(&mut sums, ids, *weight));
     }
-    let mut found: Vec<(f32, usize)> =
-        sums.into_iter().enumerate().filter(|(_, sum)| *sum > 0.0).map(|(id, sum)| (sum, id)).collect();
-    if let Some(allowed) = allowed {
-        found.retain(|(_, id)| allowed.contains(id));
-    }
+    let mut found: Vec<(f32, usize)> = Vec::new();
+    found.extend(sums.into_iter().zip(0..).filter(|(sum, id)| *sum > 0.0 && allowed(*id)));
     // Of equals the one that was indexed last.
     let best_first = |a: &(f32, usize), b: &(f32, usize)| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(b.1.cmp(&a.1));
     if found.len() > limit {
@@ -105,21 +101,4 @@ fn weight(found: usize, chunks: f32) -> f32 {
 fn is_frequent(found: usize, chunks: f32) -> bool {
     // In a small index every word is in half of it.
     chunks > 100.0 && found as f32 > chunks / 2.0
-}
-
-/// Returns the chunks that `filter` lets through, `None` for all.
-fn allowed(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<HashSet<usize>>> {
-    if filter.scopes.is_none() && filter.sources.is_none() {
-        return Ok(None);
-    }
-    let mut query = connection.prepare_cached("SELECT id, scope, source FROM chunks INDEXED BY chunks_scope")?;
-    let mut rows = query.query([])?;
-    let mut ids = HashSet::new();
-    while let Some(row) = rows.next()? {
-        let (scope, source) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-        if filter.lets_through(scope, source) {
-            ids.insert(usize::try_from(row.get::<_, i64>(0)?).unwrap_or(0));
-        }
-    }
-    Ok(Some(ids))
 }

@@ -4,14 +4,22 @@
 //! MEMORY.md, memory/**/*.md, sessions/archive/*.jsonl
 //!   → sources (which files, changed?) → document (lines, headings, who spoke)
 //!   → chunk (1,600 characters) → words (stems) → state/index.db
-//! query → words → candidates (chunks_fts) → rank (line, neighbourhood, chunk, file) → passage → Hit
+//!   → vectors (missing ones are made)
+//! query → words, ask (its vector) → candidates (chunks_fts, blocks) → rank (line, neighbourhood, chunk, file; words
+//!   that mean the same: meaning; who speaks and when: cues) → passage → Hit
 //! ```
 //! `index.db` is made from those files alone: it may be deleted at any time, also while somebody
-//! searches. Its tables stand in `schema.rs`. `index.lock` is held while it is brought up to date.
+//! searches. Its tables stand in `schema.rs`. `index.lock` is held while it is brought up to date;
+//! `index.doubt` says that a reader met damage.
 
+mod ask;
+mod blocks;
 mod candidates;
 mod chunk;
+mod cues;
 pub(super) mod document;
+mod doubt;
+mod meaning;
 mod passage;
 mod rank;
 mod rows;
@@ -20,30 +28,44 @@ mod search;
 mod status;
 mod stop;
 mod sync;
+mod vectors;
 pub(super) mod words;
 
 pub use super::sources::Source;
 pub use passage::MAX_CHARS;
 pub(super) use rows::{document_of, scope_of};
 pub use search::{Filter, Found, Hit, Query, Searcher, Strategy, search};
-pub use status::{Status, examine, status};
+pub use status::{Status, examine, lack, status};
 pub use sync::{Mode, Outcome, Report, sync};
+pub use vectors::Made;
 
 use std::path::PathBuf;
 
 use crate::config::Home;
+use crate::embed::{self, Embedder, Opener};
 use crate::{db, sys};
 
-/// Where the index and its sources lie.
-#[derive(Debug, Clone)]
+/// Where the index and its sources lie, and what makes vectors of them.
+#[derive(Clone)]
 pub struct Place {
     home: Home,
+    opener: Option<Opener>,
 }
 
 impl Place {
-    /// Returns the place of the index of `home`.
+    /// Returns the place of the index of `home`, which is searched by words alone.
     pub fn of(home: &Home) -> Self {
-        Self { home: home.clone() }
+        Self { home: home.clone(), opener: None }
+    }
+
+    /// Returns it with what makes vectors.
+    pub fn with(self, opener: Opener) -> Self {
+        Self { opener: Some(opener), ..self }
+    }
+
+    /// Returns what makes vectors, `None` for nothing.
+    fn embedder(&self) -> Result<Option<Embedder>, embed::Error> {
+        self.opener.as_ref().map_or(Ok(None), |open| open())
     }
 
     /// Returns the database.
@@ -54,6 +76,11 @@ impl Place {
     /// Returns the file that is locked while the index is brought up to date.
     pub fn lock(&self) -> PathBuf {
         self.home.state().join("index.lock")
+    }
+
+    /// Notes that a reader met damage: the next run reads the index through and makes it anew.
+    pub fn doubt(&self) {
+        doubt::leave(self);
     }
 }
 
@@ -66,9 +93,9 @@ pub enum Error {
     /// A file or directory.
     #[error(transparent)]
     File(#[from] sys::Error),
-    /// There are no vectors to search by.
-    #[error("this build has no vectors to search by")]
-    NoVectors,
+    /// There are no vectors to search by: why.
+    #[error("there are no vectors to search by: {0}")]
+    NoVectors(String),
 }
 
 impl Error {
@@ -77,7 +104,7 @@ impl Error {
         match self {
             Self::Database(db::Error::Damaged { .. } | db::Error::Newer { .. }) => true,
             Self::Database(db::Error::Failed { source, .. }) => is_torn(source),
-            Self::Database(_) | Self::File(_) | Self::NoVectors => false,
+            Self::Database(_) | Self::File(_) | Self::NoVectors(_) => false,
         }
     }
 }

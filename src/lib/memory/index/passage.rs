@@ -13,8 +13,8 @@ pub(super) struct Passage {
     pub file: i64,
     /// Places of the first and the last line in the file.
     pub range: std::ops::RangeInclusive<usize>,
-    /// The score of its best line.
-    pub score: f32,
+    /// The place of the line that it grew around: its best.
+    pub best: usize,
 }
 
 /// A line to begin with.
@@ -22,22 +22,31 @@ pub(super) struct Passage {
 pub(super) struct Seed {
     pub file: i64,
     pub at: usize,
-    pub score: f32,
+    pub rank: f32,
     /// When its file was about, milliseconds since 1970 UTC.
     pub time: i64,
 }
 
 /// Returns the lines that have anything of the query in or beside them, the best first, of equals the newest.
-pub(super) fn seeds(files: &Ranked<'_>, times: impl Fn(i64) -> i64) -> Vec<Seed> {
+///
+/// `order` gives of a file when it was and its path: what decides between equals must not depend on the
+/// order in which files were indexed.
+pub(super) fn seeds<'a>(files: &Ranked<'_>, order: impl Fn(i64) -> (i64, &'a str)) -> Vec<Seed> {
     let mut seeds: Vec<Seed> = files
         .iter()
         .flat_map(|(file, lines)| {
-            let time = times(*file);
-            let lines = lines.iter().filter(|(_, line)| line.has_words);
-            lines.map(move |(at, line)| Seed { file: *file, at: *at, score: line.score, time })
+            let (time, _) = order(*file);
+            let lines = lines.iter().filter(|(_, line)| line.is_result);
+            lines.map(move |(at, line)| Seed { file: *file, at: *at, rank: line.rank, time })
         })
         .collect();
-    seeds.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.time.cmp(&a.time)).then(a.file.cmp(&b.file)).then(a.at.cmp(&b.at)));
+    seeds.sort_by(|a, b| {
+        b.rank
+            .total_cmp(&a.rank)
+            .then(b.time.cmp(&a.time))
+            .then_with(|| order(a.file).1.cmp(order(b.file).1))
+            .then(a.at.cmp(&b.at))
+    });
     seeds
 }
 
@@ -89,7 +98,7 @@ pub(super) fn passages(files: &Ranked<'_>, seeds: &[Seed], want: Want) -> Vec<Pa
                 *taken = true;
             }
         }
-        passages.push(Passage { file: seed.file, range, score: seed.score });
+        passages.push(Passage { file: seed.file, range, best: seed.at });
     }
     passages
 }
@@ -111,8 +120,8 @@ fn grow(
     loop {
         let candidate = |at: Option<usize>| {
             let at = at.filter(|at| free(*at))?;
-            let line = lines.get(&at).filter(|line| size + chars(line) <= limit && line.score >= want.floor * seed.score)?;
-            Some((line.score, at, chars(line)))
+            let line = lines.get(&at).filter(|line| size + chars(line) <= limit && line.rank >= want.floor * seed.rank)?;
+            Some((line.rank, at, chars(line)))
         };
         let (above, below) = (candidate(first.checked_sub(1)), candidate(last.checked_add(1)));
         let next = match (above, below) {

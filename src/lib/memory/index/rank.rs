@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! part(text)  = Σ weight·tf / (tf + k1·(1 − b + b·length/average)) / Σ weight      over the query's words
-//! score(line) = ¼ part(line) + ¼ part(best three lines with it) + 0.3 part(best chunk with it) + ⅕ part(its file)
-//! text_score  = √score
+//! text(line)  = ¼ part(line) + ¼ part(best three lines with it) + 0.3 part(best chunk with it) + ⅕ part(its file)
+//! score       = text, mixed with the cosine of its vector by the strength of the model
 //! ```
 //! `part` is BM25 divided by what a text could reach at most, so it lies between 0 and 1 and means the
-//! same in every query: the share of the query that was found. The root spreads it: about 0.67 where
+//! same in every query: the share of the query that was found. A word that means nearly the same counts a
+//! part of the word itself (`meaning.rs`). A score is shown as its root, which spreads it: about 0.67 where
 //! each word stands once, 0.35 where a quarter of the weight does. Several sizes find more than one
 //! (measured): a line says exactly what was asked, its surroundings what it is about.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::candidates::{MAX_WORDS, Term, Totals};
+use super::cues::Cues;
+use super::meaning::Meaning;
 use super::schema::Packed;
+use super::words::Words;
 
 /// How soon a word said again says nothing more, and how much long texts are held back.
 const K1: f32 = 1.2;
@@ -22,6 +26,10 @@ const B: f32 = 0.4;
 const WEIGHTS: [f32; 4] = [0.25, 0.25, 0.3, 0.2];
 /// Lines beside a line that count as its neighbourhood.
 const BESIDE: usize = 1;
+/// From this share on a vector alone makes a result.
+const STRONG: f32 = 0.3;
+/// Lines whose own vectors and cues are looked at: those that may become results.
+const CLOSELY: usize = 200;
 /// Chunks repeat a part of the one before.
 const REPEATED: f32 = 1.2;
 
@@ -43,8 +51,14 @@ pub(super) struct Line<'a> {
     pub text: &'a str,
     /// Between 0 and 1.
     pub score: f32,
-    /// True when a word of the query stands in it or beside it.
-    pub has_words: bool,
+    /// What of that the words are worth, and the vector.
+    pub text_score: f32,
+    pub vector_score: Option<f32>,
+    /// What it is worth in the order: the score and what else speaks for it.
+    pub rank: f32,
+    /// True when it may be a result: a word of the query, or one near to it, stands in it or beside it, or a
+    /// strong model thinks so.
+    pub is_result: bool,
     /// Which words of the query stand in it, a bit a word.
     pub words: u32,
     /// A chunk that holds it.
@@ -54,26 +68,76 @@ pub(super) struct Line<'a> {
 /// Lines by file and place.
 pub(super) type Ranked<'a> = BTreeMap<i64, BTreeMap<usize, Line<'a>>>;
 
+/// How vectors have a part in it.
+pub(super) struct Mix<'a> {
+    /// What the query means; `None` for words alone.
+    pub meaning: Option<&'a mut Meaning>,
+    /// The share of the vectors, 0–1.
+    pub share: f32,
+    /// The cosines of chunks that were looked up.
+    pub cosines: &'a HashMap<i64, f32>,
+    /// What else a line may have for it, and the words to find that out.
+    pub cues: (Cues, &'a mut Words),
+    /// What was counted in a line, by file and place: lines are ranked again with those beside the best.
+    pub counted: HashMap<(i64, usize), Counted>,
+}
+
 /// Returns the lines of `chunks` by file and place, each with its score. `lengths` are the words of
 /// each file.
-pub(super) fn rank<'a>(chunks: &'a [Chunk], terms: &[Term], totals: Totals, lengths: &HashMap<i64, f32>) -> Ranked<'a> {
+pub(super) fn rank<'a>(
+    chunks: &'a [Chunk],
+    terms: &[Term],
+    totals: Totals,
+    lengths: &HashMap<i64, f32>,
+    mix: &mut Mix<'_>,
+) -> Ranked<'a> {
     let scale = Scale::new(terms, totals);
     let mut files: BTreeMap<i64, Vec<&Chunk>> = BTreeMap::new();
     for chunk in chunks {
         files.entry(chunk.file).or_default().push(chunk);
     }
-    files.into_iter().map(|(file, chunks)| (file, lines(&chunks, &scale, lengths.get(&file).copied()))).collect()
+    let mut ranked: Ranked<'_> =
+        files.into_iter().map(|(file, chunks)| (file, lines(&chunks, &scale, lengths.get(&file).copied(), mix))).collect();
+    look_closely(&mut ranked, terms, mix);
+    ranked
+}
+
+/// Gives the best lines what their own vectors and what speaks for them is worth.
+fn look_closely(ranked: &mut Ranked<'_>, terms: &[Term], mix: &mut Mix<'_>) {
+    let mut best: Vec<&mut Line<'_>> =
+        ranked.values_mut().flat_map(BTreeMap::values_mut).filter(|line| line.score > 0.0).collect();
+    if best.len() > CLOSELY {
+        best.select_nth_unstable_by(CLOSELY, |a, b| b.score.total_cmp(&a.score));
+        best.truncate(CLOSELY);
+    }
+    for line in best {
+        if let Some(cosine) = mix.meaning.as_deref().and_then(|meaning| meaning.cosine(line.text)) {
+            line.set_vector(mix.share, cosine);
+        }
+        line.rank = line.score + mix.cues.0.gain(mix.cues.1, line.text, terms);
+    }
+}
+
+impl Line<'_> {
+    fn set_vector(&mut self, share: f32, cosine: f32) {
+        let cosine = cosine.clamp(0.0, 1.0);
+        self.vector_score = Some(cosine);
+        self.score = (1.0 - share) * self.text_score + share * cosine;
+        self.rank = self.score;
+    }
 }
 
 /// How often each word of the query stands in a text, and how long it is.
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+pub(super) struct Counted {
     times: [f32; MAX_WORDS],
     length: f32,
+    /// Which words stand there themselves, a bit a word.
+    words: u32,
 }
 
 impl Counted {
-    const NOTHING: Self = Self { times: [0.0; MAX_WORDS], length: 0.0 };
+    const NOTHING: Self = Self { times: [0.0; MAX_WORDS], length: 0.0, words: 0 };
 
     /// Returns which words stand there, a bit a word.
     fn bits(&self) -> u32 {
@@ -90,6 +154,11 @@ impl Counted {
                 }
             }
         }
+    }
+
+    /// Lets words that are near count where the word itself does not stand.
+    fn add_near(&mut self, near: &[f32; MAX_WORDS]) {
+        self.times.iter_mut().zip(near).for_each(|(times, near)| *times = times.max(*near));
     }
 
     fn add(&mut self, other: &Self) {
@@ -133,10 +202,11 @@ impl Scale {
     }
 }
 
-fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>) -> BTreeMap<usize, Line<'a>> {
+fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut Mix<'_>) -> BTreeMap<usize, Line<'a>> {
     let mut counts: BTreeMap<usize, Counted> = BTreeMap::new();
     let mut lines: BTreeMap<usize, Line<'_>> = BTreeMap::new();
     let mut in_chunk: BTreeMap<usize, f32> = BTreeMap::new();
+    let mut cosines: BTreeMap<usize, f32> = BTreeMap::new();
     let mut file = Counted::NOTHING;
     for chunk in chunks {
         let mut whole = Counted::NOTHING;
@@ -145,19 +215,49 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>) -> BTreeM
         for (at, line) in (chunk.packed.first..).zip(&chunk.packed.lines) {
             let Some((text, after)) = rest.split_at_checked(line.bytes) else { break };
             rest = after;
-            let mut counted = Counted::NOTHING;
-            counted.add_words(&line.words, &scale.codes);
+            if let Some(counted) = counts.get(&at) {
+                whole.add(counted);
+                continue;
+            }
+            let counted = match mix.counted.get(&(chunk.file, at)) {
+                Some(counted) => *counted,
+                None => {
+                    let mut counted = Counted::NOTHING;
+                    counted.add_words(&line.words, &scale.codes);
+                    counted.words = counted.bits();
+                    if let Some(meaning) = mix.meaning.as_deref_mut() {
+                        counted.add_near(&meaning.of_line(text, &line.words));
+                    }
+                    mix.counted.insert((chunk.file, at), counted);
+                    counted
+                }
+            };
+            let words = counted.words;
             whole.add(&counted);
-            lines.entry(at).or_insert_with(|| {
-                file.add(&counted);
-                Line { number: line.number, text, score: 0.0, words: counted.bits(), has_words: false, chunk: chunk.id }
-            });
+            file.add(&counted);
+            let (score, text_score, vector_score, rank) = (0.0, 0.0, None, 0.0);
+            let line = Line {
+                number: line.number,
+                text,
+                score,
+                text_score,
+                vector_score,
+                rank,
+                words,
+                is_result: false,
+                chunk: chunk.id,
+            };
+            lines.insert(at, line);
             counts.insert(at, counted);
         }
         let part = scale.part(&whole, 2);
         for at in (chunk.packed.first..).take(chunk.packed.lines.len()) {
             let best = in_chunk.entry(at).or_default();
             *best = best.max(part);
+            if let Some(cosine) = mix.cosines.get(&chunk.id) {
+                let best = cosines.entry(at).or_default();
+                *best = best.max(*cosine);
+            }
         }
     }
     file.length = length.unwrap_or(file.length);
@@ -176,8 +276,16 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>) -> BTreeM
         let alone = counts.get(at).map_or(0.0, |counted| scale.part(counted, 0));
         let near = around.range(at.saturating_sub(BESIDE)..=at + BESIDE).map(|(_, part)| *part).fold(0.0, f32::max);
         let chunk = in_chunk.get(at).copied().unwrap_or(0.0);
-        line.has_words = near > 0.0;
-        line.score = w_line * alone + w_near * near + w_chunk * chunk + w_file * of_file;
+        line.text_score = w_line * alone + w_near * near + w_chunk * chunk + w_file * of_file;
+        line.score = line.text_score;
+        line.rank = line.text_score;
+        // Of the chunk that it stands in, as long as it has none of its own.
+        match cosines.get(at) {
+            Some(cosine) => line.set_vector(mix.share, *cosine),
+            None if mix.share > 0.0 && mix.meaning.is_some() => line.score *= 1.0 - mix.share,
+            None => {}
+        }
+        line.is_result = near > 0.0 || (mix.share >= STRONG && line.vector_score.is_some());
     }
     lines
 }

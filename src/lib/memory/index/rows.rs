@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::super::scope::Scope;
 use super::super::sources::{self, Candidate, Source, Stamp};
+use super::blocks::{self, Changes, Entry};
 use super::chunk;
 use super::document::{self, Document};
 use super::schema;
@@ -36,6 +37,7 @@ pub(super) fn rules(connection: &Connection) -> rusqlite::Result<String> {
 /// Makes rows of files.
 pub(super) struct Writer {
     words: Words,
+    changes: Changes,
     /// The number of the next chunk. Those of a file follow each other.
     next: i64,
     committed: i64,
@@ -43,7 +45,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Self { words: Words::new(), next: 0, committed: 0 }
+        Self { words: Words::new(), changes: Changes::default(), next: 0, committed: 0 }
     }
 
     /// Returns how many chunks were written since the transaction began.
@@ -54,6 +56,7 @@ impl Writer {
     pub(super) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         self.next = transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM chunks", [], |row| row.get(0))?;
         self.committed = self.next;
+        self.changes = Changes::new(blocks::state(transaction)?.dims);
         Ok(())
     }
 
@@ -89,6 +92,8 @@ impl Writer {
             ))?;
         let id = transaction.last_insert_rowid();
         let named = self.words.of(&document::date_words(name_of(&file.shown)));
+        let group = self.changes.group(transaction, &scope, file.source.as_str())?;
+        let entry = Entry { group, day: blocks::day_of(time_of(file)) };
         let chunks = chunk::chunks(&document.units);
         let mut written = 0;
         for range in chunks {
@@ -100,16 +105,66 @@ impl Writer {
             let mut context = named.clone();
             context.extend(self.words.of(document.section(range.start)));
             let packed = schema::pack(range.start, &context, units.iter().zip(words.iter().map(Vec::as_slice)));
-            self.insert(transaction, (id, file.source.as_str(), &scope), packed, &context, units, words)?;
+            self.changes.set(transaction, self.next, entry)?;
+            self.insert(transaction, id, packed, &context, units, words)?;
             written += 1;
         }
         Ok(written)
     }
 
+    /// Removes the rows of a file.
+    pub(super) fn remove(&mut self, transaction: &Transaction<'_>, file: i64) -> rusqlite::Result<()> {
+        for id in chunks_of(transaction, file)? {
+            self.changes.set(transaction, id, Entry::default())?;
+            transaction.prepare_cached("DELETE FROM chunks_fts WHERE rowid = ?1")?.execute([id])?;
+            transaction.prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?.execute([id])?;
+        }
+        transaction.prepare_cached("DELETE FROM chunks WHERE file = ?1")?.execute([file])?;
+        transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?.execute([file])?;
+        Ok(())
+    }
+
+    /// Notes that file number `id` says what it said when it was last changed: its times alone are others.
+    pub(super) fn restamp(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+        file: &Candidate,
+        stamp: Stamp,
+    ) -> rusqlite::Result<()> {
+        let Stamp { size, times: (mtime, ctime) } = stamp;
+        transaction.prepare_cached("UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1")?.execute((
+            id,
+            size,
+            mtime,
+            ctime,
+            time_of(file),
+        ))?;
+        for chunk in chunks_of(transaction, id)? {
+            self.changes.set_day(transaction, chunk, blocks::day_of(time_of(file)))?;
+        }
+        Ok(())
+    }
+
+    /// Sums up what there is and notes the rules it was made by.
+    pub(super) fn total(&mut self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+        let version = next_version(transaction, now)?;
+        self.changes.write(transaction, version)?;
+        transaction.execute(
+            "UPDATE totals SET rules = ?1, indexed_at = ?2, version = ?3, files = (SELECT count(*) FROM files),
+               chunks = (SELECT count(*) FROM chunks), vectors = (SELECT count(*) FROM vectors),
+               bytes = (SELECT coalesce(sum(size), 0) FROM files),
+               words = (SELECT coalesce(sum(words), 0) FROM files),
+               units = (SELECT coalesce(sum(units), 0) FROM files)",
+            (schema::rules(), now, version),
+        )?;
+        Ok(())
+    }
+
     fn insert(
         &mut self,
         transaction: &Transaction<'_>,
-        (file, source, scope): (i64, &str, &str),
+        file: i64,
         packed: Vec<u8>,
         context: &[Word],
         units: &[chunk::Unit],
@@ -118,10 +173,8 @@ impl Writer {
         let text: String = units.iter().map(|unit| unit.text.as_str()).collect();
         let line = |unit: Option<&chunk::Unit>| unit.map_or(0, |unit| unit.line);
         transaction
-            .prepare_cached(
-                "INSERT INTO chunks(id, file, source, scope, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute((self.next, file, source, scope, line(units.first()), line(units.last()), packed, text))?;
+            .prepare_cached("INSERT INTO chunks(id, file, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .execute((self.next, file, line(units.first()), line(units.last()), packed, text))?;
         let mut distinct: Vec<&Word> = context.iter().chain(words.iter().flatten()).collect();
         distinct.sort_unstable_by_key(|word| word.code);
         distinct.dedup_by_key(|word| word.code);
@@ -169,33 +222,12 @@ fn time_of(file: &Candidate) -> i64 {
     midnight.unwrap_or(file.stamp.times.0 / 1_000_000)
 }
 
-pub(super) fn remove(transaction: &Transaction<'_>, file: i64) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("DELETE FROM chunks_fts WHERE rowid IN (SELECT id FROM chunks WHERE file = ?1)")?
-        .execute([file])?;
-    transaction.prepare_cached("DELETE FROM chunks WHERE file = ?1")?.execute([file])?;
-    transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?.execute([file])?;
-    Ok(())
+fn chunks_of(transaction: &Transaction<'_>, file: i64) -> rusqlite::Result<Vec<i64>> {
+    let mut query = transaction.prepare_cached("SELECT id FROM chunks WHERE file = ?1")?;
+    query.query_map([file], |row| row.get(0))?.collect()
 }
 
-pub(super) fn restamp(transaction: &Transaction<'_>, file: i64, stamp: Stamp) -> rusqlite::Result<()> {
-    transaction.prepare_cached("UPDATE files SET size = ?2, mtime = ?3, ctime = ?4 WHERE id = ?1")?.execute((
-        file,
-        stamp.size,
-        stamp.times.0,
-        stamp.times.1,
-    ))?;
-    Ok(())
-}
-
-/// Sums up what there is and notes the rules it was made by.
-pub(super) fn total(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
-    transaction.execute(
-        "UPDATE totals SET rules = ?1, indexed_at = ?2, files = (SELECT count(*) FROM files),
-           chunks = (SELECT count(*) FROM chunks), bytes = (SELECT coalesce(sum(size), 0) FROM files),
-           words = (SELECT coalesce(sum(words), 0) FROM files),
-           units = (SELECT coalesce(sum(units), 0) FROM files)",
-        (schema::rules(), now),
-    )?;
-    Ok(())
+/// Returns the number of the next change: it grows, also when the tables were made anew.
+pub(super) fn next_version(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<i64> {
+    Ok(now.max(blocks::state(transaction)?.version + 1))
 }

@@ -4,7 +4,10 @@
 //! files       a file each: path as printed, whose it is, what changes when it does, how many words
 //! chunks      1,600 characters each, in order; `units` is their words line by line, see [`pack`]
 //! chunks_fts  which words stand in which chunk, and nothing else: chunks has the text
-//! totals      one row: what averages are made of, and the rules the rows were made by
+//! groups, blocks   see `blocks.rs`
+//! vectors     of a chunk, eight bits a number, see [`pack_vector`]; empty for a text without one
+//! embedding_cache   vectors that cost a call, by the SHA-256 of model and text: kept when all else is made anew
+//! totals      one row: what averages are made of, the rules the rows were made by, the model of the vectors
 //! ```
 
 use std::path::Path;
@@ -25,26 +28,36 @@ CREATE TABLE files(
   id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, source TEXT NOT NULL, scope TEXT NOT NULL,
   size INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, sha256 BLOB NOT NULL,
   time INTEGER NOT NULL, units INTEGER NOT NULL, words INTEGER NOT NULL) STRICT;
+CREATE TABLE groups(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, source TEXT NOT NULL, UNIQUE(scope, source)) STRICT;
 CREATE TABLE chunks(
-  id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files(id), source TEXT NOT NULL, scope TEXT NOT NULL,
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files(id),
   start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, units BLOB NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE INDEX chunks_file ON chunks(file);
-CREATE INDEX chunks_scope ON chunks(scope, source);
 CREATE VIRTUAL TABLE chunks_fts USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
+CREATE TABLE blocks(id INTEGER PRIMARY KEY, version INTEGER NOT NULL, entries BLOB NOT NULL, codes BLOB NOT NULL) STRICT;
+CREATE TABLE vectors(chunk INTEGER PRIMARY KEY, numbers BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS embedding_cache(key BLOB PRIMARY KEY, numbers BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE totals(
   rules TEXT NOT NULL, indexed_at INTEGER NOT NULL DEFAULT 0, files INTEGER NOT NULL DEFAULT 0, chunks INTEGER NOT NULL DEFAULT 0,
-  bytes INTEGER NOT NULL DEFAULT 0, units INTEGER NOT NULL DEFAULT 0, words INTEGER NOT NULL DEFAULT 0) STRICT;
+  bytes INTEGER NOT NULL DEFAULT 0, units INTEGER NOT NULL DEFAULT 0, words INTEGER NOT NULL DEFAULT 0,
+  made INTEGER NOT NULL DEFAULT 0, version INTEGER NOT NULL DEFAULT 0,
+  model TEXT NOT NULL DEFAULT '', dims INTEGER NOT NULL DEFAULT 0, vectors INTEGER NOT NULL DEFAULT 0) STRICT;
 INSERT INTO totals(rules) VALUES ('');
 ";
 
-/// Throws every row away by making the tables anew; readers see the old ones until the commit.
-pub(super) fn make_anew(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DROP TABLE chunks_fts; DROP TABLE chunks; DROP TABLE files; DROP TABLE totals;")?;
-    connection.execute_batch(TABLES)
+/// Throws every row away by making the tables anew; readers see the old ones until the commit. Vectors that
+/// cost a call are kept.
+pub(super) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<()> {
+    for table in ["chunks_fts", "vectors", "blocks", "chunks", "groups", "files", "totals"] {
+        connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
+    }
+    connection.execute_batch(TABLES)?;
+    connection.execute("UPDATE totals SET made = ?1, version = ?1", [now])?;
+    Ok(())
 }
 
 /// How rows are read; the last words of the rules.
-pub(super) const ROWS: &str = "rows 2";
+pub(super) const ROWS: &str = "rows 3";
 
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
 pub(super) fn rules() -> String {
@@ -132,9 +145,48 @@ pub(super) fn unpack(bytes: &[u8]) -> Packed {
     Packed { first, context, lines }
 }
 
+/// Returns a vector as bytes: what its numbers are multiplied with (f32, the lowest byte first), then eight
+/// bits a number. Nothing for no vector.
+pub(super) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
+    let Some(vector) = vector else { return Vec::new() };
+    let scale = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs())) / 127.0;
+    #[expect(clippy::cast_possible_truncation, reason = "between -127 and 127")]
+    let number = |x: &f32| if scale > 0.0 { (x / scale).round().clamp(-127.0, 127.0) as i8 } else { 0 };
+    scale.to_le_bytes().into_iter().chain(vector.iter().map(|x| number(x).cast_unsigned())).collect()
+}
+
+/// Returns the cosine of what [`pack_vector`] packed and `vector`, both of length 1; `None` when there is no
+/// such vector or it is one of another model.
+pub(super) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
+    let (scale, numbers) = packed.split_first_chunk::<4>()?;
+    if numbers.len() != vector.len() {
+        return None;
+    }
+    let sum: f32 = numbers.iter().zip(vector).map(|(number, x)| f32::from(number.cast_signed()) * x).sum();
+    Some(sum * f32::from_le_bytes(*scale))
+}
+
+/// Returns what [`pack_vector`] packed, about.
+pub(super) fn unpack_vector(packed: &[u8]) -> Option<Vec<f32>> {
+    let (scale, numbers) = packed.split_first_chunk::<4>()?;
+    let scale = f32::from_le_bytes(*scale);
+    Some(numbers.iter().map(|number| f32::from(number.cast_signed()) * scale).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vector_of_bytes_is_nearly_the_same() {
+        let vector = crate::embed::normal((0..100_u8).map(|x| f32::from(x).sin()).collect()).expect("a vector");
+        let packed = pack_vector(Some(&vector));
+        assert!((cosine(&packed, &vector).expect("the same model") - 1.0).abs() < 0.01);
+        let again = unpack_vector(&packed).expect("a vector");
+        assert!(again.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 0.01));
+        assert_eq!((cosine(&packed, &vector[1..]), cosine(&[], &vector), unpack_vector(&[])), (None, None, None));
+        assert_eq!(pack_vector(None), [0_u8; 0]);
+    }
 
     #[test]
     fn what_is_packed_is_unpacked() {
@@ -160,7 +212,7 @@ mod tests {
                 .expect("count")
         };
         let transaction = connection.transaction().expect("begin");
-        make_anew(&transaction).expect("anew");
+        make_anew(&transaction, 1).expect("anew");
         assert_eq!(count(&db::open_read(&path).expect("open").expect("there")), 1);
         assert_eq!(count(&transaction), 0);
         transaction.rollback().expect("rollback");

@@ -4,20 +4,36 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
-use rusqlite::Connection;
+use chrono::NaiveDate;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::super::sources::Source;
+use super::ask::{Ask, Vector};
+use super::blocks::{self, Blocks};
 use super::candidates::{self, Term};
+use super::cues::Cues;
+use super::meaning::Meaning;
 use super::passage::{self, Passage, Seed, Want};
-use super::rank::{self, Chunk, Ranked};
+use super::rank::{self, Chunk, Mix, Ranked};
 use super::schema;
-use super::words::Words;
+use super::words::{Word, Words};
 use super::{Error, Place};
 use crate::db;
 
-/// Chunks that are looked at closely.
+/// Chunks that are looked at closely, by their words and by their vectors.
 const CANDIDATES: usize = 80;
+const NEAR_CANDIDATES: usize = 30;
+/// Chunks whose vectors are compared exactly, of those that point nearly the same way: enough that the nearest
+/// are among them (measured).
+const COMPARED: usize = 400;
+/// The share of the vectors in a score: of the table's, which knows little that the words do not say, and of
+/// a model's. Both measured, see docs/memory.md.
+const TABLE_SHARE: f32 = 0.1;
+const MODEL_SHARE: f32 = 0.3;
+/// Results by words with which [`Strategy::FtsFirst`] is content (specification §12).
+const CONTENT: usize = 3;
 /// Characters of a token, for `max_tokens`.
 const CHARS_PER_TOKEN: usize = 4;
 
@@ -36,15 +52,29 @@ pub enum Strategy {
 }
 
 /// Which chunks may be found at all; `None` is no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     /// Whose they are: `owner`, `person:<id>`, `chat:<key>`.
     pub scopes: Option<Vec<String>>,
     /// What they come from.
     pub sources: Option<Vec<Source>>,
+    /// Of which days, counted from 1970-01-01: the date in the name of the file, else of its last change.
+    pub days: RangeInclusive<u16>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { scopes: None, sources: None, days: 0..=u16::MAX }
+    }
 }
 
 impl Filter {
+    /// Returns the days from `after` to `before`, both with a part in it.
+    pub fn days(after: Option<NaiveDate>, before: Option<NaiveDate>) -> RangeInclusive<u16> {
+        let day = |date: NaiveDate| u16::try_from(date.to_epoch_days().max(0)).unwrap_or(u16::MAX);
+        after.map_or(0, day)..=before.map_or(u16::MAX, day)
+    }
+
     pub(super) fn lets_through(&self, scope: &str, source: &str) -> bool {
         let by_scope = self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|one| one == scope));
         by_scope && self.sources.as_ref().is_none_or(|sources| sources.iter().any(|one| one.as_str() == source))
@@ -98,9 +128,9 @@ pub struct Hit {
     pub source: String,
     /// How good it is, 0–1; means the same in every query.
     pub score: f32,
-    /// How near its vector is; none in this build.
+    /// The cosine of its best line, 0–1; `None` where no vector had a part.
     pub vector_score: Option<f32>,
-    /// How much of the query's words it has, see `rank.rs`.
+    /// How much of the query's words it has, see `rank.rs`; `None` where words had no part.
     pub text_score: Option<f32>,
     /// What stands there.
     pub text: String,
@@ -121,6 +151,8 @@ pub struct Found {
     pub words: Vec<(String, f32)>,
     /// False when nothing was ever indexed.
     pub indexed: bool,
+    /// Why vectors had no part although they were wanted.
+    pub without_vectors: Option<String>,
 }
 
 /// Searches once.
@@ -135,46 +167,74 @@ pub fn search(place: &Place, query: &Query) -> Result<Found, Error> {
 pub struct Searcher {
     place: Place,
     words: Words,
-    open: Option<(Connection, Identity)>,
+    ask: Ask,
+    open: Option<Open>,
 }
 
-/// Which file it is: device and number.
-type Identity = (u64, u64);
+/// An open database, and which file it is: device and number.
+struct Open {
+    connection: Connection,
+    identity: (u64, u64),
+    blocks: Blocks,
+}
 
 impl Searcher {
     /// Returns a searcher; the database need not be there yet.
     pub fn new(place: &Place) -> Self {
-        Self { place: place.clone(), words: Words::new(), open: None }
+        Self { place: place.clone(), words: Words::new(), ask: Ask::new(place), open: None }
     }
 
     /// Returns what `query` finds. An index that is not there finds nothing.
     ///
     /// # Errors
-    /// [`Error::NoVectors`] for [`Strategy::Vector`], else when the database is damaged.
+    /// [`Error::NoVectors`] for [`Strategy::Vector`] where there are none, else when the database is damaged.
     pub fn search(&mut self, query: &Query) -> Result<Found, Error> {
-        if query.strategy == Strategy::Vector {
-            return Err(Error::NoVectors);
-        }
         let path = self.place.database();
-        let words = self.words.of_query(&query.text);
-        let Some(connection) = self.connection()? else { return Ok(Found::default()) };
-        look(connection, words, query).map_err(|error| db::Error::of(&path, error).into())
+        let words = self.words.of_question(&query.text);
+        self.open()?;
+        let Self { words: known, ask, open, .. } = self;
+        let Some(open) = open else { return Ok(Found::default()) };
+        let failed = |error| Error::from(db::Error::of(&path, error));
+        if rules_differ(&open.connection).map_err(failed)? {
+            return Ok(Found::default());
+        }
+        let mut wish = query.strategy;
+        if wish == Strategy::FtsFirst {
+            let found = look(open, known, words.clone(), query, None).map_err(failed)?;
+            if found.hits.len() >= CONTENT {
+                return Ok(found);
+            }
+            wish = Strategy::Hybrid;
+        }
+        let model = blocks::state(&open.connection).map_err(failed)?.model;
+        let vector = match wish {
+            Strategy::Fts => Ok(None),
+            Strategy::Hybrid | Strategy::FtsFirst | Strategy::Vector => ask.vector(&query.text, &model).map(Some),
+        };
+        match vector {
+            Err(why) if wish == Strategy::Vector => Err(Error::NoVectors(why)),
+            Err(why) => {
+                let found = look(open, known, words, query, None).map_err(failed)?;
+                Ok(Found { without_vectors: Some(why), ..found })
+            }
+            Ok(vector) => look(open, known, words, query, vector).map_err(failed),
+        }
     }
 
-    fn connection(&mut self) -> Result<Option<&Connection>, Error> {
+    fn open(&mut self) -> Result<(), Error> {
         let path = self.place.database();
         let identity = db::identity(&path)?;
-        if self.open.as_ref().map(|(_, open)| *open) != identity {
+        if self.open.as_ref().map(|open| open.identity) != identity {
             // Its log and the next one's have the same name.
-            self.open.take().into_iter().for_each(|(stale, _)| db::abandon(stale));
+            self.open.take().into_iter().for_each(|stale| db::abandon(stale.connection));
         }
         if self.open.is_none()
             && let Some(identity) = identity
             && let Some(connection) = db::open_read(&path)?
         {
-            self.open = Some((connection, identity));
+            self.open = Some(Open { connection, identity, blocks: Blocks::default() });
         }
-        Ok(self.open.as_ref().map(|(connection, _)| connection))
+        Ok(())
     }
 }
 
@@ -186,33 +246,106 @@ struct File {
     time: i64,
 }
 
-fn look(connection: &Connection, words: Vec<super::words::Word>, query: &Query) -> rusqlite::Result<Found> {
+fn look(
+    open: &mut Open,
+    known: &mut Words,
+    words: Vec<(String, Word)>,
+    query: &Query,
+    vector: Option<Vector>,
+) -> rusqlite::Result<Found> {
+    let Open { connection, blocks, .. } = open;
     // One view of the database, whoever writes meanwhile.
     let view = connection.unchecked_transaction()?;
-    if rules_differ(&view)? {
-        return Ok(Found::default());
-    }
+    blocks.refresh(&view)?;
     let totals = candidates::totals(&view)?;
-    let limit = CANDIDATES.max(query.k * 4);
-    let (terms, ids) = candidates::find(&view, words, &query.filter, totals, limit)?;
+    let allowed = blocks.allowed(&query.filter);
+    let by_words = query.strategy != Strategy::Vector;
+    let limit = if by_words { CANDIDATES.max(query.k * 4) } else { 0 };
+    let (terms, mut ids) = candidates::find(&view, words, &allowed, totals, (blocks.len(), limit))?;
+    let mut cosines = HashMap::new();
+    if let Some(vector) = &vector {
+        let count = if by_words { NEAR_CANDIDATES } else { CANDIDATES.max(query.k * 4) };
+        let near = near(&view, blocks, &vector.numbers, count, &allowed)?;
+        ids.extend(near.iter().map(|(id, _)| *id));
+        cosines.extend(near);
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    let share = match &vector {
+        None => 0.0,
+        Some(_) if !by_words => 1.0,
+        Some(Vector { table: Some(_), .. }) => TABLE_SHARE,
+        Some(_) => MODEL_SHARE,
+    };
+    // Where words do not count, those that are near to them do not either.
+    let mut meaning = vector.map(|vector| Meaning::new(vector, if by_words { &terms } else { &[] }));
     let mut chunks: Vec<Chunk> = Vec::new();
     load(&view, &ids, &mut chunks)?;
     let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
     describe(&view, &chunks, &mut files, &mut lengths)?;
-    let ranked = rank::rank(&chunks, &terms, totals, &lengths);
-    let seeds = passage::seeds(&ranked, |file| time_of(&files, file));
+    if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
+        compare(&view, &chunks, meaning.vector(), &mut cosines)?;
+    }
+    let mut mix = Mix {
+        meaning: meaning.as_mut(),
+        share,
+        cosines: &cosines,
+        cues: (Cues::of(&query.text), known),
+        counted: HashMap::new(),
+    };
+    let ranked = rank::rank(&chunks, &terms, totals, &lengths, &mut mix);
+    let seeds = passage::seeds(&ranked, |file| order_of(&files, file));
     // What stands beside the best, so that they can grow.
     let beside = beside(&ranked, &seeds, query.k, &chunks);
     load(&view, &beside, &mut chunks)?;
     describe(&view, &chunks, &mut files, &mut lengths)?;
-    chunks.retain(|chunk| files.get(&chunk.file).is_some_and(|file| query.filter.lets_through(&file.scope, &file.source)));
-    let ranked = rank::rank(&chunks, &terms, totals, &lengths);
-    let mut seeds = passage::seeds(&ranked, |file| time_of(&files, file));
-    seeds.retain(|seed| seed.score.sqrt() >= query.min_score);
+    chunks.retain(|chunk| usize::try_from(chunk.id).is_ok_and(&allowed));
+    let ranked = rank::rank(&chunks, &terms, totals, &lengths, &mut mix);
+    let mut seeds = passage::seeds(&ranked, |file| order_of(&files, file));
+    seeds.retain(|seed| best_score(&ranked, seed) >= query.min_score);
     let passages = passage::passages(&ranked, &seeds, want(query));
     let words = terms.iter().map(|term| (term.word.text.to_string(), term.weight)).collect();
     let hits = passages.iter().filter_map(|passage| hit(passage, &ranked, &files, &terms)).collect();
-    Ok(Found { hits, words, indexed: true })
+    Ok(Found { hits, words, indexed: true, without_vectors: None })
+}
+
+/// Returns the chunks nearest to `vector`, with their cosines: by their codes first, then exactly.
+fn near(
+    view: &Connection,
+    blocks: &Blocks,
+    vector: &[f32],
+    count: usize,
+    allowed: impl Fn(usize) -> bool,
+) -> rusqlite::Result<Vec<(i64, f32)>> {
+    let ids = blocks.nearest(&blocks::code(vector), COMPARED.max(count * 4), allowed);
+    let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
+    let mut found: Vec<(i64, f32)> = Vec::with_capacity(ids.len());
+    for id in ids {
+        let cosine = query.query_row([id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
+        found.extend(cosine.flatten().map(|cosine| (id, cosine)));
+    }
+    found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    found.truncate(count);
+    Ok(found)
+}
+
+/// Looks up the cosines of chunks that were found by their words.
+fn compare(view: &Connection, chunks: &[Chunk], vector: &[f32], cosines: &mut HashMap<i64, f32>) -> rusqlite::Result<()> {
+    let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
+    for chunk in chunks {
+        if cosines.contains_key(&chunk.id) {
+            continue;
+        }
+        let cosine = query.query_row([chunk.id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
+        cosines.extend(cosine.flatten().map(|cosine| (chunk.id, cosine)));
+    }
+    Ok(())
+}
+
+/// Returns the better of the words' score and the score of both, as they are shown.
+fn best_score(ranked: &Ranked<'_>, seed: &Seed) -> f32 {
+    let line = ranked.get(&seed.file).and_then(|lines| lines.get(&seed.at));
+    line.map_or(0.0, |line| line.score.max(line.text_score).sqrt())
 }
 
 fn rules_differ(view: &Connection) -> rusqlite::Result<bool> {
@@ -221,8 +354,8 @@ fn rules_differ(view: &Connection) -> rusqlite::Result<bool> {
     Ok(!rules.ends_with(schema::ROWS))
 }
 
-fn time_of(files: &HashMap<i64, File>, file: i64) -> i64 {
-    files.get(&file).map_or(0, |file| file.time)
+fn order_of(files: &HashMap<i64, File>, file: i64) -> (i64, &str) {
+    files.get(&file).map_or((0, ""), |file| (file.time, &file.path))
 }
 
 fn want(query: &Query) -> Want {
@@ -297,16 +430,17 @@ fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &HashMap<i64, File>, terms
         last -= 1;
     }
     let text: String = lines.range(first..=last).map(|(_, line)| line.text).collect();
-    let score = passage.score.sqrt().min(1.0);
+    let best = lines.get(&passage.best)?;
+    let shown = |score: f32| score.sqrt().min(1.0);
     let words = lines.range(first..=last).fold(0, |words, (_, line)| words | line.words);
     Some(Hit {
         path: file.path.clone(),
         start_line: lines.get(&first)?.number,
         end_line: lines.get(&last)?.number,
         source: file.source.clone(),
-        score,
-        vector_score: None,
-        text_score: Some(score),
+        score: shown(best.score),
+        vector_score: best.vector_score,
+        text_score: Some(shown(best.text_score)),
         text: text.trim_end_matches('\n').to_owned(),
         scope: file.scope.clone(),
         matched: (0..).zip(terms).filter(|(bit, _)| words >> bit & 1 == 1).map(|(_, term)| term.word.text.to_string()).collect(),

@@ -1,11 +1,15 @@
 //! What the index holds, for people and doctors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Error, Place, schema};
+use rusqlite::Connection;
+
+use super::{Error, Place, rows, schema};
+use crate::clock;
+use crate::db::{self, Health};
 use crate::sys::lock;
-use crate::{clock, db};
 
 /// What the index holds.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
@@ -22,20 +26,57 @@ pub struct Status {
     pub source_bytes: i64,
     /// Chunks.
     pub chunks: i64,
+    /// The model of the vectors, `None` when there are none.
+    pub model: Option<String>,
+    /// Chunks that have been through it.
+    pub vectors: i64,
     /// Bytes of the database.
     pub index_bytes: u64,
     /// Files of each source.
-    pub sources: std::collections::BTreeMap<String, i64>,
+    pub sources: BTreeMap<String, i64>,
     /// The process that is indexing now.
     pub running: Option<i32>,
 }
 
-/// Reads the database at `path` through, for at most about `patience`.
+/// A run reads at most this long for damage; more than a million chunks are not read to their end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads the database at `path` through, for at most about `patience`. Tables that are missing are damage,
+/// too, unless it was made by the rules of another version.
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error> {
-    db::examine(path, schema::MIGRATIONS, patience)
+pub fn examine(path: &Path, patience: Duration) -> Result<Health, db::Error> {
+    let health = db::examine(path, schema::MIGRATIONS, patience)?;
+    if matches!(health, Health::Damaged(_) | Health::Empty) {
+        return Ok(health);
+    }
+    let Some(connection) = db::open_read(path)? else { return Ok(health) };
+    let missing = missing(&connection).map_err(|error| db::Error::of(path, error))?;
+    Ok(missing.map_or(health, |table| Health::Damaged(vec![format!("the table {table} is missing")])))
+}
+
+/// Returns a table that should be there and is not.
+fn missing(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let tables = |connection: &Connection| -> rusqlite::Result<BTreeSet<String>> {
+        connection.prepare("SELECT name FROM sqlite_schema")?.query_map([], |row| row.get(0))?.collect()
+    };
+    let there = tables(connection)?;
+    if there.contains("totals") && rows::rules(connection)? != schema::rules() {
+        return Ok(None);
+    }
+    let whole = Connection::open_in_memory()?;
+    schema::MIGRATIONS.iter().try_for_each(|sql| whole.execute_batch(sql))?;
+    Ok(tables(&whole)?.difference(&there).next().cloned())
+}
+
+/// Returns true when the database at `path` is to be made anew.
+pub(super) fn is_damaged(path: &Path) -> Result<bool, Error> {
+    match examine(path, PATIENCE).map_err(Error::from) {
+        Ok(health) => Ok(matches!(health, Health::Damaged(_))),
+        Err(error) if error.is_damage() => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns what the index holds.
@@ -50,7 +91,7 @@ pub fn status(place: &Place) -> Result<Status, Error> {
     let read = || -> rusqlite::Result<Status> {
         let mut query = connection.prepare("SELECT source, count(*) FROM files GROUP BY source")?;
         let sources = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
-        connection.query_row("SELECT rules, indexed_at, files, bytes, chunks FROM totals", [], |row| {
+        connection.query_row("SELECT rules, indexed_at, files, bytes, chunks, model, vectors FROM totals", [], |row| {
             let at: i64 = row.get(1)?;
             Ok(Status {
                 indexed: at > 0,
@@ -59,6 +100,8 @@ pub fn status(place: &Place) -> Result<Status, Error> {
                 files: row.get(2)?,
                 source_bytes: row.get(3)?,
                 chunks: row.get(4)?,
+                model: Some(row.get::<_, String>(5)?).filter(|model| !model.is_empty()),
+                vectors: row.get(6)?,
                 index_bytes,
                 sources,
                 running,
@@ -66,4 +109,28 @@ pub fn status(place: &Place) -> Result<Status, Error> {
         })
     };
     Ok(read().map_err(|error| db::Error::of(&path, error))?)
+}
+
+/// Returns why not everything in the index can be found by what it means, as far as that is wanted.
+///
+/// # Errors
+/// As [`status`].
+pub fn lack(place: &Place) -> Result<Option<String>, Error> {
+    let status = status(place)?;
+    // Who is at it just now makes them.
+    if !status.indexed || status.running.is_some() {
+        return Ok(None);
+    }
+    let there = status.model.as_deref().unwrap_or("nothing");
+    Ok(match place.embedder() {
+        Err(error) => Some(error.to_string()),
+        Ok(None) => None,
+        Ok(Some(embedder)) if there != embedder.name() => {
+            Some(format!("its vectors are of {there}, and the settings name {}", embedder.name()))
+        }
+        Ok(Some(_)) => {
+            let missing = status.chunks - status.vectors;
+            (missing > 0).then(|| format!("{missing} of {} chunks have no vector yet", status.chunks))
+        }
+    })
 }

@@ -7,8 +7,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::super::Progress;
 use super::super::sources::{self, Candidate, Reader, Skipped, Unread};
 use super::rows::{self, Row, Writer};
-use super::schema;
-use super::{Error, Place};
+use super::vectors::{self, Made};
+use super::{Error, Place, doubt, schema, status};
 use crate::sys::lock;
 use crate::{clock, db};
 
@@ -37,6 +37,10 @@ pub struct Report {
     pub unchanged: usize,
     /// Chunks written.
     pub chunks: usize,
+    /// What became of the vectors.
+    pub vectors: Made,
+    /// Of a dry run: what the vectors of all that would cost, US dollars; `None` when nobody knows.
+    pub cost_usd: Option<f64>,
     /// What could not be read.
     pub skipped: Vec<Skipped>,
     /// True when everything was indexed again, wanted or because the rules have changed.
@@ -78,14 +82,24 @@ pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result
     let Some(_lock) = lock::try_lock(&place.lock())? else {
         return Ok(Outcome::Busy(lock::holder(&place.lock())?.unwrap_or(0)));
     };
-    match work(place, mode, each) {
-        Err(error) if error.is_damage() => {
-            schema::remove(&place.database())?;
-            let report = work(place, mode, each)?;
-            Ok(Outcome::Done(Report { was_damaged: true, ..report }))
+    let is_doubted = mode.full || doubt::is_there(place);
+    let first = if is_doubted && status::is_damaged(&place.database())? {
+        None
+    } else {
+        match work(place, mode, each) {
+            Err(error) if error.is_damage() => None,
+            done => Some(done?),
         }
-        done => done.map(Outcome::Done),
-    }
+    };
+    let report = match first {
+        Some(report) => report,
+        None => {
+            schema::remove(&place.database())?;
+            Report { was_damaged: true, ..work(place, mode, each)? }
+        }
+    };
+    doubt::clear(place);
+    Ok(Outcome::Done(report))
 }
 
 /// Returns what a run would do.
@@ -100,6 +114,13 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
     let (files, skipped) = sources::list(&place.home);
     let mut report = Report { skipped, full, ..Report::default() };
     let reader = Reader::new(&place.home);
+    let embedder = place.embedder().ok().flatten();
+    let mut cost = Some(0.0);
+    let mut pay = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let more = embedder.as_ref().map_or(Some(0.0), |embedder| embedder.cost_usd(&[&text]));
+        cost = cost.zip(more).map(|(cost, more)| cost + more);
+    };
     for (done, file) in files.iter().enumerate() {
         each(Progress { done, total: files.len() });
         let row = known.remove(&file.shown);
@@ -111,14 +132,20 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
         }
         match (reader.read(file), row) {
             (Ok(bytes), Some(row)) if row.sha256 == file.sha256(&bytes) => report.unchanged += 1,
-            (Ok(_), Some(_)) => report.changed += 1,
-            (Ok(_), None) => report.added += 1,
+            (Ok(bytes), Some(_)) => {
+                pay(&bytes);
+                report.changed += 1;
+            }
+            (Ok(bytes), None) => {
+                pay(&bytes);
+                report.added += 1;
+            }
             (Err(Unread::Failed(skipped)), _) => report.skipped.push(skipped),
             (Err(Unread::Gone), row) => report.removed += usize::from(row.is_some()),
         }
     }
     report.removed += known.keys().filter(|path| !report.is_hidden(path)).count();
-    Ok(report)
+    Ok(Report { cost_usd: cost, ..report })
 }
 
 impl Report {
@@ -137,12 +164,16 @@ fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Rep
     let (files, skipped) = sources::list(&place.home);
     let report = Report { skipped, full, ..Report::default() };
     let is_same = |file: &Candidate| known.get(&file.shown).is_some_and(|row| row.stamp == file.stamp);
-    if !full && files.len() == known.len() && files.iter().all(is_same) {
-        return Ok(Report { unchanged: files.len(), ..report });
-    }
-    let mut run = Run { reader: Reader::new(&place.home), writer: Writer::new(), known, now: clock::now_ms(), report };
-    run.all(&mut connection, &files, each).map_err(fail)?;
-    Ok(run.report)
+    let now = clock::now_ms();
+    let mut report = if !full && files.len() == known.len() && files.iter().all(is_same) {
+        Report { unchanged: files.len(), ..report }
+    } else {
+        let mut run = Run { reader: Reader::new(&place.home), writer: Writer::new(), known, now, report };
+        run.all(&mut connection, &files, each).map_err(fail)?;
+        run.report
+    };
+    report.vectors = vectors::make(place, &mut connection, now, each)?;
+    Ok(report)
 }
 
 /// One run at work.
@@ -159,7 +190,7 @@ impl Run<'_> {
     fn all(&mut self, connection: &mut Connection, files: &[Candidate], each: &mut dyn FnMut(Progress)) -> rusqlite::Result<()> {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if self.report.full {
-            schema::make_anew(&transaction)?;
+            schema::make_anew(&transaction, self.now)?;
         }
         self.writer.begin(&transaction)?;
         let mut removed = 0;
@@ -168,18 +199,18 @@ impl Run<'_> {
             self.one(&transaction, file)?;
             // New tables take the place of the old ones as a whole.
             if !self.report.full && self.writer.since_commit() >= COMMIT_AFTER {
-                rows::total(&transaction, self.now)?;
+                self.writer.total(&transaction, self.now)?;
                 transaction.commit()?;
                 transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 self.writer.begin(&transaction)?;
             }
         }
         for (_, row) in self.known.iter().filter(|(path, _)| !self.report.is_hidden(path)) {
-            rows::remove(&transaction, row.id)?;
+            self.writer.remove(&transaction, row.id)?;
             removed += 1;
         }
         self.report.removed += removed;
-        rows::total(&transaction, self.now)?;
+        self.writer.total(&transaction, self.now)?;
         transaction.commit()
     }
 
@@ -198,17 +229,17 @@ impl Run<'_> {
             }
             Err(Unread::Gone) => {
                 self.report.removed += usize::from(row.is_some());
-                return row.map_or(Ok(()), |row| rows::remove(transaction, row.id));
+                return row.map_or(Ok(()), |row| self.writer.remove(transaction, row.id));
             }
         };
         let (sha256, stamp) = (file.sha256(&bytes), file.stamp.settled(self.now));
         match row {
             Some(row) if row.sha256 == sha256 => {
                 self.report.unchanged += 1;
-                return rows::restamp(transaction, row.id, stamp);
+                return self.writer.restamp(transaction, row.id, file, stamp);
             }
             Some(row) => {
-                rows::remove(transaction, row.id)?;
+                self.writer.remove(transaction, row.id)?;
                 self.report.changed += 1;
             }
             None => self.report.added += 1,

@@ -52,21 +52,27 @@ impl Words {
     /// Returns the words of `text` in order.
     pub(super) fn of(&mut self, text: &str) -> Vec<Word> {
         let mut words = Vec::new();
-        raw(text, |word| words.push(self.stem(word)));
+        each_word(text, |word| words.push(self.stem(word)));
         words
     }
 
     /// Returns the words of a question that say what it is about, each once. All of them when there
     /// are no others.
     pub(in crate::memory) fn of_query(&mut self, text: &str) -> Vec<Word> {
+        self.of_question(text).into_iter().map(|(_, word)| word).collect()
+    }
+
+    /// Returns the same with each word as it stands there, folded.
+    pub(super) fn of_question(&mut self, text: &str) -> Vec<(String, Word)> {
         let (mut telling, mut all) = (Vec::new(), Vec::new());
-        raw(text, |word| {
+        each_word(text, |word| {
             let stem = self.stem(word);
-            if !stop::is_stop(word) && !telling.contains(&stem) {
-                telling.push(stem.clone());
+            let is_new = |words: &[(String, Word)]| words.iter().all(|(_, known)| *known != stem);
+            if !stop::is_stop(word) && is_new(&telling) {
+                telling.push((word.to_owned(), stem.clone()));
             }
-            if !all.contains(&stem) {
-                all.push(stem);
+            if is_new(&all) {
+                all.push((word.to_owned(), stem));
             }
         });
         if telling.is_empty() { all } else { telling }
@@ -101,7 +107,7 @@ impl Words {
 }
 
 /// Gives `each` the words of `text` as they stand there, folded.
-fn raw(text: &str, mut each: impl FnMut(&str)) {
+pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut letters = 0;
     let mut unspaced = Vec::new();

@@ -7,8 +7,8 @@ use super::Finding;
 use super::patient::{Patient, blocks, quote};
 use crate::audit::{self, Place as Record};
 use crate::db::{self, Health};
-use crate::memory::facts;
 use crate::memory::index::{self, Place};
+use crate::memory::{embedder, facts};
 use crate::people::People;
 use crate::{cost, queue};
 
@@ -32,7 +32,19 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         databases.iter().filter_map(|(path, examine, damage)| database(patient, path, *examine, *damage)).collect();
     findings.extend(people(patient));
     findings.extend(record(patient));
+    findings.extend(vectors(patient));
     findings
+}
+
+/// What has no vector is found by its words, and by nothing else.
+fn vectors(patient: &Patient) -> Option<Finding> {
+    let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env));
+    if patient.settings.is_err() || blocks(&place.database()) {
+        return None;
+    }
+    let why = index::lack(&place).ok()??;
+    let evidence = format!("the memory is searched by words alone, not by what they mean: {why}");
+    Some(Finding::warning("index-without-vectors", evidence, patient.program("agent-index", "sync")))
 }
 
 fn database(patient: &Patient, path: &Path, examine: Examine, damage: Damage) -> Option<Finding> {

@@ -1,0 +1,212 @@
+//! What makes the vectors of the search index: `[memory.embeddings]` as something that works.
+//!
+//! ```text
+//! provider   "local" = the table that ships with the project, or a directory (`model`);
+//!            "none"  = nothing: words find enough; else a loaded provider
+//! ```
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::auth::{Keys, ProviderKey};
+use crate::config::{self, Embeddings, Environment, Home, Models};
+use crate::embed::directory;
+use crate::embed::table::{self, Table};
+use crate::embed::{Embedder, Error, Opener};
+use crate::net;
+use crate::provider::Key;
+use crate::provider::embedding::{Price, Remote};
+
+/// Returns what opens the embedder of `home` as its settings are then. While anybody has the table, nobody
+/// reads it a second time.
+pub fn opener(home: &Home, env: &Environment) -> Opener {
+    let (home, env) = (home.clone(), env.clone());
+    let there: Mutex<Weak<Table>> = Mutex::default();
+    Arc::new(move || {
+        let config = config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
+        let settings = &config.memory.embeddings;
+        let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
+        if settings == &Embeddings::default()
+            && let Some(table) = there.upgrade()
+        {
+            return Ok(Some(Embedder::Table(table)));
+        }
+        let opened = of_home(&home, &env, settings)?;
+        if let Some(Embedder::Table(table)) = &opened {
+            *there = Arc::downgrade(table);
+        }
+        Ok(opened)
+    })
+}
+
+/// Whom a server is asked through.
+struct Servers {
+    /// The loaded providers and their prices.
+    models: Models,
+    keys: Arc<Keys>,
+}
+
+/// Returns what `settings` ask for; `None` when nothing is embedded. `share` is the directory of the
+/// files that come with the programs; `servers` is asked only for when a server is.
+/// Nothing is sent yet.
+///
+/// # Errors
+/// [`Error::Unusable`], which names the setting or the file: words still find.
+fn open(
+    settings: &Embeddings,
+    share: Option<&Path>,
+    servers: impl FnOnce() -> Result<Servers, config::Error>,
+) -> Result<Option<Embedder>, Error> {
+    let embedder = match (settings.server(), settings.model.as_str()) {
+        (None, _) if settings.provider == "none" => return Ok(None),
+        (None, "") => Embedder::Table(Arc::new(shipped(share, settings.dims)?)),
+        (None, path) => Embedder::Model(directory::open(Path::new(path), settings.dims)?),
+        (Some(name), model) => {
+            let unusable = |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
+            Embedder::Model(Box::new(remote(name, model, settings.dims, &servers().map_err(unusable)?)?))
+        }
+    };
+    Ok(Some(embedder))
+}
+
+/// Returns what the settings of `home` ask for, for a program that ends soon; see [`open`]. Provider
+/// files and keys are read only when a server is asked.
+///
+/// # Errors
+/// As [`open`].
+fn of_home(home: &Home, env: &Environment, settings: &Embeddings) -> Result<Option<Embedder>, Error> {
+    open(settings, config::share_dir(env).as_deref(), || {
+        let models = config::load(home, env, &[])?.models;
+        Ok(Servers { models, keys: Arc::new(Keys::open(home, env)?) })
+    })
+}
+
+fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
+    let share = share.ok_or_else(|| {
+        Error::Unusable(format!(
+            "{} is not found: no files came with the programs; AGENT_SHARE=DIR says where they lie, and \
+             `[memory.embeddings] provider = \"none\"` does without",
+            table::FILE
+        ))
+    })?;
+    let table = Table::read(&share.join(table::FILE))?;
+    if dims != 0 && usize::try_from(dims) != Ok(table.dims()) {
+        return Err(Error::Unusable(format!(
+            "`[memory.embeddings] dims` is {dims}, and a vector of the table has {} numbers: write 0 there, or name a model",
+            table.dims()
+        )));
+    }
+    Ok(table)
+}
+
+fn remote(name: &str, model: &str, dims: u32, servers: &Servers) -> Result<Remote, Error> {
+    let provider = servers.models.provider(name).ok_or_else(|| {
+        Error::Unusable(format!("`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"))
+    })?;
+    // A client of its own, for the issuer of tokens too: see `Remote::new`.
+    let client = net::client().map_err(|error| Error::Unusable(format!("TLS cannot be set up: {}", error.without_url())))?;
+    let key = Key::Asked(Arc::new(ProviderKey::new(servers.keys.clone(), provider.clone(), client.clone())));
+    let remote = Remote::new(client, provider, key, model, dims)?;
+    let bare = |model: &str| model.strip_prefix("models/").unwrap_or(model).to_owned();
+    let of_file = |other: &&Arc<config::Model>| other.provider.name == name && bare(&other.model) == bare(remote.model());
+    let price = servers.models.all().filter(of_file).find_map(|model| Price::of(model));
+    Ok(remote.with_price(price))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HomeFlags;
+    use crate::sys::atomic::{self, Durability};
+
+    /// A home with this agent.toml, and a server of vectors that has no model for conversations.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new(settings: &str) -> Self {
+            let place = Self(tempfile::tempdir().expect("dir"));
+            std::fs::create_dir_all(place.0.path().join("providers.d")).expect("dir");
+            place.put("agent.toml", &format!("[providers]\nload = [\"offline\", \"vec\"]\n{settings}"));
+            let file = "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n\
+                        [models.vectors]\nmodel = \"bge-m3\"\ncost_per_mtok = [0.02, 0, 0]\n";
+            place.put("providers.d/vec.toml", &format!("{file}[models.primary]\nmodel = \"m\"\n"));
+            place
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            atomic::write(&self.0.path().join(path), text.as_bytes(), Durability::Rename).expect("write");
+        }
+
+        fn open(&self) -> Result<Option<Embedder>, Error> {
+            let flags = HomeFlags { home: Some(self.0.path().to_owned()), ..HomeFlags::default() };
+            let home = Home::resolve(flags, &|_| None).expect("home");
+            let share = self.0.path().join("share").display().to_string();
+            let env = Environment::of(&[("AGENT_SHARE", share.as_str())]);
+            let config = config::load_config(&home, &env).expect("config");
+            of_home(&home, &env, &config.memory.embeddings)
+        }
+
+        fn refused(&self) -> String {
+            match self.open() {
+                Err(Error::Unusable(said)) => said.replace(&format!("{}/", self.0.path().display()), ""),
+                other => panic!("{}", other.is_ok()),
+            }
+        }
+    }
+
+    fn with(settings: &str) -> Place {
+        Place::new(&format!("[memory.embeddings]\n{settings}"))
+    }
+
+    #[test]
+    fn nothing_is_embedded_where_the_settings_say_none() {
+        assert!(with("provider = \"none\"").open().expect("settings").is_none());
+    }
+
+    #[test]
+    fn the_table_is_the_default_and_is_read_without_providers_or_keys() {
+        let place = Place::new("");
+        assert_eq!(place.refused(), "share/embeddings/table.bin: No such file or directory (os error 2)");
+        let file = place.0.path().join("share").join(table::FILE);
+        std::fs::create_dir_all(file.parent().expect("parent")).expect("dir");
+        atomic::write(&file, &table::tests::small(), Durability::Rename).expect("write");
+        place.put("providers.d/vec.toml", "no TOML");
+        let embedder = place.open().expect("table").expect("some");
+        assert!(matches!(&embedder, Embedder::Table(table) if table.word("cat").is_some()));
+        assert_eq!(embedder.cost_usd(&["cat"]), Some(0.0));
+        place.put("agent.toml", "[memory.embeddings]\ndims = 3\n");
+        assert_eq!(
+            place.refused(),
+            "`[memory.embeddings] dims` is 3, and a vector of the table has 2 numbers: write 0 there, or name a model"
+        );
+    }
+
+    #[test]
+    fn a_server_is_ready_without_being_asked_and_its_price_is_that_of_the_model() {
+        let cost = |settings: &str| {
+            let embedder = with(settings).open().expect("remote").expect("some");
+            (embedder.name().to_owned(), embedder.cost_usd(&["four"]))
+        };
+        let (name, usd) = cost("provider = \"vec\"\nmodel = \"bge-m3\"\ndims = 8");
+        assert_eq!(name, "vec/bge-m3/8");
+        assert!(usd.is_some_and(|usd| (usd - 2.0 * 0.02 / 1e6).abs() < 1e-15), "{usd:?}");
+        assert_eq!(cost("provider = \"vec\""), ("vec/text-embedding-3-small/0".to_owned(), None));
+    }
+
+    #[test]
+    fn a_key_that_is_missing_is_said_with_the_command_before_anything_is_sent() {
+        let place = with("provider = \"vec\"\nmodel = \"bge-m3\"");
+        let file =
+            "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\napi_key_env = \"VEC_KEY\"\n[models.primary]\nmodel = \"m\"\n";
+        place.put("providers.d/vec.toml", file);
+        let Some(Embedder::Model(mut model)) = place.open().expect("remote") else { panic!("a server") };
+        let error = model.embed(&["a"]).expect_err("no key");
+        assert!(matches!(&error, Error::Unusable(said) if said.contains("run: agent-daemon login vec")), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_providers_is_said_with_the_next_step() {
+        let says = with("provider = \"gone\"").refused();
+        assert!(says.contains("no loaded provider is called `gone`") && says.contains("`providers.load`"), "{says}");
+    }
+}

@@ -1,0 +1,381 @@
+//! What is known of every chunk at a glance: whose it is, of which day, which way its vector points.
+//! A thousand chunks a row, so that a search has them in one piece in memory and reads again only the
+//! rows that changed.
+//!
+//! ```text
+//! blocks.entries  1,024 × (group u16, day u16)     group 0: there is no such chunk
+//! blocks.codes    1,024 × a bit a dimension        1 where the number is positive; all 0: no vector
+//! ```
+//! Two vectors that point the same way differ in few bits: counting those finds the chunks that are
+//! worth an exact comparison (a tenth of the time of one for each).
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::search::Filter;
+
+/// Chunks of a row.
+const SIZE: usize = 1024;
+/// Bytes of an entry.
+const ENTRY: usize = 4;
+
+/// What is known of a chunk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The row of `groups`: whose it is and what it comes from. 0 for no chunk.
+    pub group: u16,
+    /// Days since 1970 of what it is about.
+    pub day: u16,
+}
+
+/// Returns the day of `time_ms`, as far as an entry can say it: 1970 to 2149.
+pub(super) fn day_of(time_ms: i64) -> u16 {
+    u16::try_from((time_ms / 86_400_000).clamp(0, i64::from(u16::MAX))).unwrap_or(0)
+}
+
+/// Returns how many numbers of 64 bits the code of a vector of `dims` has.
+fn words_of(dims: usize) -> usize {
+    dims.div_ceil(64)
+}
+
+/// Returns which way a vector points, a bit a dimension.
+pub(super) fn code(vector: &[f32]) -> Vec<u64> {
+    let bits = |part: &[f32]| part.iter().rev().fold(0, |bits, x| bits << 1 | u64::from(*x > 0.0));
+    vector.chunks(64).map(bits).collect()
+}
+
+/// The state of `totals` that tells whether what is in memory still holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// When the tables were made anew, milliseconds since 1970.
+    pub made: i64,
+    /// Grows with every change.
+    pub version: i64,
+    /// The model of the vectors; empty for none.
+    pub model: String,
+    /// Numbers of a vector.
+    pub dims: usize,
+}
+
+pub(super) fn state(connection: &Connection) -> rusqlite::Result<State> {
+    connection.query_row("SELECT made, version, model, dims FROM totals", [], |row| {
+        let dims: i64 = row.get(3)?;
+        Ok(State { made: row.get(0)?, version: row.get(1)?, model: row.get(2)?, dims: usize::try_from(dims).unwrap_or(0) })
+    })
+}
+
+/// The chunks of one database, in memory.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    state: State,
+    groups: HashMap<u16, (String, String)>,
+    entries: Vec<Entry>,
+    codes: Vec<u64>,
+}
+
+impl Blocks {
+    /// Reads what has changed since the last time.
+    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let state = state(connection)?;
+        if state == self.state {
+            return Ok(());
+        }
+        let same = (state.made, &state.model, state.dims) == (self.state.made, &self.state.model, self.state.dims);
+        if !same || state.version < self.state.version {
+            *self = Self::default();
+        }
+        let words = words_of(state.dims);
+        let mut query = connection.prepare_cached("SELECT id, scope, source FROM groups")?;
+        let groups = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+        self.groups = groups.collect::<rusqlite::Result<_>>()?;
+        let mut query = connection.prepare_cached("SELECT id, entries, codes FROM blocks WHERE version > ?1")?;
+        let mut rows = query.query([self.state.version])?;
+        while let Some(row) = rows.next()? {
+            let start = usize::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * SIZE;
+            if self.entries.len() < start + SIZE {
+                self.entries.resize(start + SIZE, Entry::default());
+                self.codes.resize((start + SIZE) * words, 0);
+            }
+            let block = Block::unpack(row.get_ref(1)?.as_blob()?, row.get_ref(2)?.as_blob()?, words);
+            self.entries.get_mut(start..start + SIZE).into_iter().for_each(|to| to.copy_from_slice(&block.entries));
+            self.codes.get_mut(start * words..(start + SIZE) * words).into_iter().for_each(|to| to.copy_from_slice(&block.codes));
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    /// Returns how many chunks there may be: ids are below this.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns which chunks `filter` lets through.
+    pub(super) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
+        let most = self.groups.keys().max().map_or(0, |most| usize::from(*most) + 1);
+        let mut groups = vec![false; most];
+        for (group, (scope, source)) in &self.groups {
+            if let Some(allowed) = groups.get_mut(usize::from(*group)) {
+                *allowed = filter.lets_through(scope, source);
+            }
+        }
+        let days = filter.days.clone();
+        move |id| {
+            self.entries.get(id).is_some_and(|entry| {
+                groups.get(usize::from(entry.group)).is_some_and(|allowed| *allowed) && days.contains(&entry.day)
+            })
+        }
+    }
+
+    /// Returns the `count` chunks whose vectors point most nearly the way of `code`, the nearest first; of
+    /// equals those that were indexed last.
+    pub(super) fn nearest(&self, code: &[u64], count: usize, allowed: impl Fn(usize) -> bool) -> Vec<i64> {
+        let words = words_of(self.state.dims);
+        if words == 0 || code.len() != words {
+            return Vec::new();
+        }
+        // Most chunks are farther than the worst that is still wanted: it is known soon, and gets nearer.
+        let mut found: Vec<(u32, usize)> = Vec::with_capacity(count * 2);
+        let mut worst = u32::MAX;
+        let distances = Distances { codes: &self.codes, code };
+        distances.each(|id, distance| {
+            if distance > worst || !allowed(id) || self.is_bare(id, words) {
+                return;
+            }
+            found.push((distance, id));
+            if found.len() >= count * 2 {
+                worst = cut(&mut found, count);
+            }
+        });
+        cut(&mut found, count);
+        found.sort_unstable_by_key(|(distance, id)| (*distance, usize::MAX - id));
+        found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()).collect()
+    }
+
+    fn is_bare(&self, id: usize, words: usize) -> bool {
+        self.codes.get(id * words..(id + 1) * words).is_none_or(|code| code.iter().all(|word| *word == 0))
+    }
+}
+
+/// Keeps the nearest `count` and returns the distance of the farthest of them.
+fn cut(found: &mut Vec<(u32, usize)>, count: usize) -> u32 {
+    if found.len() > count {
+        found.select_nth_unstable_by_key(count, |(distance, id)| (*distance, usize::MAX - id));
+        found.truncate(count);
+    }
+    found.iter().map(|(distance, _)| *distance).max().unwrap_or(u32::MAX)
+}
+
+/// In how many bits each of `codes` differs from `code`.
+struct Distances<'a> {
+    codes: &'a [u64],
+    code: &'a [u64],
+}
+
+impl Distances<'_> {
+    fn each(&self, mut each: impl FnMut(usize, u32)) {
+        // The table's 256 dimensions: a loop without an end to look for is three times as fast.
+        if let Ok(code) = <[u64; 4]>::try_from(self.code) {
+            for (id, other) in self.codes.as_chunks::<4>().0.iter().enumerate() {
+                each(id, (0..4).map(|at| (code[at] ^ other[at]).count_ones()).sum());
+            }
+            return;
+        }
+        for (id, other) in self.codes.chunks_exact(self.code.len()).enumerate() {
+            each(id, self.code.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum());
+        }
+    }
+}
+
+/// A row of `blocks`.
+#[derive(Debug, Clone)]
+struct Block {
+    entries: Vec<Entry>,
+    codes: Vec<u64>,
+}
+
+impl Block {
+    /// Reads a row; what is missing of it says nothing.
+    fn unpack(entries: &[u8], codes: &[u8], words: usize) -> Self {
+        let entry = |four: &[u8; ENTRY]| {
+            let [a, b, c, d] = *four;
+            Entry { group: u16::from_le_bytes([a, b]), day: u16::from_le_bytes([c, d]) }
+        };
+        let mut block = Self {
+            entries: entries.as_chunks::<ENTRY>().0.iter().map(entry).collect(),
+            codes: codes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect(),
+        };
+        block.entries.resize(SIZE, Entry::default());
+        block.codes.resize(SIZE * words, 0);
+        block
+    }
+
+    fn pack(&self) -> (Vec<u8>, Vec<u8>) {
+        let entries = self.entries.iter().flat_map(|entry| {
+            let ([a, b], [c, d]) = (entry.group.to_le_bytes(), entry.day.to_le_bytes());
+            [a, b, c, d]
+        });
+        (entries.collect(), self.codes.iter().flat_map(|word| word.to_le_bytes()).collect())
+    }
+}
+
+/// Rows of `blocks` that are being changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Numbers of a code.
+    words: usize,
+    blocks: BTreeMap<usize, Block>,
+    groups: HashMap<(String, String), u16>,
+}
+
+impl Changes {
+    /// Returns the number of the group of a scope and a source.
+    pub(super) fn group(&mut self, transaction: &Transaction<'_>, scope: &str, source: &str) -> rusqlite::Result<u16> {
+        let key = (scope.to_owned(), source.to_owned());
+        if let Some(group) = self.groups.get(&key) {
+            return Ok(*group);
+        }
+        transaction.prepare_cached("INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)")?.execute([scope, source])?;
+        let mut query = transaction.prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?;
+        // Beyond 65,535 groups of people: nobody finds what is in none.
+        let group: u16 = query.query_row([scope, source], |row| row.get::<_, i64>(0)).map(|id| u16::try_from(id).unwrap_or(0))?;
+        self.groups.insert(key, group);
+        Ok(group)
+    }
+
+    /// Begins with vectors of `dims` numbers.
+    pub(super) fn new(dims: usize) -> Self {
+        Self { words: words_of(dims), ..Self::default() }
+    }
+
+    /// Says what chunk `id` is, without a vector yet; the default, that it is no more.
+    pub(super) fn set(&mut self, transaction: &Transaction<'_>, id: i64, entry: Entry) -> rusqlite::Result<()> {
+        let (block, at) = self.block(transaction, id)?;
+        if let Some(place) = block.entries.get_mut(at) {
+            *place = entry;
+        }
+        self.set_code(transaction, id, &[])
+    }
+
+    /// Says of which day chunk `id` is.
+    pub(super) fn set_day(&mut self, transaction: &Transaction<'_>, id: i64, day: u16) -> rusqlite::Result<()> {
+        let (block, at) = self.block(transaction, id)?;
+        block.entries.get_mut(at).into_iter().for_each(|entry| entry.day = day);
+        Ok(())
+    }
+
+    /// Says which way the vector of chunk `id` points.
+    pub(super) fn set_code(&mut self, transaction: &Transaction<'_>, id: i64, code: &[u64]) -> rusqlite::Result<()> {
+        let words = self.words;
+        let (block, at) = self.block(transaction, id)?;
+        if let Some(place) = block.codes.get_mut(at * words..(at + 1) * words) {
+            place.fill(0);
+            place.iter_mut().zip(code).for_each(|(to, from)| *to = *from);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<(&mut Block, usize)> {
+        use std::collections::btree_map::Entry::{Occupied, Vacant};
+        let id = usize::try_from(id).unwrap_or(0);
+        let (number, words) = (id / SIZE, self.words);
+        let block = match self.blocks.entry(number) {
+            Occupied(block) => block.into_mut(),
+            Vacant(place) => {
+                let mut query = transaction.prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?;
+                let read =
+                    |row: &rusqlite::Row<'_>| Ok(Block::unpack(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?, words));
+                let found = query.query_row([i64::try_from(number).unwrap_or(0)], read).optional()?;
+                place.insert(found.unwrap_or_else(|| Block::unpack(&[], &[], words)))
+            }
+        };
+        Ok((block, id % SIZE))
+    }
+
+    /// Writes what was changed, as version `version`.
+    pub(super) fn write(&mut self, transaction: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
+        let mut insert =
+            transaction.prepare_cached("INSERT OR REPLACE INTO blocks(id, version, entries, codes) VALUES (?1, ?2, ?3, ?4)")?;
+        for (number, block) in std::mem::take(&mut self.blocks) {
+            let (entries, codes) = block.pack();
+            insert.execute((i64::try_from(number).unwrap_or(0), version, entries, codes))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+    use crate::db;
+
+    fn open() -> (tempfile::TempDir, Connection) {
+        let dir = tempfile::tempdir().expect("dir");
+        let connection = db::open(&dir.path().join("index.db"), schema::MIGRATIONS).expect("open");
+        (dir, connection)
+    }
+
+    /// Writes chunks, each with its group's scope and its vector, as the next version.
+    fn put(connection: &mut Connection, version: i64, chunks: &[(i64, &str, Vec<f32>)]) {
+        let transaction = connection.transaction().expect("begin");
+        let mut changes = Changes::new(70);
+        for (id, scope, vector) in chunks {
+            let group = if scope.is_empty() { 0 } else { changes.group(&transaction, scope, "memory").expect("group") };
+            changes.set(&transaction, *id, Entry { group, day: 9 }).expect("set");
+            changes.set_code(&transaction, *id, &code(vector)).expect("set");
+        }
+        changes.write(&transaction, version).expect("write");
+        transaction.execute("UPDATE totals SET version = ?1, dims = 70, model = 'm'", [version]).expect("update");
+        transaction.commit().expect("commit");
+    }
+
+    fn vector(positive: usize) -> Vec<f32> {
+        (0..70).map(|at| if at < positive { 1.0 } else { -1.0 }).collect()
+    }
+
+    #[test]
+    fn the_nearest_are_found_of_those_that_are_allowed_and_changes_are_seen() {
+        let (_dir, mut connection) = open();
+        let mut blocks = Blocks::default();
+        blocks.refresh(&connection).expect("refresh");
+        assert_eq!((blocks.len(), blocks.nearest(&code(&vector(9)), 5, |_| true)), (0, vec![]));
+        put(
+            &mut connection,
+            1,
+            &[(1, "owner", vector(10)), (2, "owner", vector(30)), (5000, "person:7", vector(69)), (3, "owner", vec![])],
+        );
+        blocks.refresh(&connection).expect("refresh");
+        let nearest = |blocks: &Blocks, positive: usize, count: usize, scopes: Option<&[&str]>| {
+            let scopes = scopes.map(|scopes| scopes.iter().map(|scope| (*scope).to_owned()).collect());
+            let filter = Filter { scopes, ..Filter::default() };
+            blocks.nearest(&code(&vector(positive)), count, blocks.allowed(&filter))
+        };
+        assert_eq!(nearest(&blocks, 70, 9, None), [5000, 2, 1]);
+        assert_eq!(nearest(&blocks, 12, 1, None), [1]);
+        assert_eq!(nearest(&blocks, 70, 9, Some(&["owner"])), [2, 1]);
+        put(&mut connection, 2, &[(2, "", vec![]), (4, "owner", vector(70))]);
+        blocks.refresh(&connection).expect("refresh");
+        assert_eq!(nearest(&blocks, 70, 9, None), [4, 5000, 1]);
+        let late = Filter { days: 10..=20, ..Filter::default() };
+        assert_eq!(blocks.nearest(&code(&vector(70)), 9, blocks.allowed(&late)), [0_i64; 0]);
+    }
+
+    #[test]
+    fn many_chunks_are_cut_to_the_nearest() {
+        let (_dir, mut connection) = open();
+        let chunks: Vec<_> = (0..300_usize).map(|id| (i64::try_from(id).expect("small"), "owner", vector(id % 60))).collect();
+        put(&mut connection, 1, &chunks);
+        let mut blocks = Blocks::default();
+        blocks.refresh(&connection).expect("refresh");
+        assert_eq!(blocks.nearest(&code(&vector(59)), 7, |_| true), [299, 239, 179, 119, 59, 298, 238]);
+        assert_eq!(blocks.nearest(&code(&vector(59)), 0, |_| true), [0_i64; 0]);
+    }
+
+    #[test]
+    fn days_and_codes_are_what_they_should_be() {
+        assert_eq!((day_of(-1), day_of(86_400_000), day_of(i64::MAX)), (0, 1, u16::MAX));
+        assert_eq!(code(&[1.0, -1.0, 0.0, 2.0]), [0b1001]);
+        assert_eq!(code(&vector(65)), [u64::MAX, 1]);
+    }
+}

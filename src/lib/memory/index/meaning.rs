@@ -1,0 +1,108 @@
+//! What a question means beyond its words: which words of a line are near to one of its own, and which
+//! way the line as a whole points. Only the table is quick enough for that.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::ask::Vector;
+use super::candidates::{MAX_WORDS, Term};
+use super::stop;
+use super::words::each_word;
+use crate::embed::dot;
+
+/// A word is near from this cosine on, and one that is all the same counts this share of the word itself.
+/// Both measured, see docs/memory.md.
+const NEAR: f32 = 0.3;
+const COUNTS: f32 = 0.4;
+/// Shorter words are near to everything.
+const LETTERS: usize = 3;
+
+/// How near each word of the question is to one word: between 0 and [`COUNTS`].
+pub(super) type Nearness = [f32; MAX_WORDS];
+
+/// What a question means.
+pub(super) struct Meaning {
+    vector: Vector,
+    /// The vectors of the question's words, in the order of its terms.
+    terms: Vec<Option<Vec<f32>>>,
+    /// By the code of a word, what was found out about it; `None` for one that is near to nothing.
+    known: HashMap<u32, Option<Box<Nearness>>, BuildHasherDefault<AsItIs>>,
+}
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
+    }
+
+    fn write_u32(&mut self, code: u32) {
+        // A table looks at the highest bits, too.
+        self.0 = u64::from(code).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Meaning {
+    /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
+    pub(super) fn new(vector: Vector, terms: &[Term]) -> Self {
+        let word = |term: &Term| {
+            let table = vector.table.as_ref().filter(|_| term.raw.chars().count() >= LETTERS)?;
+            table.word(&term.raw)
+        };
+        Self { terms: terms.iter().map(word).collect(), known: HashMap::default(), vector }
+    }
+
+    /// Returns true where every line has a vector of its own.
+    pub(super) fn knows_lines(&self) -> bool {
+        self.vector.table.is_some()
+    }
+
+    /// Returns the vector of the question.
+    pub(super) fn vector(&self) -> &[f32] {
+        &self.vector.numbers
+    }
+
+    /// Returns how near the words of a line are to those of the question: of each the nearest. `codes` are
+    /// those of the words, in their order.
+    pub(super) fn of_line(&mut self, text: &str, codes: &[u32]) -> Nearness {
+        let mut best = [0.0; MAX_WORDS];
+        let Some(table) = self.vector.table.clone().filter(|_| !self.terms.is_empty()) else { return best };
+        let mut take = |near: &Nearness| best.iter_mut().zip(near).for_each(|(best, near)| *best = best.max(*near));
+        if codes.iter().all(|code| self.known.contains_key(code)) {
+            codes.iter().filter_map(|code| self.known.get(code)?.as_deref()).for_each(take);
+            return best;
+        }
+        let mut codes = codes.iter();
+        each_word(text, |word| {
+            let Some(code) = codes.next() else { return };
+            let near = self.known.entry(*code).or_insert_with(|| {
+                let is_telling = word.chars().nth(LETTERS - 1).is_some() && !stop::is_stop(word);
+                let vector = table.word(word).filter(|_| is_telling)?;
+                near(&self.terms, &vector)
+            });
+            near.as_deref().into_iter().for_each(&mut take);
+        });
+        best
+    }
+
+    /// Returns the cosine of the question and a line; `None` where lines have no vectors of their own.
+    pub(super) fn cosine(&self, text: &str) -> Option<f32> {
+        let line = self.vector.table.as_ref()?.text(text)?;
+        Some(dot(&line, &self.vector.numbers))
+    }
+}
+
+fn near(terms: &[Option<Vec<f32>>], word: &[f32]) -> Option<Box<Nearness>> {
+    let mut near = [0.0; MAX_WORDS];
+    for (near, term) in near.iter_mut().zip(terms) {
+        let cosine = term.as_deref().map_or(0.0, |term| dot(term, word));
+        *near = ((cosine - NEAR) / (1.0 - NEAR)).clamp(0.0, 1.0) * COUNTS;
+    }
+    near.iter().any(|near| *near > 0.0).then(|| Box::new(near))
+}

@@ -1,0 +1,275 @@
+//! Texts as vectors by a server: OpenAI's embeddings, with every server that speaks them (Ollama,
+//! llama-server, vLLM), and Gemini's.
+//!
+//! Written after <https://platform.openai.com/docs/api-reference/embeddings/create> and
+//! <https://ai.google.dev/api/embeddings> (v1beta, `batchEmbedContents`), read 2026-11.
+
+mod money;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub use money::{Estimate, Price, estimate};
+
+use super::http::Endpoint;
+use super::key::Key;
+use super::sse::Patience;
+use crate::config::Provider;
+use crate::embed::{Error, Model, normal};
+use crate::message::Usage;
+use crate::{net, provider, text};
+use wire::{Answer, Protocol};
+
+/// Texts a request has at most (specification §12). Gemini refuses more: "at most 100 requests can be
+/// in one batch"; OpenAI takes 2048. Who wants to keep what came before a failure asks for so many at a time.
+pub const BATCH: usize = 100;
+/// Characters of all texts of a request at most. OpenAI takes 300,000 tokens a request, and hardly a
+/// text has more tokens than characters.
+const MAX_CHARS_OF_BATCH: usize = 300_000;
+/// What a text has beyond is not sent: about the 8,192 tokens that OpenAI's and Gemini's newest models
+/// read; Gemini's older ones leave off the rest themselves.
+const MAX_CHARS: usize = 32_000;
+/// Where the server still finds a text too long, it is halved until it has about so many.
+const LEAST_CHARS: usize = 250;
+/// More numbers than any known model's vectors have (8,192).
+const MAX_DIMS: usize = 16_384;
+/// Who is told to wait longer comes back another day.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// For one whole answer (specification §12).
+const PATIENCE: Duration = Duration::from_secs(30);
+/// For a key: longer than a renewal takes (another process's 35 s, then 30 s of the issuer). It must end
+/// while the event loop turns, or it would stand still with its lock held.
+const PATIENCE_FOR_KEY: Duration = Duration::from_secs(100);
+/// Before the second try, when the server says nothing about it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A model on a server. Its calls block: it has an event loop of its own, and belongs on a thread that
+/// may wait (`main` without a runtime, `spawn_blocking`).
+pub struct Remote {
+    server: Server,
+    /// `None` until it is needed.
+    runtime: Option<Runtime>,
+    /// See [`Model::name`].
+    name: String,
+    /// Numbers a vector has; 0 = not known yet.
+    dims: usize,
+    price: Option<Price>,
+    usage: Usage,
+}
+
+/// Who is asked, and for what.
+struct Server {
+    endpoint: Endpoint,
+    protocol: Protocol,
+    /// Provider and model, for errors.
+    label: String,
+    model: String,
+    /// `dims` of the settings; 0 = the model's own.
+    dims: usize,
+    pause: Duration,
+}
+
+impl Remote {
+    /// Returns the model called `model` (empty: the one that is usual there) at `provider`, asked for
+    /// vectors of `dims` numbers (0: its own). Nothing is sent.
+    ///
+    /// Of the address and `key` the same holds as for the provider's chat. `client` must be one of its
+    /// own, and follow no redirects: its connections live while [`Model::embed`] runs, and would stand
+    /// still under anybody else.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when that type of provider has no embeddings.
+    pub fn new(client: reqwest::Client, provider: &Provider, key: impl Into<Key>, model: &str, dims: u32) -> Result<Self, Error> {
+        let Some(protocol) = Protocol::of(provider.kind) else {
+            return Err(Error::Unusable(format!(
+                "the provider `{}` is of type `{}`, which has no embeddings: `[memory.embeddings] provider` is `local`, `none`, \
+                 or a provider of type `openai` or `gemini`",
+                provider.name,
+                provider.kind.as_str()
+            )));
+        };
+        let model = match model.trim() {
+            "" => protocol.usual_model(),
+            model => model,
+        };
+        let dims = usize::try_from(dims).unwrap_or(usize::MAX);
+        let label = format!("{}/{model}", provider.name);
+        let mut endpoint = protocol.endpoint(client, &provider.base_url, model, key.into());
+        endpoint.patience = Patience { first: PATIENCE, began: PATIENCE, between: PATIENCE };
+        endpoint.patience_for_key = Some(PATIENCE_FOR_KEY);
+        let name = format!("{label}/{dims}");
+        let server = Server { endpoint, protocol, label, model: model.to_owned(), dims, pause: PAUSE };
+        Ok(Self { server, runtime: None, name, dims, price: None, usage: Usage::default() })
+    }
+
+    /// Returns the model with what it costs; `None` = nobody knows.
+    #[must_use]
+    pub fn with_price(mut self, price: Option<Price>) -> Self {
+        self.price = price;
+        self
+    }
+
+    /// Returns the vendor's id of the model.
+    pub fn model(&self) -> &str {
+        &self.server.model
+    }
+
+    /// Returns what `texts` would cost.
+    pub fn estimate<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Estimate {
+        estimate(texts, self.price)
+    }
+
+    /// Returns the tokens that were used since this was last asked: as the server counted them, else
+    /// estimated.
+    pub fn take_usage(&mut self) -> Usage {
+        std::mem::take(&mut self.usage)
+    }
+
+    /// Takes what the server answered to `texts`, and returns a vector for each.
+    fn accepted(&mut self, answer: Answer, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        self.usage.input_tokens += answer.tokens.unwrap_or_else(|| money::tokens(texts));
+        self.usage.estimated |= answer.tokens.is_none();
+        let vectors = answer.in_order(texts.len()).map_err(|why| Error::Failed(self.server.says(&why)))?;
+        let first = vectors.first().map_or(0, Vec::len);
+        let dims = if self.dims == 0 { first } else { self.dims };
+        for vector in &vectors {
+            self.server.check(vector, dims)?;
+        }
+        self.dims = dims;
+        Ok(vectors.into_iter().map(normal).collect())
+    }
+
+    /// Asks for the vectors of a batch: one that is too long for the server, cut shorter and shorter.
+    fn batch(&mut self, runtime: &Runtime, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();
+        let shorter = std::iter::successors(Some(MAX_CHARS / 2), |most| Some(most / 2));
+        let mut shorter = shorter.take_while(|most| *most >= LEAST_CHARS).filter(|most| *most < longest);
+        let mut texts = texts.to_vec();
+        loop {
+            match runtime.block_on(self.server.ask(&texts)) {
+                Ok(answer) => return self.accepted(answer, &texts),
+                Err(error @ provider::Error::ContextOverflow { .. }) => match shorter.next() {
+                    Some(most) => texts.iter_mut().for_each(|text| *text = text::head(text, most)),
+                    None => return Err(self.server.told(&error)),
+                },
+                Err(error) => return Err(self.server.told(&error)),
+            }
+        }
+    }
+
+    fn batches(&mut self, runtime: &Runtime, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut rest = texts;
+        for size in money::batches(texts.iter().copied()) {
+            let (batch, others) = rest.split_at(size);
+            vectors.extend(self.batch(runtime, batch)?);
+            rest = others;
+        }
+        Ok(vectors)
+    }
+}
+
+impl Model for Remote {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn cost_usd(&self, texts: &[&str]) -> Option<f64> {
+        self.estimate(texts.iter().copied()).usd
+    }
+
+    fn embed(&mut self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let sent: Vec<&str> = texts.iter().filter(|text| !is_blank(text)).map(|text| text::head(text, MAX_CHARS)).collect();
+        if sent.is_empty() {
+            return Ok(vec![None; texts.len()]);
+        }
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Error::Failed(self.server.says(&format!("no request can be made: {error}"))))?,
+        };
+        let vectors = self.batches(&runtime, &sent);
+        self.runtime = Some(runtime);
+        let mut vectors = vectors?.into_iter();
+        Ok(texts.iter().map(|text| if is_blank(text) { None } else { vectors.next().flatten() }).collect())
+    }
+}
+
+impl Drop for Remote {
+    /// A runtime that is simply dropped waits for its threads, which panics inside another one.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Server {
+    /// Asks once, and once more when that may help.
+    async fn ask(&self, texts: &[&str]) -> Result<Answer, provider::Error> {
+        let body = self.protocol.body(&self.model, self.dims, texts);
+        let error = match self.protocol.fetch(&self.endpoint, &body).await {
+            Err(error) if error.retryable() => error,
+            outcome => return outcome,
+        };
+        let wait = error.retry_after().unwrap_or_else(|| net::backoff(0, self.pause, self.pause));
+        if wait > MAX_WAIT {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?wait, "asked for vectors once more");
+        tokio::time::sleep(wait).await;
+        self.protocol.fetch(&self.endpoint, &body).await
+    }
+
+    /// Checks that `vector` can stand beside those of `dims` numbers.
+    fn check(&self, vector: &[f32], dims: usize) -> Result<(), Error> {
+        let found = vector.len();
+        if found == 0 || found > MAX_DIMS {
+            return Err(Error::Unusable(self.says(&format!("a vector has {found} numbers"))));
+        }
+        if found != dims {
+            let next = match self.dims {
+                0 => format!("others have {dims}: if another model answers there now, run: agent-index rebuild"),
+                _ => format!("`[memory.embeddings] dims` asks for {dims}: write 0 there, or {found}"),
+            };
+            return Err(Error::Unusable(self.says(&format!("a vector has {found} numbers, and {next}"))));
+        }
+        if vector.iter().any(|x| !x.is_finite()) {
+            return Err(Error::Failed(self.says("a vector has a number that is none (NaN, or infinite)")));
+        }
+        Ok(())
+    }
+
+    fn says(&self, why: &str) -> String {
+        format!("{}: {why}", self.label)
+    }
+
+    /// Says a failure with the next step.
+    fn told(&self, error: &provider::Error) -> Error {
+        use provider::Error as E;
+        let unusable = |next: &str| Error::Unusable(self.says(&format!("{error}; {next}")));
+        match error {
+            E::Unreachable { .. } | E::Busy { .. } | E::Exhausted { .. } | E::Interrupted { .. } => {
+                Error::Failed(self.says(&error.to_string()))
+            }
+            E::ContextOverflow { message } => {
+                Error::Failed(self.says(&format!("a text is too long for it, cut to {LEAST_CHARS} characters too: {message}")))
+            }
+            E::Auth { .. } => unusable("`agent-daemon auth` shows which key is in force"),
+            E::Missing { .. } => unusable("correct `[memory.embeddings] model`, or `base_url` of the provider"),
+            E::Rejected { .. } => unusable("look at `model` and `dims` in `[memory.embeddings]`"),
+        }
+    }
+}
+
+/// A text without words is not sent: OpenAI refuses an empty one, and with it the whole request.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
