@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, FakeModel, Pages, Reply, Sandbox};
+use crate::support::{Daemon, FakeModel, Pages, Reply, Sandbox, pdf};
 
 struct House {
     // First, so that it ends before its files go.
@@ -47,26 +47,6 @@ fn check(answer: &str, has: &[&str], has_not: &[&str]) {
     assert!(missing.is_empty() && wrong.is_empty(), "missing {missing:?}, wrong {wrong:?}: {answer}");
 }
 
-/// A PDF of one page.
-fn pdf() -> Vec<u8> {
-    let content = "BT /F1 12 Tf 72 700 Td (Total: 12,50) Tj ET";
-    let objects = [
-        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
-        "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
-        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 5 0 R>>>>/Contents 4 0 R>>".to_owned(),
-        format!("<</Length {}>>stream\n{content}\nendstream", content.len()),
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
-    ];
-    let (mut file, mut table) = ("%PDF-1.4\n".to_owned(), "0000000000 65535 f \n".to_owned());
-    for (number, object) in (1..).zip(objects) {
-        table.push_str(&format!("{:010} 00000 n \n", file.len()));
-        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
-    }
-    let start = file.len();
-    file.push_str(&format!("xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"));
-    file.into_bytes()
-}
-
 #[test]
 fn a_page_is_read_whatever_it_is_and_hostile_ones_cost_nothing_but_their_reader() {
     let house = House::new(allowing);
@@ -77,7 +57,7 @@ fn a_page_is_read_whatever_it_is_and_hostile_ones_cost_nothing_but_their_reader(
     pages.put("/latin", 200, "text/html; charset=iso-8859-1", latin);
     pages.put("/from", 302, "", "/latin");
     pages.put("/json", 200, "application/json", "{\"a\":[1,{\"b\":null}]}");
-    pages.put("/pdf", 200, "application/octet-stream", pdf());
+    pages.put("/pdf", 200, "application/octet-stream", pdf("Total: 12,50"));
     pages.put("/png", 200, "text/html", "\u{89}PNG");
     pages.put("/zip", 200, "application/zip", "PK\u{3}\u{4}");
     pages.put("/down", 503, "text/html", "<title>Oh</title><p>we are <b>moving</b>");

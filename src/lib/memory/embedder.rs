@@ -39,46 +39,24 @@ pub fn opener(home: &Home, env: &Environment) -> Opener {
     })
 }
 
-/// Whom a server is asked through.
-struct Servers {
-    /// The loaded providers and their prices.
-    models: Models,
-    keys: Arc<Keys>,
-}
-
-/// Returns what `settings` ask for; `None` when nothing is embedded. `share` is the directory of the
-/// files that come with the programs; `servers` is asked only for when a server is.
-/// Nothing is sent yet.
+/// Returns what `settings` of `home` ask for; `None` when nothing is embedded. Provider files and keys are read
+/// only when a server is asked, and nothing is sent yet.
 ///
 /// # Errors
 /// [`Error::Unusable`], which names the setting or the file: words still find.
-fn open(
-    settings: &Embeddings,
-    share: Option<&Path>,
-    servers: impl FnOnce() -> Result<Servers, config::Error>,
-) -> Result<Option<Embedder>, Error> {
+fn of_home(home: &Home, env: &Environment, settings: &Embeddings) -> Result<Option<Embedder>, Error> {
     let embedder = match (settings.server(), settings.model.as_str()) {
         (None, _) if settings.provider == "none" => return Ok(None),
-        (None, "") => Embedder::Table(Arc::new(shipped(share, settings.dims)?)),
+        (None, "") => Embedder::Table(Arc::new(shipped(config::share_dir(env).as_deref(), settings.dims)?)),
         (None, path) => Embedder::Model(directory::open(Path::new(path), settings.dims)?),
         (Some(name), model) => {
             let unusable = |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
-            Embedder::Model(Box::new(remote(name, model, settings.dims, &servers().map_err(unusable)?)?))
+            let models = config::load(home, env, &[]).map_err(unusable)?.models;
+            let keys = Arc::new(Keys::open(home, env).map_err(unusable)?);
+            Embedder::Model(Box::new(remote(name, model, settings.dims, &models, keys)?))
         }
     };
     Ok(Some(embedder))
-}
-
-/// Returns what the settings of `home` ask for, for a program that ends soon; see [`open`]. Provider
-/// files and keys are read only when a server is asked.
-///
-/// # Errors
-/// As [`open`].
-fn of_home(home: &Home, env: &Environment, settings: &Embeddings) -> Result<Option<Embedder>, Error> {
-    open(settings, config::share_dir(env).as_deref(), || {
-        let models = config::load(home, env, &[])?.models;
-        Ok(Servers { models, keys: Arc::new(Keys::open(home, env)?) })
-    })
 }
 
 fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
@@ -99,17 +77,17 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
     Ok(table)
 }
 
-fn remote(name: &str, model: &str, dims: u32, servers: &Servers) -> Result<Remote, Error> {
-    let provider = servers.models.provider(name).ok_or_else(|| {
+fn remote(name: &str, model: &str, dims: u32, models: &Models, keys: Arc<Keys>) -> Result<Remote, Error> {
+    let provider = models.provider(name).ok_or_else(|| {
         Error::Unusable(format!("`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"))
     })?;
     // A client of its own, for the issuer of tokens too: see `Remote::new`.
     let client = net::client().map_err(|error| Error::Unusable(format!("TLS cannot be set up: {}", error.without_url())))?;
-    let key = Key::Asked(Arc::new(ProviderKey::new(servers.keys.clone(), provider.clone(), client.clone())));
+    let key = Key::Asked(Arc::new(ProviderKey::new(keys, provider.clone(), client.clone())));
     let remote = Remote::new(client, provider, key, model, dims)?;
     let bare = |model: &str| model.strip_prefix("models/").unwrap_or(model).to_owned();
     let of_file = |other: &&Arc<config::Model>| other.provider.name == name && bare(&other.model) == bare(remote.model());
-    let price = servers.models.all().filter(of_file).find_map(|model| Price::of(model));
+    let price = models.all().filter(of_file).find_map(|model| Price::of(model));
     Ok(remote.with_price(price))
 }
 

@@ -117,7 +117,6 @@ const MAX_QUERY: usize = 1_000;
 
 /// The memory of one agent, for a process that stays. All its work is blocking.
 pub struct Memory {
-    home: Home,
     place: Place,
     searcher: Mutex<Searcher>,
     facts: Mutex<Facts>,
@@ -127,10 +126,10 @@ pub struct Memory {
 impl Memory {
     /// Returns the memory of `home`; nothing of it need be there yet.
     pub fn new(home: &Home) -> Self {
+        let place = Place::of(home);
         Self {
-            home: home.clone(),
-            place: Place::of(home),
-            searcher: Mutex::new(Searcher::new(&Place::of(home))),
+            searcher: Mutex::new(Searcher::new(&place)),
+            place,
             facts: Mutex::new(Facts::new(home)),
             wake: tokio::sync::Notify::new(),
         }
@@ -145,7 +144,7 @@ impl Memory {
 
     /// Returns whose memory it is.
     pub fn home(&self) -> &Home {
-        &self.home
+        self.place.home()
     }
 
     /// Returns what `query` finds of what `viewer` may see.
@@ -155,12 +154,7 @@ impl Memory {
     pub fn search(&self, viewer: &Viewer, query: Query) -> Result<Found, index::Error> {
         let scopes = viewer.scopes().iter().map(Scope::to_string).collect();
         let query = Query { filter: Filter { scopes: Some(scopes), ..query.filter }, ..query };
-        let found = self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query);
-        found.inspect_err(|error| {
-            if error.is_damage() {
-                Place::of(&self.home).doubt();
-            }
-        })
+        self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query)
     }
 
     /// Returns what goes before a message that says `words`; `first` is true when it begins a
@@ -214,7 +208,7 @@ impl Memory {
     /// Draws facts from what was written down and said; false when that did not work, or another process is at
     /// it. Trouble is logged.
     pub fn consolidate(&self) -> bool {
-        match consolidate::run(&self.home, consolidate::Options::default(), &mut |_| {}) {
+        match consolidate::run(self.home(), consolidate::Options::default(), &mut |_| {}) {
             Ok(outcome) => matches!(outcome, consolidate::Outcome::Done(_)),
             Err(error) => {
                 tracing::warn!(%error, "no facts were drawn");

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use serde_json::json;
 
 use super::place::{Place, Way, shell};
+use crate::support::pdf;
 
 /// A case of the web: its cause, and how the words come. The words have the needle in them.
 pub(super) type Case = (&'static str, Reads, fn(&Place, &str, &str) -> Way);
@@ -218,23 +219,3 @@ pub(super) const CASES: &[Case] = &[
         Way { brings: vec![("web_search", json!({"query": "a bridge"}))], start: shell(t, "find me a bridge") }
     }),
 ];
-
-/// A PDF of one page that says `words`.
-pub(super) fn pdf(words: &str) -> Vec<u8> {
-    let content = format!("BT /F1 12 Tf 72 700 Td ({}) Tj ET", words.replace(['(', ')', '\\'], ""));
-    let objects = [
-        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
-        "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
-        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 5 0 R>>>>/Contents 4 0 R>>".to_owned(),
-        format!("<</Length {}>>stream\n{content}\nendstream", content.len()),
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
-    ];
-    let (mut file, mut table) = ("%PDF-1.4\n".to_owned(), "0000000000 65535 f \n".to_owned());
-    for (number, object) in (1..).zip(objects) {
-        table.push_str(&format!("{:010} 00000 n \n", file.len()));
-        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
-    }
-    let start = file.len();
-    file.push_str(&format!("xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"));
-    file.into_bytes()
-}

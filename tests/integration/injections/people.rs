@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::acts::Act;
-use super::pages::{Reads, pdf};
+use super::pages::Reads;
 use super::place::{FREE, GROUP, GUEST, OWNER, Place, Start, Way, message, shell};
+use crate::support::pdf;
 use Reads::{Never, Perhaps, Plainly};
 
 /// A case: its cause, what it asks for (`None` is the next of those for anywhere), and how the words come.

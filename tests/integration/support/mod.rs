@@ -25,7 +25,7 @@ pub(crate) use self::{
     issuer::{FakeIssuer, Renewal},
     model::{Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
-    pages::Pages,
+    pages::{Pages, pdf},
     program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Context, find};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Filter, Place, Query, Searcher};
+use crate::memory::index::{Filter, Query, Searcher};
 
 /// A longer line is no question.
 const MAX_LINE: u64 = 1 << 20;
@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
             skip_line(&mut stdin);
             error(None, &Failure::new(Exit::Data, "the line is longer than 1 MiB").hint("ask shorter questions"))
         } else {
-            answer(&context.place, &mut searcher, &line)
+            answer(&mut searcher, &line)
         };
         // Whoever listened has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
@@ -84,7 +84,7 @@ fn skip_line(input: &mut impl BufRead) {
     }
 }
 
-fn answer(place: &Place, searcher: &mut Searcher, line: &[u8]) -> Value {
+fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
         Err(why) => {
@@ -117,12 +117,7 @@ fn answer(place: &Place, searcher: &mut Searcher, line: &[u8]) -> Value {
     };
     match searcher.search(&query) {
         Ok(found) => json!({"id": asked.id, "results": found.hits.iter().map(find::result).collect::<Vec<_>>()}),
-        Err(why) => {
-            if why.is_damage() {
-                place.doubt();
-            }
-            error(asked.id, &Failure::from(why))
-        }
+        Err(why) => error(asked.id, &Failure::from(why)),
     }
 }
 

@@ -20,11 +20,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
         strategy: strategy(&wanted.strategy),
         ..Query::new(std::iter::once(&wanted.query).chain(&wanted.more).map(String::as_str).collect::<Vec<_>>().join(" "))
     };
-    let found = search(&context.place, &query).inspect_err(|error| {
-        if error.is_damage() {
-            context.place.doubt();
-        }
-    })?;
+    let found = search(&context.place, &query)?;
     if context.json {
         cli::json(&document(&found, wanted.explain));
     } else {

@@ -8,6 +8,9 @@ mod log;
 mod sessions;
 mod status;
 
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::super::paint::Color;
 use super::super::{monitor, query};
@@ -19,6 +22,9 @@ pub(super) use history::history;
 pub(super) use log::log;
 pub(super) use sessions::sessions;
 pub(super) use status::{queue, status};
+
+/// What a log has of an event.
+type Entry = Map<String, Value>;
 
 /// Whose agent it is, and how its answer is wanted.
 #[derive(Clone, Copy)]
@@ -43,6 +49,26 @@ impl Asker<'_> {
         Exit::Ok
     }
 
+    /// Prints a document of entries: as it is, or each as a `line`; `nothing` says why there is none.
+    fn entries<T: serde::Serialize>(
+        &self,
+        document: &T,
+        entries: &[Entry],
+        line: fn(&Entry, Tz) -> String,
+        nothing: &str,
+    ) -> Exit {
+        let exit = self.answer(document, |_| {
+            if !entries.is_empty() {
+                let zone = self.zone();
+                entries.iter().for_each(|entry| cli::out(&line(entry, zone)));
+            }
+        });
+        if entries.is_empty() {
+            self.note_nothing(nothing);
+        }
+        exit
+    }
+
     /// Says a word beside the data.
     fn note(&self, words: &str) {
         if !self.quiet {
@@ -58,7 +84,7 @@ impl Asker<'_> {
     }
 
     /// Returns the agent's time zone, and says so when that is not known.
-    fn zone(&self) -> chrono_tz::Tz {
+    fn zone(&self) -> Tz {
         let (zone, trouble) = query::zone(self.home, self.env);
         if let Some(failure) = trouble {
             self.note(&format!("times are UTC, for the settings cannot be read: {}", failure.message));

@@ -63,6 +63,11 @@ impl Place {
         Self { opener: Some(opener), ..self }
     }
 
+    /// Returns whose index it is.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// Returns what makes vectors, `None` for nothing.
     fn embedder(&self) -> Result<Option<Embedder>, embed::Error> {
         self.opener.as_ref().map_or(Ok(None), |open| open())

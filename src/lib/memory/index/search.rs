@@ -184,11 +184,19 @@ impl Searcher {
         Self { place: place.clone(), words: Words::new(), ask: Ask::new(place), open: None }
     }
 
-    /// Returns what `query` finds. An index that is not there finds nothing.
+    /// Returns what `query` finds. An index that is not there finds nothing. Damage is noted for the next run.
     ///
     /// # Errors
     /// [`Error::NoVectors`] for [`Strategy::Vector`] where there are none, else when the database is damaged.
     pub fn search(&mut self, query: &Query) -> Result<Found, Error> {
+        self.find(query).inspect_err(|error| {
+            if error.is_damage() {
+                self.place.doubt();
+            }
+        })
+    }
+
+    fn find(&mut self, query: &Query) -> Result<Found, Error> {
         let path = self.place.database();
         let words = self.words.of_question(&query.text);
         self.open()?;
@@ -284,7 +292,9 @@ fn look(
     let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
     describe(&view, &chunks, &mut files, &mut lengths)?;
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
-        compare(&view, &chunks, meaning.vector(), &mut cosines)?;
+        // Those that were found by their words.
+        let others: Vec<i64> = ids.iter().copied().filter(|id| !cosines.contains_key(id)).collect();
+        cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
     }
     let mut mix = Mix {
         meaning: meaning.as_mut(),
@@ -318,28 +328,21 @@ fn near(
     allowed: impl Fn(usize) -> bool,
 ) -> rusqlite::Result<Vec<(i64, f32)>> {
     let ids = blocks.nearest(&blocks::code(vector), COMPARED.max(count * 4), allowed);
-    let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
-    let mut found: Vec<(i64, f32)> = Vec::with_capacity(ids.len());
-    for id in ids {
-        let cosine = query.query_row([id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
-        found.extend(cosine.flatten().map(|cosine| (id, cosine)));
-    }
+    let mut found = cosines_of(view, ids.into_iter(), vector)?;
     found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     found.truncate(count);
     Ok(found)
 }
 
-/// Looks up the cosines of chunks that were found by their words.
-fn compare(view: &Connection, chunks: &[Chunk], vector: &[f32], cosines: &mut HashMap<i64, f32>) -> rusqlite::Result<()> {
+/// Returns the cosines of chunks and `vector`; none for a chunk that has no vector of that model.
+fn cosines_of(view: &Connection, ids: impl Iterator<Item = i64>, vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
     let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
-    for chunk in chunks {
-        if cosines.contains_key(&chunk.id) {
-            continue;
-        }
-        let cosine = query.query_row([chunk.id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
-        cosines.extend(cosine.flatten().map(|cosine| (chunk.id, cosine)));
+    let mut found = Vec::new();
+    for id in ids {
+        let cosine = query.query_row([id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
+        found.extend(cosine.flatten().map(|cosine| (id, cosine)));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Returns the better of the words' score and the score of both, as they are shown.

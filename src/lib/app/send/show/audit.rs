@@ -18,16 +18,7 @@ const DIGITS: usize = 12;
 
 /// Shows the newest entries.
 pub(in super::super) fn audit(asker: &Asker<'_>, audit: &Audit) -> Exit {
-    let exit = asker.answer(audit, |audit| {
-        if !audit.entries.is_empty() {
-            let zone = asker.zone();
-            audit.entries.iter().for_each(|entry| cli::out(&line(entry, zone)));
-        }
-    });
-    if audit.entries.is_empty() {
-        asker.note_nothing("the audit log is empty");
-    }
-    exit
+    asker.entries(audit, &audit.entries, line, "the audit log is empty")
 }
 
 /// Says whether the audit log is whole: 65 when it is not.

@@ -5,23 +5,14 @@ use std::fmt::Write as _;
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
-use super::super::super::cli::{self, Exit};
+use super::super::super::cli::Exit;
 use super::super::super::query::Log;
 use super::Asker;
 use crate::{clock, text};
 
 /// Shows the newest entries of the log.
 pub(in super::super) fn log(asker: &Asker<'_>, log: &Log) -> Exit {
-    let exit = asker.answer(log, |log| {
-        if !log.entries.is_empty() {
-            let zone = asker.zone();
-            log.entries.iter().for_each(|entry| cli::out(&line(entry, zone)));
-        }
-    });
-    if log.entries.is_empty() {
-        asker.note_nothing("the log is empty");
-    }
-    exit
+    asker.entries(log, &log.entries, line, "the log is empty")
 }
 
 /// Returns the local time, the level, the message, then the fields of the event and of its span. The
