@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeZone, Utc};
 use chrono_tz::Tz;
 use nix::time::{ClockId, clock_gettime};
 
@@ -59,6 +59,11 @@ pub fn local_date(ms: i64, zone: Tz) -> NaiveDate {
     at(ms).with_timezone(&zone).date_naive()
 }
 
+/// Returns what clock and calendar show at `ms` in `zone`.
+pub fn local(ms: i64, zone: Tz) -> NaiveDateTime {
+    at(ms).with_timezone(&zone).naive_local()
+}
+
 /// Returns `ms` in `zone` as a person writes it, with weekday and zone.
 pub fn local_text(ms: i64, zone: Tz) -> String {
     at(ms).with_timezone(&zone).format("%A, %Y-%m-%d %H:%M %Z").to_string()
@@ -72,10 +77,14 @@ pub fn local_stamp(ms: i64, zone: Tz) -> String {
 /// Returns the first instant of `date` in `zone`, milliseconds since 1970 UTC. Where the clock
 /// skips midnight (DST), the day begins at the first time that exists.
 pub fn start_of_day(date: NaiveDate, zone: Tz) -> i64 {
-    (0..24 * 4)
-        .filter_map(|quarter| date.and_hms_opt(quarter / 4, quarter % 4 * 15, 0))
-        .find_map(|naive| zone.from_local_datetime(&naive).earliest())
-        .map_or(0, |time| time.timestamp_millis())
+    instant_of(date.and_time(NaiveTime::MIN), zone)
+}
+
+/// Returns the first instant at which clock and calendar show `local` in `zone`, or where they skip it (DST), the
+/// first quarter of an hour after it that they show; milliseconds since 1970 UTC.
+pub fn instant_of(local: NaiveDateTime, zone: Tz) -> i64 {
+    let quarters = (0..4 * 24).filter_map(|quarters| local.checked_add_signed(chrono::TimeDelta::minutes(15 * quarters)));
+    quarters.filter_map(|local| zone.from_local_datetime(&local).earliest()).next().map_or(0, |time| time.timestamp_millis())
 }
 
 fn at(ms: i64) -> DateTime<Utc> {

@@ -41,6 +41,15 @@ pub fn shorten(text: &str, max: usize) -> String {
     if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
 }
 
+/// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
+/// case.
+pub fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + word.len()..).unwrap_or_default());
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    })
+}
+
 /// Returns `text`, or when it has more than `max` characters its first `head_percent` % and its
 /// last 20 % of `max` with a marker between that says how much was left out.
 pub fn head_and_tail(text: &str, max: usize, head_percent: usize) -> String {
@@ -111,6 +120,13 @@ mod tests {
         assert_eq!(head_and_tail(&exact, 20_000, 70), exact);
         let cut = head_and_tail(&format!("{exact}y"), 20_000, 70);
         assert_eq!(cut, format!("{}\n[… 2001 characters left out …]\n{}y", "x".repeat(14_000), "x".repeat(3_999)));
+    }
+
+    #[test]
+    fn a_word_is_no_part_of_another() {
+        let check = |text: &str, expected: bool| assert_eq!(has_word(text, "ana"), expected, "{text}");
+        ["ana", "ana's", "(ana)", "call ana.", "banana, ana", "x:ana:y"].iter().for_each(|text| check(text, true));
+        ["", "anab", "banana", "jana", "anaïs", "nana", "ana2"].iter().for_each(|text| check(text, false));
     }
 
     #[test]

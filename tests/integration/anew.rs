@@ -230,7 +230,10 @@ fn the_shell_sums_a_conversation_up_and_what_is_gone_can_be_searched_for() {
     let unchanged = sandbox.run("agent-index", &["--dry-run", "--json"], "").json();
     assert_eq!((&unchanged["added"], &unchanged["changed"], &unchanged["removed"]), (&json!(0), &json!(0), &json!(0)));
     compact(&sandbox, &model, "They spoke of many things.", &[]);
-    assert_eq!((soon("lighthouse").len(), places("glockenspiel").len(), places("tower").len()), (1, 0, 0));
+    // The first summary is no longer sent, either, and is found as what it is.
+    assert_eq!((soon("lighthouse").len(), places("glockenspiel").len(), places("tower").len()), (1, 1, 0));
+    let told = sandbox.run("agent-index", &["search", "glockenspiel", "--strategy", "fts", "--json"], "").json();
+    assert_eq!(told["results"][0]["source"], "summary", "{told}");
 
     // What the summary says was not said by anybody.
     let facts = |sandbox: &Sandbox| sandbox.run("agent-consolidate", &["facts", "--json"], "").json().to_string();
@@ -271,9 +274,9 @@ fn a_conversation_that_was_idle_is_over_when_a_person_speaks_and_not_when_an_eve
     let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello?"]).code, 0);
     assert_eq!((messages(&model), archived(&sandbox)), (1, 1));
-    // What is over can be found from now on.
+    // What is over can be found from now on; the fact that it states could be before.
     let found = wait_for("the index", SOON, || {
-        let told = sandbox.run("agent-index", &["search", "cat Tom", "--json"], "");
+        let told = sandbox.run("agent-index", &["search", "cat Tom", "--source", "session", "--json"], "");
         told.json()["results"][0]["path"].as_str().map(str::to_owned)
     });
     assert!(found.starts_with("state/sessions/archive/"), "{found}");

@@ -15,7 +15,7 @@ use agent_toolkit::sys::lock;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
-use crate::support::{OnDrop, Output, Sandbox, bin, wait_for};
+use crate::support::{OnDrop, Output, Reply, Sandbox, bin, wait_for};
 
 fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
     sandbox.run("agent-consolidate", arguments, "")
@@ -290,8 +290,8 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
         (&["why", "99"], 1, "failed"),
         (&["nonsense"], 2, "usage"),
         (&["--backfill", "facts"], 2, "usage"),
-        (&["maintain"], 2, "usage"),
-        (&["episodes"], 2, "usage"),
+        (&["undo", "none"], 1, "failed"),
+        (&["commitments", "--dry-run"], 2, "usage"),
     ] {
         let told = consolidate(&sandbox, arguments);
         assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
@@ -392,6 +392,86 @@ fn a_pipe_among_the_transcripts_is_not_waited_for() {
     assert_eq!(facts(&sandbox, &[]).len(), 1);
 }
 
+// ------------------------------------------------------------------ a model
+
+#[test]
+fn a_model_reads_what_was_said_and_is_paid_for_it() {
+    let (model, sandbox) = Sandbox::with_model();
+    let said = [
+        ("user", "owner", "We have settled down in Porto at last, Rita and me, and I owe her mother the photos by 8 May."),
+        ("assistant", "", "Lovely!"),
+        ("user", "owner", "And everybody calls Robert Bob, by the way."),
+        ("assistant", "", "I see."),
+    ];
+    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &said).as_bytes());
+    let told = consolidate(&sandbox, &["--dry-run"]);
+    assert!(told.stderr.contains("a model would read 1 of the conversations' spans") && told.stderr.contains("$0.0"), "{told:?}");
+    assert_eq!(model.readings().len(), 0, "a dry run asks nobody");
+    let answer = json!({
+        "facts": [{"entity": "user", "attribute": "lives in", "value": "Porto", "confidence": 1, "line": 1},
+                  {"entity": "Bob", "attribute": "is", "value": "called so by everybody", "confidence": 1, "line": 3},
+                  {"entity": "user", "attribute": "is", "value": "an admin", "confidence": 1, "line": 2}],
+        "aliases": [{"alias": "Bob", "name": "Robert", "line": 3}],
+        "commitments": [{"who": "user", "what": "send the photos to Rita's mother", "deadline": "2026-05-08", "line": 1}],
+        "episode": {"summary": "The user told that they settled down in Porto with Rita.", "topics": ["Porto"]},
+    });
+    model.push_found(Reply::Text(format!("```json\n{answer}\n```")));
+    run(&sandbox);
+    let asked = model.readings()[0].to_string();
+    assert!(asked.contains("[1] user: We have settled down") && !asked.contains("Nowhere"), "{asked}");
+    let path = "state/sessions/s1.2026-05-04.jsonl";
+    let expected =
+        [format!("alias: Bob {path}:4"), format!("is: called so by everybody {path}:4"), format!("lives in: Porto {path}:2")];
+    assert_eq!(shown(&sandbox, &[]), expected);
+    assert!(facts(&sandbox, &["called"])[0]["entity"] == "Robert");
+    let promised = &consolidate(&sandbox, &["commitments", "--json"]).json()["commitments"][0];
+    assert_eq!((&promised["deadline"], &promised["source_line"]), (&json!("2026-05-08"), &json!(2)));
+    assert!(consolidate(&sandbox, &["commitments"]).stdout.contains("overdue"));
+    assert!(consolidate(&sandbox, &["episodes", "porto"]).stdout.contains("settled down in Porto with Rita"));
+    let cost = sandbox.send(&["--cost", "all", "--by", "source", "--json"]).json();
+    assert!(cost["groups"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "consolidation")), "{cost}");
+
+    // What it knows by now goes with the next question.
+    let more = ["I met Bob again and he told me about Rome, which was nice to hear", "ok", "and so on", "ok"];
+    let more: Vec<(&str, &str, &str)> = more
+        .iter()
+        .enumerate()
+        .map(|(at, text)| if at % 2 == 0 { ("user", "owner", *text) } else { ("assistant", "", *text) })
+        .collect();
+    sandbox.put("state/sessions/s2.2026-05-04.jsonl", transcript("s2", &more).as_bytes());
+    run(&sandbox);
+    assert!(model.readings()[1].to_string().contains("Known names: Robert (also Bob)"), "{}", model.readings()[1]);
+
+    // It expires unseen after a week, and the run can be taken back.
+    let told = consolidate(&sandbox, &["maintain", "-v"]);
+    assert!(told.stdout.contains("expired  user: send the photos"), "{told:?}");
+    let runs = consolidate(&sandbox, &["undo", "--json"]).json();
+    let told = consolidate(&sandbox, &["undo", runs["runs"][0]["run"].as_str().expect("an id")]);
+    assert!(told.stdout.contains("- user lives in: Porto") && told.code == 0, "{told:?}");
+    assert_eq!(shown(&sandbox, &[]), [] as [&str; 0]);
+    run(&sandbox);
+    assert_eq!((shown(&sandbox, &[]).len(), model.readings().len()), (0, 2), "it is not read again");
+}
+
+#[test]
+fn no_money_and_no_key_leave_a_conversation_to_the_rules_until_there_is_some() {
+    let (model, sandbox) = Sandbox::with_model();
+    let mut sandbox = sandbox.config("[cost]\nday_usd = 0.000001");
+    let said = [("user", "owner", "My sister is Ana, and she has lived in Porto for a long time now.")];
+    let talk = [&said[..], &TALK[1..]].concat();
+    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &talk).as_bytes());
+    run(&sandbox);
+    assert_eq!(shown(&sandbox, &["sister"]), ["sister: Ana state/sessions/s1.2026-05-04.jsonl:2"], "rules read it");
+    let told = consolidate(&sandbox, &["-v"]);
+    assert!(told.stderr.contains("[cost] day_usd = 0.00") || told.stderr.contains("day_usd"), "{told:?}");
+    assert_eq!(model.readings().len(), 0);
+    sandbox.reconfigure("[cost]\nday_usd = 0.0");
+    let fact = json!({"entity": "user", "attribute": "sister", "value": "Ana", "confidence": 1, "line": 1});
+    model.push_found(Reply::Text(json!({"facts": [fact]}).to_string()));
+    run(&sandbox);
+    assert_eq!((shown(&sandbox, &["sister"]).len(), model.readings().len()), (1, 1));
+}
+
 // ------------------------------------------------------------------ kills
 
 #[test]
@@ -442,7 +522,8 @@ fn kills_at_any_moment_lose_nothing_and_do_nothing_twice() {
     wait_for("everything to be gone through", Duration::from_secs(30), || {
         run(&sandbox);
         let status = consolidate(&sandbox, &["status", "--json"]).json();
-        (status["pending_files"] == 0 && status["running"].is_null()).then_some(())
+        let claimed = number(&sandbox, "SELECT count(*) FROM consolidation_file_hashes WHERE run IS NOT NULL");
+        (status["pending_files"] == 0 && status["running"].is_null() && claimed == 0).then_some(())
     });
     assert_eq!(sandbox.run("agent-index", &[], "").stderr, "");
     assert_eq!(fs::read_to_string(&talk).expect("it is there"), "", "nobody had to say anything");
@@ -494,8 +575,11 @@ fn hammer(sandbox: &Sandbox, program: &str, arguments: &[&[&str]], over: &Atomic
 fn what_was_kept_outlives_kills_of_every_program() {
     const KEPT: usize = 6;
     const KILLS: u64 = 60;
-    const NAMES: [&str; 12] =
-        ["Ana", "Berta", "Carla", "Dora", "Elsa", "Frida", "Gerda", "Hanna", "Ida", "Jana", "Karla", "Lena"];
+    #[rustfmt::skip]
+    const NAMES: [&str; 24] = [
+        "Ana", "Berta", "Carla", "Dora", "Elsa", "Frida", "Gerda", "Hanna", "Ida", "Jana", "Karla", "Lena",
+        "Mona", "Nina", "Olga", "Paula", "Rosa", "Sara", "Tanja", "Ute", "Vera", "Wanda", "Xenia", "Yara",
+    ];
     let sandbox = Sandbox::new();
     let (over, kills, sure) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
     let daemons = std::sync::Mutex::new(0);

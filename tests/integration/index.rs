@@ -2,6 +2,8 @@
 
 mod damage;
 mod hammer;
+mod money;
+mod other_words;
 mod rows;
 mod watch;
 
@@ -514,7 +516,7 @@ fn rows_of_other_rules_are_replaced_as_a_whole() {
     fill(&sandbox, 30);
     sync(&sandbox);
     let database = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
-    database.execute("UPDATE totals SET rules = 'of yesterday, rows 3'", []).expect("update");
+    database.execute("UPDATE totals SET rules = 'of yesterday, rows 4'", []).expect("update");
     drop(database);
     assert!(!results(&sandbox, "gannet").is_empty(), "the old rows are used until there are new ones");
     assert_eq!(index(&sandbox, &["status", "--json"]).json()["current"], false);

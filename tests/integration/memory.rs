@@ -4,13 +4,14 @@ use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Reply, Sandbox, wait_for};
+use crate::support::{Daemon, FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
 /// May write, owns nothing.
 const GUEST: i64 = 1002;
+const GROUP: i64 = -100_500;
 /// How what is recalled begins.
 const RECALLED: &str = "⟦memory that may bear on this message";
 
@@ -161,6 +162,66 @@ fn a_guest_recalls_and_finds_nothing_of_the_owners() {
     say(&telegram, OWNER, "When is the surprise party?");
     assert!(texts(&newest(&model)).concat().contains("on Friday"));
     drop(sandbox);
+}
+
+#[test]
+fn facts_and_summaries_are_found_by_those_whose_they_are() {
+    let house = House::with("[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]");
+    let House { telegram, model, sandbox, .. } = &house;
+    sandbox.put("workspace/USER.md", b"My sister is Ana.\n");
+    sandbox.put("workspace/memory/people/1002.md", b"- Birthday: 4 May\n");
+    let event = |seq: u64, more: Value| {
+        let mut event = json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": seq});
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        format!("{event}\n")
+    };
+    let summed_up = |key: &str, trust: &str, summary: &str| {
+        let head = json!({"type": "session", "session_id": "s", "key": key, "contact": "x", "created_at": "x"});
+        let content = json!([{"type": "text", "text": "hello"}]);
+        let said = json!({"type": "message", "role": "user", "run_id": "r", "trust": trust, "content": content});
+        let compaction =
+            json!({"type": "compaction", "run_id": "r", "kept_from": 3, "summary": summary, "by": "model", "tokens": [9, 5]});
+        let text = event(1, head) + &event(2, said) + &event(3, compaction);
+        sandbox.put(&format!("state/sessions/archive/{}.2026-05-04.jsonl", uuid::Uuid::now_v7()), text.as_bytes());
+    };
+    summed_up(&format!("agent:agent:telegram:dm:{OWNER}"), "owner", "Ada sold a zither.");
+    summed_up(&format!("agent:agent:telegram:dm:{GUEST}"), "other", "Bob sold a dulcimer.");
+    summed_up("agent:agent:telegram:group:-100500", "other", "Somebody sold a harp.");
+    assert_eq!(sandbox.run("agent-consolidate", &[], "").code, 0);
+    index(sandbox);
+    let finds = |chat: i64, person: i64, word: &str| {
+        model.push(Reply::Tool("memory_search".into(), json!({"query": word})));
+        let text = if chat == GROUP { format!("@{} and?", telegram.username()) } else { "and?".to_owned() };
+        let (_, id) = telegram.say(chat, person, &text);
+        telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)), SOON);
+        result(&newest(model)).lines().skip(1).map(str::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    let check = |word: &str, owner: &str, guest: &str, group: &str| {
+        assert_eq!(finds(OWNER, OWNER, word).split(" (since").next(), Some(owner), "{word}");
+        assert_eq!(finds(GUEST, GUEST, word), guest, "{word}");
+        assert_eq!(finds(GROUP, GUEST, word), group, "{word}");
+        assert_eq!(finds(GROUP, OWNER, word), "", "{word}: an owner's turn has tools");
+    };
+    check("zither", "summary: Ada sold a zither.", "", "");
+    check("dulcimer", "", "summary: Bob sold a dulcimer.", "");
+    check("harp", "", "", "summary: Somebody sold a harp.");
+    check("sister", "user: sister Ana", "", "");
+    check("birthday", "", "- Birthday: 4 May", "");
+    // Before a message a fact stands among the facts, and not among the passages, too.
+    assert_eq!(sandbox.send(&["--wait", "Who is my sister?"]).code, 0);
+    let said = texts(&newest(model)).concat();
+    assert_eq!((said.matches("sister Ana").count(), said.matches("workspace/USER.md:1").count()), (1, 1), "{said}");
+}
+
+#[test]
+fn what_the_daemon_draws_from_a_conversation_is_found() {
+    let (_telegram, _model, sandbox, _daemon) = house(&[]);
+    assert_eq!(sandbox.send(&["--wait", "My sister is Ana."]).code, 0);
+    assert_eq!(sandbox.send(&["--wait", "--reset", "cli:cli"]).code, 0);
+    wait_for("the fact", SOON, || {
+        let found = sandbox.run("agent-index", &["search", "sister", "--source", "fact", "--json"], "").json();
+        found["results"][0]["text"].as_str()?.starts_with("user: sister Ana (since 20").then_some(())
+    });
 }
 
 // ------------------------------------------------------------------ tools

@@ -5,6 +5,7 @@ mod calls;
 mod compact;
 mod gate;
 mod guard;
+mod harvest;
 mod more;
 #[cfg(test)]
 mod proofs;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use chrono_tz::Tz;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +54,8 @@ pub struct Agent {
     pictures: Pictures,
     pub(super) memory: Arc<Memory>,
     pub(super) audit: audit::Log,
+    /// For days that are named.
+    pub(super) zone: Tz,
 }
 
 /// One turn to run. The user's message is in the session already.
@@ -163,7 +166,7 @@ impl Agent {
         pictures: Pictures,
         memory: Arc<Memory>,
     ) -> Self {
-        Self { client, registry, limits, compaction, events, pictures, memory, audit: audit::Log::off() }
+        Self { client, registry, limits, compaction, events, pictures, memory, audit: audit::Log::off(), zone: Tz::UTC }
     }
 
     /// Has every call of a tool recorded.

@@ -2,6 +2,7 @@
 
 mod bar;
 pub mod cli;
+mod client;
 pub mod consolidate;
 pub mod daemon;
 pub mod index;

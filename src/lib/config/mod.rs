@@ -36,6 +36,6 @@ pub use share::share_dir;
 pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Exec, Group, GroupPolicy, GroupScope,
     Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, OnBusy, Pattern,
-    Pipeline, Policy, Preset, Providers, ROLES, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream, Telegram,
-    Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
+    Pipeline, Policy, Preset, Providers, ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream,
+    Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
 };

@@ -251,6 +251,29 @@ impl Cost {
 pub struct Memory {
     /// The vectors of the search index.
     pub embeddings: Embeddings,
+    /// What goes before a message.
+    pub recall: Recall,
+}
+
+/// `[memory.recall]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Recall {
+    /// How it is told; default `structured`.
+    pub synthesis: Synthesis,
+}
+
+/// How the memories before a message are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Synthesis {
+    /// As they are; costs nothing.
+    #[default]
+    Structured,
+    /// As a short text, by the model of the role `consolidation`.
+    Narrative,
+    /// As one plain sentence each, by the same.
+    Factual,
 }
 
 /// `[memory.embeddings]`

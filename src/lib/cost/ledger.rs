@@ -7,7 +7,7 @@ use chrono::{Datelike, Days};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use super::rates::{nano, usd};
+use super::rates::{self, nano, usd};
 use crate::clock;
 use crate::config::Cost;
 use crate::db;
@@ -27,11 +27,11 @@ pub struct Ledger {
 pub struct NewCall {
     /// Its id.
     pub call_id: String,
-    /// The run it belongs to.
+    /// The run it belongs to; empty for none: then no limit of one message holds it.
     pub run_id: String,
-    /// The session it belongs to.
+    /// The session it belongs to; empty for none.
     pub session_id: String,
-    /// The source of the turn.
+    /// The source of the turn; of vectors `index` or `search`.
     pub source: &'static str,
     /// The provider's configured name.
     pub provider: String,
@@ -48,6 +48,8 @@ pub struct NewCall {
 pub enum Kind {
     /// An answer.
     Chat,
+    /// Texts made vectors.
+    Embedding,
     /// Speech put into words.
     Stt,
 }
@@ -57,6 +59,7 @@ impl Kind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
+            Self::Embedding => "embedding",
             Self::Stt => "stt",
         }
     }
@@ -64,7 +67,7 @@ impl Kind {
     /// Returns the line of a provider file that says that a model is free.
     fn free(self) -> &'static str {
         match self {
-            Self::Chat => "cost_per_mtok = [0, 0, 0, 0]",
+            Self::Chat | Self::Embedding => "cost_per_mtok = [0, 0, 0, 0]",
             Self::Stt => "cost_per_minute = 0",
         }
     }
@@ -91,7 +94,8 @@ pub enum Outcome {
 pub enum Refusal {
     /// A cap would be exceeded.
     #[error(
-        "the {period} limit is reached: {setting} = {limit:.2} in agent.toml, spent or reserved {spent:.4}, this call may cost up to {bound:.4} (US dollars)"
+        "the {period} limit is reached: {setting} = {} in agent.toml, spent or reserved {}, this call may cost up to {} (US dollars)",
+        rates::dollars(*limit), rates::dollars(*spent), rates::dollars(*bound)
     )]
     Cap {
         /// `day`, `month` or `message`.
@@ -217,7 +221,7 @@ fn refusal(connection: &Connection, call: &NewCall, caps: &Cost, day: i64, month
         ("message", "[cost] message_usd", caps.message_usd, of_run, &call.run_id),
     ];
     for (period, setting, limit, sql, parameter) in checks {
-        if limit <= 0.0 {
+        if limit <= 0.0 || (period == "message" && call.run_id.is_empty()) {
             continue;
         }
         let spent = sum(sql, parameter)?;

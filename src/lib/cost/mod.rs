@@ -1,14 +1,15 @@
-//! Money: prices, the ledger, the caps, and the one client through which every paid call goes.
+//! Money: prices, the ledger, the caps, and the one client through which every paid call of a run goes.
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit)
 //!               └ attempt (≤ 3): shown → reserve (refused? stop) → provider → settle
 //! ```
-//! `transcribe` goes the same way, for speech.
+//! `transcribe` goes the same way, for speech. Vectors are paid at a [`Till`], by every process that makes them.
 //! Each attempt is a row of its own in `cost.db`, so that what was really paid is what is shown.
 
 mod ask;
 mod circuit;
+mod embedding;
 mod ledger;
 mod rates;
 mod report;
@@ -16,6 +17,7 @@ mod shown;
 mod speech;
 
 pub use circuit::{Health, Outage};
+pub use embedding::Till;
 pub use ledger::{Kind, Ledger, NewCall, Outcome, Refusal, examine, start_of_day, start_of_month, start_of_week};
 pub use rates::{Rates, left_usd, usd};
 pub use report::{Group, Line, Report, by_model, report, total_usd};
@@ -62,7 +64,7 @@ pub struct Purpose<'a> {
 impl Purpose<'_> {
     /// Returns true when a person waits for the answer.
     fn is_a_persons(&self) -> bool {
-        !["system", "notify"].contains(&self.source)
+        !["system", "notify", "consolidation", "recall"].contains(&self.source)
     }
 }
 

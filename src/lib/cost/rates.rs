@@ -49,6 +49,14 @@ pub(super) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
     Some(i64::try_from(sound).unwrap_or(i64::MAX).saturating_add(nano(request)))
 }
 
+/// Returns the price of a request that makes vectors of so many tokens in nano US dollars, rounded up; `None` when
+/// the file of `model` states none.
+pub(super) fn of_vectors(model: &Model, tokens: u64) -> Option<i64> {
+    let words = Rates::of(model).map(|rates| rates.cost(&Usage { input_tokens: tokens, ..Usage::default() }));
+    let request = model.cost_per_request.map(nano);
+    (words.is_some() || request.is_some()).then(|| words.unwrap_or(0).saturating_add(request.unwrap_or(0)))
+}
+
 /// Dollars per million tokens to pico dollars a token.
 #[expect(clippy::cast_possible_truncation, reason = "prices are checked to be finite and are far below 2^63 pico dollars")]
 fn pico(usd_per_mtok: f64) -> i64 {
@@ -65,6 +73,12 @@ pub(super) fn nano(usd: f64) -> i64 {
 #[expect(clippy::cast_precision_loss, reason = "for display only; exact up to 9 million dollars")]
 pub fn usd(nano: i64) -> f64 {
     nano as f64 / 1e9
+}
+
+/// Returns a dollar amount with two digits behind the point, or as many as it has.
+pub(super) fn dollars(usd: f64) -> String {
+    let cents = format!("{usd:.2}");
+    if cents.parse() == Ok(usd) { cents } else { usd.to_string() }
 }
 
 /// Returns the US dollars that are left of `limit_usd` after `spent` nano dollars; never below zero.

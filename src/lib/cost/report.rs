@@ -24,6 +24,8 @@ pub struct Line {
     pub unpriced_calls: i64,
     /// Input tokens, without cached ones.
     pub input_tokens: i64,
+    /// Those of them that were made vectors: no cache has a part in that.
+    pub vector_tokens: i64,
     /// Output tokens.
     pub output_tokens: i64,
     /// Tokens read from the vendor's cache.
@@ -42,6 +44,7 @@ impl Line {
         self.calls += other.calls;
         self.unpriced_calls += other.unpriced_calls;
         self.input_tokens += other.input_tokens;
+        self.vector_tokens += other.vector_tokens;
         self.output_tokens += other.output_tokens;
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
@@ -49,12 +52,12 @@ impl Line {
         self.estimated_nano_usd = self.estimated_nano_usd.saturating_add(other.estimated_nano_usd);
     }
 
-    /// Returns the input tokens, cached ones too.
+    /// Returns the input tokens of conversations, cached ones too.
     pub fn all_input_tokens(&self) -> i64 {
-        self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+        self.input_tokens - self.vector_tokens + self.cache_read_tokens + self.cache_write_tokens
     }
 
-    /// Returns which part of the input was read from the vendor's cache, 0 to 1; `None` without input.
+    /// Returns which part of that was read from the vendor's cache, 0 to 1; `None` without input.
     pub fn cache_read_ratio(&self) -> Option<f64> {
         let all = self.all_input_tokens();
         (all > 0).then(|| self.cache_read_tokens as f64 / all as f64)
@@ -118,7 +121,8 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
     let sql = format!(
         "SELECT model, {}, count(*), sum(cost_nano_usd IS NULL), sum(input_tokens), sum(output_tokens),
                 sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0),
-                coalesce(sum(cost_nano_usd) FILTER (WHERE estimated), 0)
+                coalesce(sum(cost_nano_usd) FILTER (WHERE estimated), 0),
+                coalesce(sum(input_tokens) FILTER (WHERE kind = 'embedding'), 0)
          FROM costs WHERE ts >= ?1 GROUP BY 1, 2",
         group.column()
     );
@@ -137,6 +141,7 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
                 cache_write_tokens: row.get(7)?,
                 cost_nano_usd: row.get(8)?,
                 estimated_nano_usd: row.get(9)?,
+                vector_tokens: row.get(10)?,
             };
             models.entry(row.get(0)?).or_insert_with(Line::default).add(&line);
             groups.entry(group.name(row.get_ref(1)?)?).or_insert_with(Line::default).add(&line);

@@ -6,9 +6,11 @@
 //! of its own, so that one that fails takes nothing of the others with it.
 
 mod aside;
+mod erase;
 mod examine;
 
 pub use aside::{BESIDE, beside, set_aside};
+pub use erase::{Hit, count_rows, erase_rows, wring_out};
 pub use examine::{Health, examine};
 
 use std::os::unix::fs::MetadataExt;

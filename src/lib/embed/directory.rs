@@ -4,6 +4,7 @@
 //! config.json         what it is: a transformer of the BERT family (model_type "bert"), or a table (model2vec)
 //! model.safetensors   its numbers
 //! tokenizer.json      its pieces (WordPiece); or vocab.txt, a piece a line
+//! config_sentence_transformers.json   what goes before a question and a passage (prompts: query, document or passage)
 //! 1_Pooling/config.json, modules.json, sentence_bert_config.json, tokenizer_config.json   are heeded where they are
 //! ```
 //! That is how all-MiniLM-L6-v2, bge-small-en-v1.5, e5-small-v2 or potion-base-8M are published. Other architectures are
@@ -28,6 +29,7 @@ use super::{Error, Model, normal, tokenizer};
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const POOLING: &str = "1_Pooling/config.json";
+const PROMPTS: &str = "config_sentence_transformers.json";
 /// The numbers of a table, as model2vec calls them.
 const TABLE: &str = "embeddings";
 /// Every setting beside a model is far shorter.
@@ -40,7 +42,14 @@ const HOLDS: &str =
 struct Directory {
     name: String,
     dims: usize,
+    prompts: Prompts,
     kind: Kind,
+}
+
+/// What goes before texts; empty for models that were not trained with it.
+struct Prompts {
+    question: String,
+    passage: String,
 }
 
 enum Kind {
@@ -70,8 +79,12 @@ pub fn open(dir: &Path, dims: u32) -> Result<Box<dyn Model>, Error> {
         }
         let mut weights = weights(dir)?;
         let said = beside(dir, CONFIG, MAX_SETTINGS)?.ok_or_else(|| missing(dir, CONFIG))?;
-        let sum = fingerprint(dir, &mut weights)?;
+        let prompts = prompts(dir)?;
+        let sum = fingerprint(dir, &mut weights, &prompts.passage)?;
         let kind = kind(dir, &said, weights)?;
+        if let Some(prompt) = [&prompts.question, &prompts.passage].into_iter().find(|prompt| !kind.has_room_for(prompt)) {
+            return Err(format!("{}: the prompt {prompt:?} takes the room of the text behind it", dir.join(PROMPTS).display()));
+        }
         let own = kind.width();
         let dims = if dims == 0 { own } else { usize::try_from(dims).unwrap_or(usize::MAX) };
         if dims > own {
@@ -80,7 +93,7 @@ pub fn open(dir: &Path, dims: u32) -> Result<Box<dyn Model>, Error> {
                 "{place}: its vectors have {own} numbers, [memory.embeddings] dims asks for {dims}; 0 takes all"
             ));
         }
-        Ok(Directory { name: format!("local/{}-{sum}/{dims}", called(dir)), dims, kind })
+        Ok(Directory { name: format!("local/{}-{sum}/{dims}", called(dir)), dims, prompts, kind })
     };
     read().map(|model| Box::new(model) as Box<dyn Model>).map_err(Error::Unusable)
 }
@@ -90,11 +103,15 @@ impl Model for Directory {
         &self.name
     }
 
-    fn embed(&mut self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+    fn embed(&mut self, kind: super::Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let prompt = match kind {
+            super::Kind::Question => &self.prompts.question,
+            super::Kind::Passage => &self.prompts.passage,
+        };
         let vectors = match &self.kind {
-            Kind::Transformer(bert) => bert.vectors(texts),
+            Kind::Transformer(bert) => bert.vectors(prompt, texts),
             Kind::Table { vocabulary, width, numbers } => {
-                texts.iter().map(|text| mean(vocabulary, *width, numbers, text)).collect()
+                texts.iter().map(|text| mean(vocabulary, *width, numbers, prompt, text)).collect()
             }
         };
         let cut = |mut vector: Vec<f32>| {
@@ -112,22 +129,35 @@ impl Kind {
             Self::Table { width, .. } => *width,
         }
     }
+
+    fn has_room_for(&self, prompt: &str) -> bool {
+        match self {
+            Self::Transformer(bert) => bert.has_room_for(prompt),
+            Self::Table { .. } => true,
+        }
+    }
 }
 
-/// Returns the sum of the pieces' vectors, which points where their mean does; `None` when most of the text is unknown.
-fn mean(vocabulary: &Vocabulary, width: usize, numbers: &[f32], text: &str) -> Option<Vec<f32>> {
+/// Returns the sum of the vectors of the pieces, those of `prompt` too, which points where their mean does; `None` when most of
+/// `text` is unknown.
+fn mean(vocabulary: &Vocabulary, width: usize, numbers: &[f32], prompt: &str, text: &str) -> Option<Vec<f32>> {
     let mut sum = vec![0.0; width];
-    let (mut known, mut unknown) = (0_usize, 0_usize);
-    vocabulary.pieces(text, |piece| {
-        let row = piece.and_then(|piece| numbers.chunks_exact(width).nth(usize::try_from(piece).ok()?));
-        if let Some(row) = row {
-            known += 1;
-            add(&mut sum, row);
-        } else {
-            unknown += 1;
-        }
-    });
-    normal(sum).filter(|_| known > unknown)
+    let mut take = |text: &str| {
+        let (mut known, mut unknown) = (0_usize, 0_usize);
+        vocabulary.pieces(text, |piece| {
+            let row = piece.and_then(|piece| numbers.chunks_exact(width).nth(usize::try_from(piece).ok()?));
+            if let Some(row) = row {
+                known += 1;
+                add(&mut sum, row);
+            } else {
+                unknown += 1;
+            }
+        });
+        known > unknown
+    };
+    take(prompt);
+    let is_known = take(text);
+    normal(sum).filter(|_| is_known)
 }
 
 /// Reads what `config.json` (`said`) says the directory holds.
@@ -239,6 +269,17 @@ fn pooling(dir: &Path) -> Result<Pooling, String> {
     }
 }
 
+/// Returns what goes before texts, where the model says so.
+fn prompts(dir: &Path) -> Result<Prompts, String> {
+    let [said, pooling]: [Value; 2] = [json(dir, PROMPTS)?.unwrap_or_default(), json(dir, POOLING)?.unwrap_or_default()];
+    let first = |names: &[&str]| names.iter().find_map(|name| said["prompts"][name].as_str()).unwrap_or_default().to_owned();
+    let prompts = Prompts { question: first(&["query"]), passage: first(&["document", "passage"]) };
+    if pooling["include_prompt"] == false && !(prompts.question.is_empty() && prompts.passage.is_empty()) {
+        return Err(format!("{}: include_prompt false is not computed here", dir.join(POOLING).display()));
+    }
+    Ok(prompts)
+}
+
 /// Returns how many pieces the model takes at once, where it says so.
 fn limit(dir: &Path) -> Result<Option<usize>, String> {
     #[derive(Deserialize)]
@@ -255,9 +296,9 @@ fn called(dir: &Path) -> String {
     name.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }
 
-/// Returns eight letters that change when the model does: of its settings, its pieces, the size of its numbers, and sixteen
-/// places in them, since a model that was trained on has the settings and the size of the one before.
-fn fingerprint(dir: &Path, weights: &mut File) -> Result<String, String> {
+/// Returns eight letters that change when the model does: of its settings, its pieces, what goes before a passage, the size of
+/// its numbers, and sixteen places in them, since a model that was trained on has the settings and the size of the one before.
+fn fingerprint(dir: &Path, weights: &mut File, passage: &str) -> Result<String, String> {
     const PLACES: u64 = 16;
     let mut sum = Context::new(&SHA256);
     for name in [CONFIG, POOLING, "sentence_bert_config.json", "tokenizer_config.json", "tokenizer.json", "vocab.txt"] {
@@ -265,6 +306,7 @@ fn fingerprint(dir: &Path, weights: &mut File) -> Result<String, String> {
         sum.update(&(bytes.len() as u64).to_le_bytes());
         sum.update(&bytes);
     }
+    sum.update(passage.as_bytes());
     let mut places = || -> Result<(), std::io::Error> {
         let length = weights.metadata()?.len();
         sum.update(&length.to_le_bytes());

@@ -11,6 +11,7 @@ mod bert;
 pub mod directory;
 mod letters;
 mod matrix;
+pub mod near;
 mod safetensors;
 pub mod table;
 mod tokenizer;
@@ -31,10 +32,19 @@ pub enum Error {
     Failed(String),
 }
 
+/// What texts are: some models want to know, and make other vectors of the one than of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What is searched for.
+    Question,
+    /// What is found.
+    Passage,
+}
+
 /// What texts are made vectors with.
 pub enum Embedder {
     /// The table: so cheap that single lines and words have vectors, too.
-    Table(Arc<Table>),
+    Table(Table),
     /// Anything that takes its time.
     Model(Box<dyn Model>),
 }
@@ -47,14 +57,6 @@ impl Embedder {
             Self::Model(model) => model.name(),
         }
     }
-
-    /// Returns what vectors of `texts` would cost, US dollars; `None` when nobody knows.
-    pub fn cost_usd(&self, texts: &[&str]) -> Option<f64> {
-        match self {
-            Self::Table(_) => Some(0.0),
-            Self::Model(model) => model.cost_usd(texts),
-        }
-    }
 }
 
 /// Opens the embedder that the settings name; `None` when they name none.
@@ -62,7 +64,7 @@ pub type Opener = Arc<dyn Fn() -> Result<Option<Embedder>, Error> + Send + Sync>
 
 /// Makes vectors. Its calls block.
 pub trait Model: Send {
-    /// Returns provider, model and dimensions as one word that changes when the vectors do:
+    /// Returns provider, model and dimensions as one word that changes when the vectors of passages do:
     /// `local/minilm-1/256`, `openai/text-embedding-3-small/0` (0: as many as the model has).
     fn name(&self) -> &str;
 
@@ -72,11 +74,16 @@ pub trait Model: Send {
         Some(0.0)
     }
 
+    /// Returns what was spent since it was opened, US dollars, as far as that has a price.
+    fn spent_usd(&self) -> f64 {
+        0.0
+    }
+
     /// Returns the vector of each of `texts`, of length 1; `None` for a text that it has no words for.
     ///
     /// # Errors
     /// See [`Error`]; then none of `texts` has a vector.
-    fn embed(&mut self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error>;
+    fn embed(&mut self, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error>;
 }
 
 /// Makes a vector's length 1; `None` for one that points nowhere.

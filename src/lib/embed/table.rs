@@ -10,115 +10,186 @@
 //! ```
 //! `scripts/make-embeddings` makes it; `share/embeddings/README.md` says of what.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use super::wordpiece::Vocabulary;
-use super::{Error, normal};
+use super::{Error, dot, normal};
 
 const MAGIC: &[u8] = b"AGENTEM1";
 /// The file beside the other files that come with the programs.
 pub const FILE: &str = "embeddings/table.bin";
 /// A longer file is none of ours (specification §24: the table has at most 8 MiB).
-const MAX_BYTES: u64 = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
+/// Pieces whose numbers are kept in memory (2 MB of the table that ships): a text has a few hundred, all that is
+/// looked at for a question a few thousand.
+const KEPT: u16 = 8192;
+/// Twice as many words are kept as their pieces (1 MB), and so many pieces of one.
+const WORDS: usize = 1 << 14;
+const PIECES: usize = 9;
 
-/// A table in memory.
+/// A table. Of its file the head is read when it is opened, what is no number when the first text comes, and the
+/// numbers of a piece when that is met: all of it would be 8 MB that a daemon keeps.
 pub struct Table {
+    shared: Arc<Shared>,
+    rows: Rows,
+    /// The words that were cut last, two at the place of a hash: the later one first.
+    words: Vec<[Cut; 2]>,
+}
+
+/// What all that use a table have together; each keeps numbers and words of its own.
+pub struct Shared {
+    file: File,
     name: String,
     dims: usize,
+    /// How many pieces, in how many bytes, and where they begin in the file.
+    count: usize,
+    words: usize,
+    start: usize,
+    pieces: OnceLock<Pieces>,
+}
+
+#[derive(Default)]
+struct Pieces {
     vocabulary: Vocabulary,
     scales: Vec<f32>,
     weights: Vec<f32>,
-    /// The whole file, and where its numbers begin.
-    bytes: Vec<u8>,
-    numbers: usize,
 }
 
 impl Table {
-    /// Reads the table at `path`: about 3 ms.
+    /// Opens the table at `path`.
     ///
     /// # Errors
     /// [`Error::Unusable`] when there is none or it is not whole.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let unusable = |why: String| Error::Unusable(format!("{}: {why}", path.display()));
-        let meta = std::fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
-        if meta.len() > MAX_BYTES {
-            return Err(unusable(format!("it has {} bytes, a table has at most {MAX_BYTES}", meta.len())));
+        let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
+        let length = file.metadata().map_err(|error| unusable(error.to_string()))?.len();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > MAX_BYTES {
+            return Err(unusable(format!("it has {length} bytes, a table has at most {MAX_BYTES}")));
         }
-        let bytes = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-        Self::parse(bytes).ok_or_else(|| unusable("it is no table of vectors, or not whole".to_owned()))
+        let shared = Shared::new(file, length).ok_or_else(|| unusable("it is no table of vectors, or not whole".to_owned()))?;
+        Ok(Self::of(Arc::new(shared)))
     }
 
-    fn parse(bytes: Vec<u8>) -> Option<Self> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (head, rest) = rest.split_at_checked(16)?;
-        let mut sizes = head.as_chunks::<4>().0.iter().map(|four| usize::try_from(u32::from_le_bytes(*four)).ok());
-        let mut size = || sizes.next().flatten();
-        let (dims, count, words, name) = (size()?, size()?, size()?, size()?);
-        let (name, rest) = rest.split_at_checked(name)?;
-        let (words, rest) = rest.split_at_checked(words)?;
-        let (scales, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
-        let (weights, numbers) = rest.split_at_checked(count.checked_mul(4)?)?;
-        let vocabulary = Vocabulary::new(std::str::from_utf8(words).ok()?.split_terminator('\n'));
-        if dims == 0 || vocabulary.len() != count || numbers.len() != count.checked_mul(dims)? {
-            return None;
-        }
-        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
-        let name = format!("local/{}/{dims}", std::str::from_utf8(name).ok()?);
-        let (scales, weights) = (floats(scales), floats(weights));
-        let numbers = bytes.len() - numbers.len();
-        Some(Self { name, dims, vocabulary, scales, weights, bytes, numbers })
+    /// Returns a table of what another one read.
+    pub fn of(shared: Arc<Shared>) -> Self {
+        Self { shared, rows: Rows::default(), words: Vec::new() }
+    }
+
+    /// Returns what others may use, too.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Returns how many numbers a vector has.
     pub fn dims(&self) -> usize {
-        self.dims
+        self.shared.dims
     }
 
     /// Returns what the table is called.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shared.name
     }
 
-    /// Adds `times` the vector of a piece to `sum`.
-    fn add(&self, piece: u32, weighted: bool, sum: &mut [f32]) {
-        let Ok(at) = usize::try_from(piece) else { return };
-        let (Some(scale), Some(weight)) = (self.scales.get(at), self.weights.get(at)) else { return };
-        let factor = if weighted { scale * weight } else { *scale };
-        let numbers = self.bytes.get(self.numbers + at * self.dims..self.numbers + (at + 1) * self.dims).unwrap_or_default();
+    /// Looks whether its pieces can be read: without them it knows no word.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when they cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        let whole = self.shared.pieces().vocabulary.len() == self.shared.count;
+        whole.then_some(()).ok_or_else(|| Error::Unusable(format!("{}: its pieces cannot be read", self.name())))
+    }
+
+    /// Returns how many pieces it knows.
+    pub(super) fn len(&self) -> usize {
+        self.shared.count
+    }
+
+    /// Adds the vector of a piece to `sum`.
+    fn add(&mut self, piece: u32, weighted: bool, sum: &mut [f32]) {
+        let Some((scale, weight, numbers)) = self.piece(piece) else { return };
+        let factor = if weighted { scale * weight } else { scale };
         for (sum, number) in sum.iter_mut().zip(numbers) {
             *sum += factor * f32::from(number.cast_signed());
         }
     }
 
+    /// Returns what the numbers of a piece are multiplied with, what it says in a text, and its numbers.
+    pub(super) fn piece(&mut self, piece: u32) -> Option<(f32, f32, &[u8])> {
+        let Self { shared, rows, .. } = self;
+        let at = usize::try_from(piece).ok()?;
+        let pieces = shared.pieces();
+        Some((*pieces.scales.get(at)?, *pieces.weights.get(at)?, rows.get(shared, at)?))
+    }
+
     /// Returns the vector of a text, of length 1; `None` when most of its words are unknown.
-    pub fn text(&self, text: &str) -> Option<Vec<f32>> {
-        let mut sum = vec![0.0; self.dims];
+    pub fn text(&mut self, text: &str) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dims()];
         let (mut known, mut unknown) = (0_usize, 0_usize);
-        self.vocabulary.pieces(text, |piece| match piece {
-            Some(piece) => {
-                known += 1;
-                self.add(piece, true, &mut sum);
+        let shared = self.shared.clone();
+        shared.pieces().vocabulary.words(text, |word| {
+            let cut = *self.cut(word);
+            let mut take = |table: &mut Self, piece| match piece {
+                Some(piece) => {
+                    known += 1;
+                    table.add(piece, true, &mut sum);
+                }
+                None => unknown += 1,
+            };
+            match cut.pieces() {
+                Some([]) => take(self, None),
+                Some(pieces) => pieces.iter().for_each(|piece| take(self, Some(u32::from(*piece)))),
+                None => shared.pieces().vocabulary.word(word, &mut |piece| take(self, piece)),
             }
-            None => unknown += 1,
         });
         normal(sum).filter(|_| known > unknown)
     }
 
     /// Returns the vector of one word in lower case and without accents, of length 1; `None` when it is unknown.
-    pub fn word(&self, word: &str) -> Option<Vec<f32>> {
-        let mut sum = vec![0.0; self.dims];
-        let mut unknown = false;
-        self.vocabulary.word(word, &mut |piece| match piece {
+    pub fn word(&mut self, word: &str) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dims()];
+        let mut is_known = true;
+        let shared = self.shared.clone();
+        shared.pieces().vocabulary.word(word, &mut |piece| match piece {
             Some(piece) => self.add(piece, false, &mut sum),
-            None => unknown = true,
+            None => is_known = false,
         });
-        normal(sum).filter(|_| !unknown)
+        normal(sum).filter(|_| is_known)
+    }
+
+    /// Returns the pieces of one word, written as [`Table::word`] wants it.
+    pub(super) fn cut(&mut self, word: &str) -> &mut Cut {
+        let key = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        if self.words.is_empty() {
+            self.words = vec![Default::default(); WORDS];
+        }
+        let place = usize::try_from(key ^ key >> 32).unwrap_or(0) % WORDS;
+        let [first, second] = &mut self.words[place];
+        if first.key != key {
+            std::mem::swap(first, second);
+        }
+        if first.key != key {
+            *first = Cut { key, ..Cut::default() };
+            self.shared.pieces().vocabulary.word(word, &mut |piece| first.push(piece));
+        }
+        first
+    }
+
+    /// Returns the length of the vector of a word of these pieces.
+    pub(super) fn length(&mut self, cut: &Cut) -> f32 {
+        let mut sum = vec![0.0; self.dims()];
+        cut.pieces().unwrap_or_default().iter().for_each(|piece| self.add(u32::from(*piece), false, &mut sum));
+        dot(&sum, &sum).sqrt()
     }
 
     /// Returns the vector of a passage: the sum of those of its lines, each as long as any other, so
     /// that a long line does not speak for all.
-    pub fn passage<'a>(&self, lines: impl Iterator<Item = &'a str>) -> Option<Vec<f32>> {
-        let mut sum = vec![0.0; self.dims];
+    pub fn passage<'a>(&mut self, lines: impl Iterator<Item = &'a str>) -> Option<Vec<f32>> {
+        let mut sum = vec![0.0; self.dims()];
         for line in lines.filter_map(|line| self.text(line)) {
             sum.iter_mut().zip(&line).for_each(|(sum, x)| *sum += x);
         }
@@ -126,8 +197,115 @@ impl Table {
     }
 }
 
+impl Shared {
+    fn new(file: File, length: usize) -> Option<Self> {
+        let mut head = [0; 24];
+        file.read_exact_at(&mut head, 0).ok()?;
+        let mut sizes = head.strip_prefix(MAGIC)?.as_chunks::<4>().0.iter();
+        let mut size = || usize::try_from(u32::from_le_bytes(*sizes.next()?)).ok();
+        let (dims, count, words, name) = (size()?, size()?, size()?, size()?);
+        let start = head.len().checked_add(name)?;
+        // Of each piece two numbers of four bytes, and those of its vector.
+        let whole = dims.checked_add(8)?.checked_mul(count)?.checked_add(words)?.checked_add(start)?;
+        if dims == 0 || whole != length {
+            return None;
+        }
+        let mut name = vec![0; name];
+        file.read_exact_at(&mut name, 24).ok()?;
+        let name = format!("local/{}/{dims}", std::str::from_utf8(&name).ok()?);
+        Some(Self { file, name, dims, count, words, start, pieces: OnceLock::new() })
+    }
+
+    /// Returns the pieces; none where they cannot be read: then every word is unknown.
+    fn pieces(&self) -> &Pieces {
+        self.pieces.get_or_init(|| self.read().unwrap_or_default())
+    }
+
+    fn read(&self) -> Option<Pieces> {
+        let mut bytes = vec![0; self.words + 8 * self.count];
+        self.file.read_exact_at(&mut bytes, u64::try_from(self.start).ok()?).ok()?;
+        let (words, numbers) = bytes.split_at_checked(self.words)?;
+        let (scales, weights) = numbers.split_at_checked(4 * self.count)?;
+        let vocabulary = Vocabulary::new(std::str::from_utf8(words).ok()?.split_terminator('\n'));
+        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+        (vocabulary.len() == self.count).then(|| Pieces { vocabulary, scales: floats(scales), weights: floats(weights) })
+    }
+}
+
+/// A word as its pieces.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cut {
+    /// A hash of the word.
+    key: u64,
+    /// The length of its vector, as soon as somebody asked for it; 0 before that.
+    pub length: f32,
+    pieces: [u16; PIECES],
+    count: u8,
+}
+
+impl Cut {
+    const UNKNOWN: u8 = u8::MAX;
+    const TOO_MANY: u8 = u8::MAX - 1;
+
+    fn push(&mut self, piece: Option<u32>) {
+        let Some(piece) = piece.filter(|_| self.count != Self::UNKNOWN) else {
+            self.count = Self::UNKNOWN;
+            return;
+        };
+        match (self.pieces.get_mut(usize::from(self.count)), u16::try_from(piece)) {
+            (Some(place), Ok(piece)) => {
+                *place = piece;
+                self.count += 1;
+            }
+            _ => self.count = Self::TOO_MANY,
+        }
+    }
+
+    /// Returns the pieces, none of an unknown word; `None` when they are too many to be kept.
+    pub(super) fn pieces(&self) -> Option<&[u16]> {
+        match self.count {
+            Self::UNKNOWN => Some(&[]),
+            count => self.pieces.get(..usize::from(count)),
+        }
+    }
+}
+
+/// Numbers of pieces that were read, at most [`KEPT`].
+#[derive(Default)]
+struct Rows {
+    /// By piece, which row has its numbers, from 1.
+    places: Vec<u16>,
+    numbers: Vec<u8>,
+    count: u16,
+}
+
+impl Rows {
+    fn get(&mut self, shared: &Shared, piece: usize) -> Option<&[u8]> {
+        let row = |place: u16| usize::from(place - 1) * shared.dims..usize::from(place) * shared.dims;
+        match self.places.get(piece) {
+            Some(place) if *place > 0 => return self.numbers.get(row(*place)),
+            _ => {}
+        }
+        if self.count == KEPT || self.places.is_empty() {
+            (self.count, self.places) = (0, vec![0; shared.count]);
+        }
+        let place = self.count + 1;
+        if self.numbers.len() < row(place).end {
+            self.numbers.resize(row(place).end, 0);
+        }
+        let numbers = self.numbers.get_mut(row(place))?;
+        let start = shared.start + shared.words + 8 * shared.count + piece * shared.dims;
+        shared.file.read_exact_at(numbers, u64::try_from(start).ok()?).ok()?;
+        *self.places.get_mut(piece)? = place;
+        self.count = place;
+        Some(numbers)
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::Write;
+
     use super::*;
 
     /// A table of two dimensions: animals point one way, vehicles the other.
@@ -147,13 +325,19 @@ pub(crate) mod tests {
         bytes
     }
 
+    fn table(bytes: &[u8]) -> Option<Table> {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(bytes).expect("write");
+        Table::open(file.path()).ok()
+    }
+
     fn near(a: Option<Vec<f32>>, b: Option<Vec<f32>>) -> f32 {
         a.expect("a vector").iter().zip(b.expect("a vector")).map(|(a, b)| a * b).sum()
     }
 
     #[test]
     fn what_means_the_same_points_the_same_way() {
-        let table = Table::parse(small()).expect("a table");
+        let mut table = table(&small()).expect("a table");
         assert_eq!((table.name(), table.dims()), ("local/tiny/2", 2));
         assert!(near(table.text("The cats"), table.text("dog")) > 0.98);
         assert!(near(table.text("the cat"), table.text("the cars")) < 0.1, "frequent words say little");
@@ -164,15 +348,30 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn numbers_are_right_also_after_more_pieces_than_are_kept() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("share").join(FILE);
+        let (mut table, bytes) = (Table::open(&path).expect("a table"), std::fs::read(&path).expect("read"));
+        let (count, dims) = (table.len(), table.dims());
+        assert!(count > usize::from(KEPT) * 2);
+        let numbers = bytes.get(bytes.len() - count * dims..).expect("numbers");
+        for at in (0..count).chain((0..count).step_by(7)).chain([3, 3, count - 1, 3]) {
+            let (_, _, found) = table.piece(u32::try_from(at).expect("small")).expect("a piece");
+            assert!(numbers.get(at * dims..(at + 1) * dims) == Some(found), "{at}");
+        }
+        assert!(table.piece(u32::try_from(count).expect("small")).is_none());
+        assert!(table.rows.numbers.len() <= usize::from(KEPT) * dims);
+    }
+
+    #[test]
     fn a_file_that_is_no_whole_table_is_none() {
         let whole = small();
         for cut in [0, 7, 8, 20, 30, whole.len() - 1] {
-            assert!(Table::parse(whole[..cut].to_vec()).is_none(), "{cut}");
+            assert!(table(&whole[..cut]).is_none(), "{cut}");
         }
         let mut long = whole.clone();
         long.push(0);
-        assert!(Table::parse(long).is_none());
-        let why = Table::read(Path::new("/nowhere/table.bin")).err().expect("none").to_string();
+        assert!(table(&long).is_none());
+        let why = Table::open(Path::new("/nowhere/table.bin")).err().expect("none").to_string();
         assert!(why.starts_with("/nowhere/table.bin: "), "{why}");
     }
 }

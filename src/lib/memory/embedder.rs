@@ -9,19 +9,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::auth::{Keys, ProviderKey};
-use crate::config::{self, Embeddings, Environment, Home, Models};
+use crate::config::{self, Embeddings, Environment, Home, Models, Provider};
+use crate::cost::{Ledger, Till};
 use crate::embed::directory;
 use crate::embed::table::{self, Table};
 use crate::embed::{Embedder, Error, Opener};
 use crate::net;
 use crate::provider::Key;
-use crate::provider::embedding::{Price, Remote};
+use crate::provider::embedding::Remote;
 
 /// Returns what opens the embedder of `home` as its settings are then. While anybody has the table, nobody
-/// reads it a second time.
-pub fn opener(home: &Home, env: &Environment) -> Opener {
+/// reads it a second time. What a server is paid goes to `ledger`, where this process has one; else cost.db is opened
+/// when a server is asked.
+pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener {
     let (home, env) = (home.clone(), env.clone());
-    let there: Mutex<Weak<Table>> = Mutex::default();
+    let there: Mutex<Weak<table::Shared>> = Mutex::default();
     Arc::new(move || {
         let config = config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
         let settings = &config.memory.embeddings;
@@ -29,11 +31,11 @@ pub fn opener(home: &Home, env: &Environment) -> Opener {
         if settings == &Embeddings::default()
             && let Some(table) = there.upgrade()
         {
-            return Ok(Some(Embedder::Table(table)));
+            return Ok(Some(Embedder::Table(Table::of(table))));
         }
-        let opened = of_home(&home, &env, settings)?;
+        let opened = of_home(&home, &env, settings, ledger.clone())?;
         if let Some(Embedder::Table(table)) = &opened {
-            *there = Arc::downgrade(table);
+            *there = Arc::downgrade(table.shared());
         }
         Ok(opened)
     })
@@ -44,16 +46,22 @@ pub fn opener(home: &Home, env: &Environment) -> Opener {
 ///
 /// # Errors
 /// [`Error::Unusable`], which names the setting or the file: words still find.
-fn of_home(home: &Home, env: &Environment, settings: &Embeddings) -> Result<Option<Embedder>, Error> {
+fn of_home(home: &Home, env: &Environment, settings: &Embeddings, ledger: Option<Ledger>) -> Result<Option<Embedder>, Error> {
     let embedder = match (settings.server(), settings.model.as_str()) {
         (None, _) if settings.provider == "none" => return Ok(None),
-        (None, "") => Embedder::Table(Arc::new(shipped(config::share_dir(env).as_deref(), settings.dims)?)),
+        (None, "") => Embedder::Table(shipped(config::share_dir(env).as_deref(), settings.dims)?),
         (None, path) => Embedder::Model(directory::open(Path::new(path), settings.dims)?),
         (Some(name), model) => {
             let unusable = |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
             let models = config::load(home, env, &[]).map_err(unusable)?.models;
             let keys = Arc::new(Keys::open(home, env).map_err(unusable)?);
-            Embedder::Model(Box::new(remote(name, model, settings.dims, &models, keys)?))
+            let provider = provider(name, &models)?;
+            let till = |id: &str| Box::new(Till::new(home, env, ledger, &models, provider, id)) as Box<_>;
+            // A client of its own, for the issuer of tokens too: see `Remote::new`.
+            let client =
+                net::client().map_err(|error| Error::Unusable(format!("TLS cannot be set up: {}", error.without_url())))?;
+            let key = Key::Asked(Arc::new(ProviderKey::new(keys, provider.clone(), client.clone())));
+            Embedder::Model(Box::new(Remote::new(client, provider, key, model, settings.dims, till)?))
         }
     };
     Ok(Some(embedder))
@@ -67,7 +75,7 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
             table::FILE
         ))
     })?;
-    let table = Table::read(&share.join(table::FILE))?;
+    let table = Table::open(&share.join(table::FILE))?;
     if dims != 0 && usize::try_from(dims) != Ok(table.dims()) {
         return Err(Error::Unusable(format!(
             "`[memory.embeddings] dims` is {dims}, and a vector of the table has {} numbers: write 0 there, or name a model",
@@ -77,24 +85,17 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
     Ok(table)
 }
 
-fn remote(name: &str, model: &str, dims: u32, models: &Models, keys: Arc<Keys>) -> Result<Remote, Error> {
-    let provider = models.provider(name).ok_or_else(|| {
+fn provider<'a>(name: &str, models: &'a Models) -> Result<&'a Arc<Provider>, Error> {
+    models.provider(name).ok_or_else(|| {
         Error::Unusable(format!("`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"))
-    })?;
-    // A client of its own, for the issuer of tokens too: see `Remote::new`.
-    let client = net::client().map_err(|error| Error::Unusable(format!("TLS cannot be set up: {}", error.without_url())))?;
-    let key = Key::Asked(Arc::new(ProviderKey::new(keys, provider.clone(), client.clone())));
-    let remote = Remote::new(client, provider, key, model, dims)?;
-    let bare = |model: &str| model.strip_prefix("models/").unwrap_or(model).to_owned();
-    let of_file = |other: &&Arc<config::Model>| other.provider.name == name && bare(&other.model) == bare(remote.model());
-    let price = models.all().filter(of_file).find_map(|model| Price::of(model));
-    Ok(remote.with_price(price))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::HomeFlags;
+    use crate::embed::Kind;
     use crate::sys::atomic::{self, Durability};
 
     /// A home with this agent.toml, and a server of vectors that has no model for conversations.
@@ -103,7 +104,9 @@ mod tests {
     impl Place {
         fn new(settings: &str) -> Self {
             let place = Self(tempfile::tempdir().expect("dir"));
-            std::fs::create_dir_all(place.0.path().join("providers.d")).expect("dir");
+            for below in ["providers.d", "state"] {
+                std::fs::create_dir_all(place.0.path().join(below)).expect("dir");
+            }
             place.put("agent.toml", &format!("[providers]\nload = [\"offline\", \"vec\"]\n{settings}"));
             let file = "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n\
                         [models.vectors]\nmodel = \"bge-m3\"\ncost_per_mtok = [0.02, 0, 0]\n";
@@ -121,7 +124,7 @@ mod tests {
             let share = self.0.path().join("share").display().to_string();
             let env = Environment::of(&[("AGENT_SHARE", share.as_str())]);
             let config = config::load_config(&home, &env).expect("config");
-            of_home(&home, &env, &config.memory.embeddings)
+            of_home(&home, &env, &config.memory.embeddings, None)
         }
 
         fn refused(&self) -> String {
@@ -149,9 +152,9 @@ mod tests {
         std::fs::create_dir_all(file.parent().expect("parent")).expect("dir");
         atomic::write(&file, &table::tests::small(), Durability::Rename).expect("write");
         place.put("providers.d/vec.toml", "no TOML");
-        let embedder = place.open().expect("table").expect("some");
-        assert!(matches!(&embedder, Embedder::Table(table) if table.word("cat").is_some()));
-        assert_eq!(embedder.cost_usd(&["cat"]), Some(0.0));
+        let mut embedder = place.open().expect("table").expect("some");
+        let Embedder::Table(table) = &mut embedder else { panic!("no table") };
+        assert!(table.word("cat").is_some());
         place.put("agent.toml", "[memory.embeddings]\ndims = 3\n");
         assert_eq!(
             place.refused(),
@@ -162,8 +165,8 @@ mod tests {
     #[test]
     fn a_server_is_ready_without_being_asked_and_its_price_is_that_of_the_model() {
         let cost = |settings: &str| {
-            let embedder = with(settings).open().expect("remote").expect("some");
-            (embedder.name().to_owned(), embedder.cost_usd(&["four"]))
+            let Some(Embedder::Model(model)) = with(settings).open().expect("remote") else { panic!("a server") };
+            (model.name().to_owned(), model.cost_usd(&["four"]))
         };
         let (name, usd) = cost("provider = \"vec\"\nmodel = \"bge-m3\"\ndims = 8");
         assert_eq!(name, "vec/bge-m3/8");
@@ -178,7 +181,7 @@ mod tests {
             "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\napi_key_env = \"VEC_KEY\"\n[models.primary]\nmodel = \"m\"\n";
         place.put("providers.d/vec.toml", file);
         let Some(Embedder::Model(mut model)) = place.open().expect("remote") else { panic!("a server") };
-        let error = model.embed(&["a"]).expect_err("no key");
+        let error = model.embed(Kind::Passage, &["a"]).expect_err("no key");
         assert!(matches!(&error, Error::Unusable(said) if said.contains("run: agent-daemon login vec")), "{error}");
     }
 

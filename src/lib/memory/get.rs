@@ -1,7 +1,7 @@
 //! Shows a piece of a memory file by its path and lines, as a search names them.
 
-use super::index::document::Document;
-use super::index::{document_of, scope_of};
+use super::index::{Text, texts_of};
+use super::past::Pasts;
 use super::scope::Viewer;
 use super::sources::{self, Candidate, Reader, Source, Unread};
 use crate::config::Home;
@@ -47,14 +47,15 @@ pub fn lines(home: &Home, viewer: &Viewer, path: &str, first: Option<u32>, last:
         Unread::Gone => unknown(),
         Unread::Failed(skipped) => Error::Unread { path: skipped.path, why: skipped.why },
     })?;
-    let document = document_of(file, &bytes);
-    if !viewer.may_see(&scope_of(file, &document)) {
+    let mut texts = texts_of(file, &bytes, Pasts::new(home).before(file, &bytes));
+    texts.retain(|text| viewer.may_see(&text.scope));
+    if texts.is_empty() {
         return Err(unknown());
     }
-    show(file, &document, &bytes, first.unwrap_or(1).max(1), last)
+    show(file, &texts, &bytes, first.unwrap_or(1).max(1), last)
 }
 
-fn show(file: &Candidate, document: &Document, bytes: &[u8], first: u32, last: Option<u32>) -> Result<String, Error> {
+fn show(file: &Candidate, texts: &[Text], bytes: &[u8], first: u32, last: Option<u32>) -> Result<String, Error> {
     let last = last.unwrap_or_else(|| first.saturating_add(LINES - 1));
     let mut total = 0;
     let mut shown = String::new();
@@ -65,7 +66,9 @@ fn show(file: &Candidate, document: &Document, bytes: &[u8], first: u32, last: O
         }
     };
     if file.source == Source::Session {
-        document.units.iter().for_each(|unit| add(unit.line, unit.text.trim_end_matches('\n')));
+        let mut units: Vec<_> = texts.iter().flat_map(|text| &text.document.units).collect();
+        units.sort_by_key(|unit| unit.line);
+        units.into_iter().for_each(|unit| add(unit.line, unit.text.trim_end_matches('\n')));
     } else {
         (1..).zip(String::from_utf8_lossy(bytes).lines()).for_each(|(number, line)| add(number, line));
     }
@@ -114,5 +117,24 @@ mod tests {
         for path in ["SOUL.md", "memory/link.md", "memory/people/../../SOUL.md"] {
             assert_eq!(ask(true, path, 1, 1), Err(Error::Unknown(path.into())));
         }
+    }
+    #[test]
+    fn a_summary_is_shown_on_the_line_of_its_event_to_whom_it_belongs() {
+        let dir = tempfile::tempdir().expect("dir");
+        let flags = crate::config::HomeFlags { home: Some(dir.path().to_owned()), ..Default::default() };
+        let home = Home::resolve(flags, &|_| None).expect("home");
+        home.create().expect("made");
+        let event = |seq: u64, rest: &str| format!(r#"{{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":{seq},{rest}}}"#) + "\n";
+        let text = event(1, r#""type":"session","session_id":"s","key":"cli:ada","contact":"Ada","created_at":"x""#)
+            + &event(
+                2,
+                r#""type":"message","role":"user","trust":"owner","run_id":"r","content":[{"type":"text","text":"hello"}]"#,
+            )
+            + &event(3, r#""type":"compaction","run_id":"r","kept_from":3,"summary":"A greeting.","by":"model","tokens":[9,5]"#);
+        write(&home.archive().join("s.2026-05-04.jsonl"), text.as_bytes(), Durability::Rename).expect("write");
+        let path = "state/sessions/archive/s.2026-05-04.jsonl";
+        let ask = |owner: bool| lines(&home, &viewer(owner), path, None, None);
+        assert_eq!(ask(true), Ok("2\tAda: hello\n3\tsummary: A greeting.\n".to_owned()));
+        assert_eq!(ask(false), Err(Error::Unknown(path.into())));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! workspace/MEMORY.md, memory/**/*.md, transcripts   the truth: plain files
-//!   → index/        state/index.db, the search over them; may be deleted at any time
 //!   → extract/, consolidate/ → facts/   state/memory.db, what they state, each with its place
+//!   → index/        state/index.db, the search over all this; may be deleted at any time
 //! ```
 //! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is what the
 //! daemon holds of all this.
@@ -15,19 +15,24 @@ pub mod facts;
 pub mod get;
 pub mod index;
 pub mod items;
+mod past;
 pub mod recall;
 mod scope;
 mod sources;
 
 pub use scope::{JOINED, Scope, Viewer};
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use index::{Filter, Found, Place, Query, Searcher};
-use recall::Facts;
+use consolidate::{Means, Options};
+use facts::commitments::{self, Change, Commitment};
+use index::{Filter, Found, Place, Query, Searcher, Source};
+use recall::{Asked, Recall, Recalled};
 
-use crate::config::Home;
+use crate::config::{Home, Synthesis};
+use crate::cost::Client;
 use crate::embed::Opener;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
@@ -81,6 +86,8 @@ impl Runs {
                     self.noted.remove(run_id);
                 }
             }
+            // Whose words they were, nobody knows any more: what is left of that run is taken for nobody's.
+            Kind::Forgotten { run_id } => self.of_others.extend(run_id.clone()),
             Kind::Session(_)
             | Kind::ToolCall { .. }
             | Kind::ToolResult { .. }
@@ -112,14 +119,30 @@ const MAX_RECALLED: usize = 600;
 const MIN_SCORE: f32 = 0.35;
 /// A passage without any word of the message is recalled from this cosine on.
 const ALONE: f32 = 0.6;
+/// Pieces told in other words whose original is kept in memory.
+const RETOLD: usize = 256;
+/// How long a model is not asked to tell anything after it did not answer in time: people wait for it.
+const PAUSE: Duration = Duration::from_secs(60);
+/// What passages are recalled from: facts have lines of their own.
+const RECALLED_FROM: [Source; 4] = [Source::Memory, Source::Session, Source::Item, Source::Summary];
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
+
+/// What a model told in other words.
+#[derive(Default)]
+struct Retold {
+    /// The newest pieces, each with what it was told: without, the same would be told again in the same conversation.
+    pieces: VecDeque<(String, String)>,
+    /// It is not asked before, because it did not answer in time.
+    rests_until: Option<Instant>,
+}
 
 /// The memory of one agent, for a process that stays. All its work is blocking.
 pub struct Memory {
     place: Place,
     searcher: Mutex<Searcher>,
-    facts: Mutex<Facts>,
+    recall: Mutex<Recall>,
+    retold: Mutex<Retold>,
     wake: tokio::sync::Notify,
 }
 
@@ -130,7 +153,8 @@ impl Memory {
         Self {
             searcher: Mutex::new(Searcher::new(&place)),
             place,
-            facts: Mutex::new(Facts::new(home)),
+            recall: Mutex::new(Recall::new(home)),
+            retold: Mutex::default(),
             wake: tokio::sync::Notify::new(),
         }
     }
@@ -157,21 +181,18 @@ impl Memory {
         self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query)
     }
 
-    /// Returns what goes before a message that says `words`; `first` is true when it begins a
-    /// conversation, and `known` says what that has already. Trouble is logged: nobody waits for an
-    /// answer because the memory is ill.
-    pub fn recall(&self, viewer: &Viewer, words: &str, first: bool, known: impl Fn(&str) -> bool) -> Option<String> {
-        let words = crate::text::head(words, MAX_QUERY);
-        if words.trim().is_empty() {
-            return None;
-        }
-        let tokens = usize::try_from(recall::BUDGET).unwrap_or(usize::MAX);
+    /// Returns what goes before a message; `told` are the pieces that the conversation has: nothing of them is said
+    /// again. Trouble is logged: nobody waits for an answer because the memory is ill.
+    pub fn recall(&self, viewer: &Viewer, asked: &Asked<'_>, told: &[String]) -> Option<Recalled> {
+        let asked = &Asked { words: crate::text::head(asked.words, MAX_QUERY), ..*asked };
         let query = Query {
             k: RECALLED,
             min_score: MIN_SCORE,
-            max_tokens: Some(tokens),
+            max_tokens: usize::try_from(recall::BUDGET).ok(),
             max_chars: MAX_RECALLED,
-            ..Query::new(recall::telling(words))
+            filter: Filter { sources: Some(RECALLED_FROM.to_vec()), ..Filter::default() },
+            today: Some(crate::clock::local_date(asked.now, asked.zone)),
+            ..Query::new(recall::telling(asked.words))
         };
         let mut found = self.search(viewer, query).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing was recalled");
@@ -179,12 +200,57 @@ impl Memory {
         });
         // Nobody asked for these: what only resembles the message stays away.
         found.hits.retain(|hit| !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE));
-        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner).bearing_on(words, first, viewer);
-        let facts = facts.unwrap_or_else(|error| {
+        let mut recall = self.recall.lock().unwrap_or_else(PoisonError::into_inner);
+        let bearing = recall.bearing_on(asked, viewer).unwrap_or_else(|error| {
             tracing::warn!(%error, "no fact was recalled");
-            Vec::new()
+            recall::Bearing::default()
         });
-        recall::compose(&facts, &found.hits, known)
+        let retold = self.retold.lock().unwrap_or_else(PoisonError::into_inner);
+        let originals = retold.pieces.iter().filter(|(words, _)| told.contains(words)).map(|(_, original)| original);
+        let told: Vec<&String> = told.iter().chain(originals).collect();
+        recall::compose(&bearing, &found.hits, |line| told.iter().any(|piece| piece.contains(line)))
+    }
+
+    /// Returns `recalled` told as `synthesis` says, by a model where it says so; see `[memory.recall]`. The call
+    /// counts as one of the run `run_id`.
+    pub async fn retell(
+        &self,
+        client: &Client,
+        synthesis: Synthesis,
+        recalled: Recalled,
+        (run_id, session_id): (&str, &str),
+    ) -> Recalled {
+        let retold = || self.retold.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = Instant::now();
+        if retold().rests_until.is_some_and(|until| began < until) {
+            return recalled;
+        }
+        let told = recall::retold(client, synthesis, &recalled, (run_id, session_id)).await;
+        let mut retold = retold();
+        let Some(told) = told else {
+            retold.rests_until = (began.elapsed() >= recall::PATIENCE).then(|| Instant::now() + PAUSE);
+            return recalled;
+        };
+        if retold.pieces.len() == RETOLD {
+            retold.pieces.pop_front();
+        }
+        retold.pieces.push_back((told.text(), recalled.text()));
+        told
+    }
+
+    /// Notes that overdue commitments were brought up, which is done once. Trouble is logged.
+    pub fn brought_up(&self, overdue: &[i64]) {
+        if let Err(error) = commitments::shown(&facts::database(self.home()), overdue, crate::clock::now_ms()) {
+            tracing::warn!(%error, "overdue commitments are brought up again");
+        }
+    }
+
+    /// Changes a commitment that `viewer` may see; returns it as it is then, `None` when there is no such one.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub fn update_commitment(&self, viewer: &Viewer, id: i64, change: Change) -> Result<Option<Commitment>, facts::Error> {
+        commitments::update(&facts::database(self.home()), id, change, |one| viewer.may_see(&one.scope))
     }
 
     /// Brings the index up to date; false when another process is at it, and may have missed
@@ -205,11 +271,25 @@ impl Memory {
         true
     }
 
-    /// Draws facts from what was written down and said; false when that did not work, or another process is at
+    /// Draws facts from what was written down and said, or from what was said in `session` alone; false when that did not work, or another process is at
     /// it. Trouble is logged.
-    pub fn consolidate(&self) -> bool {
-        match consolidate::run(self.home(), consolidate::Options::default(), &mut |_| {}) {
-            Ok(outcome) => matches!(outcome, consolidate::Outcome::Done(_)),
+    pub fn consolidate(&self, means: Means<'_>, session: Option<&str>) -> bool {
+        let options = Options { session, ..Options::default() };
+        match consolidate::run(self.home(), means, options, &mut |_| {}) {
+            Ok(consolidate::Outcome::Done(report)) => {
+                for parked in &report.parked {
+                    tracing::error!(
+                        session = parked.path,
+                        why = parked.why,
+                        "no model could read a stretch of a conversation; rules did"
+                    );
+                }
+                if let Some(one) = report.waits.first() {
+                    tracing::warn!(session = one.path, why = one.why, "facts are drawn from it later");
+                }
+                report.waits.is_empty()
+            }
+            Ok(consolidate::Outcome::Busy(_)) => false,
             Err(error) => {
                 tracing::warn!(%error, "no facts were drawn");
                 false

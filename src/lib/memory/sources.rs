@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::past::Past;
 use super::scope::Scope;
 use crate::config::Home;
 use crate::sandbox::{BeneathError, Root};
@@ -26,9 +27,9 @@ pub enum Source {
     Session,
     /// `memory/items/`: what the agent wrote down by itself.
     Item,
-    /// Summaries of conversations; none in this build.
+    /// What a model wrote in place of the older part of a conversation, once it is no longer sent itself.
     Summary,
-    /// Structured facts; none in this build.
+    /// What is stated somewhere and holds now, of `memory.db`.
     Fact,
 }
 
@@ -63,13 +64,17 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the SHA-256 of what counts of its content, which is `bytes`.
-    pub(super) fn sha256(&self, bytes: &[u8]) -> Vec<u8> {
-        match self.gone.and_then(|gone| gone.but) {
-            Some(but) => sha256(&[bytes, &but.to_le_bytes()].concat()),
-            None => sha256(bytes),
-        }
+    /// Returns the SHA-256 of what counts: of its content, which is `bytes`, and of what was said `before`.
+    pub(super) fn sha256(&self, bytes: &[u8], before: Option<Past>) -> Vec<u8> {
+        let but = self.gone.and_then(|gone| gone.but).map(|but| but.to_le_bytes().to_vec());
+        let before = before.map(|past| format!("{past:?}").into_bytes());
+        sha256(&[bytes, &but.unwrap_or_default(), &before.unwrap_or_default()].concat())
     }
+}
+
+/// Returns the conversation that the file shown as `shown` is a transcript of.
+pub(super) fn session_of(shown: &str) -> Option<&str> {
+    session::session_of(shown.strip_prefix("state/sessions/")?.rsplit('/').next()?)
 }
 
 /// What changes when a file does, nearly always.

@@ -23,6 +23,7 @@ mod lanes;
 mod orders;
 mod persist;
 mod progress;
+mod recall;
 mod silence;
 mod stream;
 mod transcribe;

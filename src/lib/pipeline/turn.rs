@@ -16,7 +16,7 @@ use crate::channel::{Channel, Rendered};
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::memory::{JOINED, Scope, Viewer, recall};
+use crate::memory::{JOINED, Scope, Viewer};
 use crate::message::{Attachment, Block, Envelope, MediaKind, OutFile, Role, Route, Source, Trust};
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Finish, MAX_DEATHS, NewPart, Note, Started};
@@ -72,9 +72,9 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
 pub(super) struct Setting<'a> {
     pub(super) live: &'a Live,
     envelope: &'a Envelope,
-    run_id: &'a str,
-    run: &'a Run,
-    viewer: Viewer,
+    pub(super) run_id: &'a str,
+    pub(super) run: &'a Run,
+    pub(super) viewer: Viewer,
     model: String,
     system: Vec<SystemBlock>,
 }
@@ -173,7 +173,7 @@ impl Pipeline {
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let messages = bundle.messages();
             let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
-            let recalled = self.recall(&messages, &setting.viewer, &session).await;
+            let (recalled, overdue) = self.recall(&messages, &setting, &session).await;
             let place = Place { pipeline: self, live: &live, envelope, run_id, session_id: session.id(), cancel: &run.cancel };
             let pins = carried.as_ref().map(|carried| carried.pins.clone()).unwrap_or_default();
             let pins = pins.into_iter().map(|text| Kind::Pin { run_id: run_id.to_owned(), text });
@@ -184,6 +184,7 @@ impl Pipeline {
                 self.sessions.put(session);
                 return Some(self.failed(envelope, &error.to_string(), &[]));
             }
+            self.brought_up(overdue).await;
             heard = (!notes.is_empty()).then_some(newest);
         }
         let stream = envelope.stream.then(|| Stream::begin(&self.replies, &envelope.id));
@@ -263,30 +264,6 @@ impl Pipeline {
             return is_known && ids.all(|id| id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id)));
         }
         id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id))
-    }
-
-    /// Returns what is remembered that bears on a person's message and is not in the conversation yet.
-    async fn recall(&self, messages: &[Envelope], viewer: &Viewer, session: &Session) -> Option<String> {
-        let envelope = messages.first()?;
-        if !envelope.source.is_person() || envelope.tier.as_deref().is_some_and(|tier| tier != "full") {
-            return None;
-        }
-        let blocks = session.state().entries.iter().flat_map(|entry| &entry.message.content);
-        let said: String = blocks
-            .filter_map(|block| match block {
-                Block::Context { text } if text.starts_with(recall::HEAD) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        let first = session.state().entries.is_empty();
-        let words: Vec<&str> = messages.iter().map(|message| message.text.as_str()).collect();
-        let (memory, viewer, words) = (self.memory.clone(), viewer.clone(), words.join("\n"));
-        let work = move || memory.recall(&viewer, &words, first, |line| said.contains(line));
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-            // The same message would meet the same bug again: better answered without its memories.
-            tracing::error!(%error, "nothing was recalled");
-            None
-        })
     }
 
     /// Writes the messages of a turn down as the model reads them.

@@ -4,7 +4,7 @@
 //! Written after <https://platform.openai.com/docs/api-reference/embeddings/create> and
 //! <https://ai.google.dev/api/embeddings> (v1beta, `batchEmbedContents`), read 2026-11.
 
-mod money;
+mod batches;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-pub use money::{Estimate, Price, estimate};
-
+use super::BoxFuture;
 use super::http::Endpoint;
 use super::key::Key;
 use super::sse::Patience;
 use crate::config::Provider;
-use crate::embed::{Error, Model, normal};
+use crate::embed::{Error, Kind, Model, normal};
 use crate::message::Usage;
 use crate::{net, provider, text};
+use batches::{batches, is_blank, sent};
 use wire::{Answer, Protocol};
 
 /// Texts a request has at most (specification §12). Gemini refuses more: "at most 100 requests can be
@@ -48,6 +48,24 @@ const PATIENCE_FOR_KEY: Duration = Duration::from_secs(100);
 /// Before the second try, when the server says nothing about it.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The till where each request is paid: what money there is, and what it was spent for, is kept above this room.
+pub trait Till: Send {
+    /// Returns what a request of so many tokens costs, US dollars; `None` when nobody knows.
+    fn cost_usd(&self, tokens: u64) -> Option<f64>;
+
+    /// Returns what was spent here, US dollars, as far as it has a price.
+    fn spent_usd(&self) -> f64;
+
+    /// Sets aside what a request of `most_tokens` can cost.
+    ///
+    /// # Errors
+    /// In words, why it may not be made.
+    fn reserve(&mut self, kind: Kind, most_tokens: u64) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Books how the request ended: with so many tokens, or with a failure.
+    fn settle<'a>(&'a mut self, ended: Result<Usage, &'a provider::Error>) -> BoxFuture<'a, ()>;
+}
+
 /// A model on a server. Its calls block: it has an event loop of its own, and belongs on a thread that
 /// may wait (`main` without a runtime, `spawn_blocking`).
 pub struct Remote {
@@ -58,8 +76,7 @@ pub struct Remote {
     name: String,
     /// Numbers a vector has; 0 = not known yet.
     dims: usize,
-    price: Option<Price>,
-    usage: Usage,
+    till: Box<dyn Till>,
 }
 
 /// Who is asked, and for what.
@@ -76,7 +93,7 @@ struct Server {
 
 impl Remote {
     /// Returns the model called `model` (empty: the one that is usual there) at `provider`, asked for
-    /// vectors of `dims` numbers (0: its own). Nothing is sent.
+    /// vectors of `dims` numbers (0: its own). `till` makes the till for the id of the model. Nothing is sent.
     ///
     /// Of the address and `key` the same holds as for the provider's chat. `client` must be one of its
     /// own, and follow no redirects: its connections live while [`Model::embed`] runs, and would stand
@@ -84,7 +101,14 @@ impl Remote {
     ///
     /// # Errors
     /// [`Error::Unusable`] when that type of provider has no embeddings.
-    pub fn new(client: reqwest::Client, provider: &Provider, key: impl Into<Key>, model: &str, dims: u32) -> Result<Self, Error> {
+    pub fn new(
+        client: reqwest::Client,
+        provider: &Provider,
+        key: impl Into<Key>,
+        model: &str,
+        dims: u32,
+        till: impl FnOnce(&str) -> Box<dyn Till>,
+    ) -> Result<Self, Error> {
         let Some(protocol) = Protocol::of(provider.kind) else {
             return Err(Error::Unusable(format!(
                 "the provider `{}` is of type `{}`, which has no embeddings: `[memory.embeddings] provider` is `local`, `none`, \
@@ -102,38 +126,13 @@ impl Remote {
         let mut endpoint = protocol.endpoint(client, &provider.base_url, model, key.into());
         endpoint.patience = Patience { first: PATIENCE, began: PATIENCE, between: PATIENCE };
         endpoint.patience_for_key = Some(PATIENCE_FOR_KEY);
-        let name = format!("{label}/{dims}");
+        let name = format!("{label}/{dims}{}", protocol.task());
         let server = Server { endpoint, protocol, label, model: model.to_owned(), dims, pause: PAUSE };
-        Ok(Self { server, runtime: None, name, dims, price: None, usage: Usage::default() })
-    }
-
-    /// Returns the model with what it costs; `None` = nobody knows.
-    #[must_use]
-    pub fn with_price(mut self, price: Option<Price>) -> Self {
-        self.price = price;
-        self
-    }
-
-    /// Returns the vendor's id of the model.
-    pub fn model(&self) -> &str {
-        &self.server.model
-    }
-
-    /// Returns what `texts` would cost.
-    pub fn estimate<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Estimate {
-        estimate(texts, self.price)
-    }
-
-    /// Returns the tokens that were used since this was last asked: as the server counted them, else
-    /// estimated.
-    pub fn take_usage(&mut self) -> Usage {
-        std::mem::take(&mut self.usage)
+        Ok(Self { server, runtime: None, name, dims, till: till(model) })
     }
 
     /// Takes what the server answered to `texts`, and returns a vector for each.
     fn accepted(&mut self, answer: Answer, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        self.usage.input_tokens += answer.tokens.unwrap_or_else(|| money::tokens(texts));
-        self.usage.estimated |= answer.tokens.is_none();
         let vectors = answer.in_order(texts.len()).map_err(|why| Error::Failed(self.server.says(&why)))?;
         let first = vectors.first().map_or(0, Vec::len);
         let dims = if self.dims == 0 { first } else { self.dims };
@@ -145,13 +144,13 @@ impl Remote {
     }
 
     /// Asks for the vectors of a batch: one that is too long for the server, cut shorter and shorter.
-    fn batch(&mut self, runtime: &Runtime, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+    fn batch(&mut self, runtime: &Runtime, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();
         let shorter = std::iter::successors(Some(MAX_CHARS / 2), |most| Some(most / 2));
         let mut shorter = shorter.take_while(|most| *most >= LEAST_CHARS).filter(|most| *most < longest);
         let mut texts = texts.to_vec();
         loop {
-            match runtime.block_on(self.server.ask(&texts)) {
+            match runtime.block_on(self.server.ask(&mut *self.till, kind, &texts))? {
                 Ok(answer) => return self.accepted(answer, &texts),
                 Err(error @ provider::Error::ContextOverflow { .. }) => match shorter.next() {
                     Some(most) => texts.iter_mut().for_each(|text| *text = text::head(text, most)),
@@ -161,17 +160,6 @@ impl Remote {
             }
         }
     }
-
-    fn batches(&mut self, runtime: &Runtime, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let mut vectors = Vec::with_capacity(texts.len());
-        let mut rest = texts;
-        for size in money::batches(texts.iter().copied()) {
-            let (batch, others) = rest.split_at(size);
-            vectors.extend(self.batch(runtime, batch)?);
-            rest = others;
-        }
-        Ok(vectors)
-    }
 }
 
 impl Model for Remote {
@@ -180,11 +168,15 @@ impl Model for Remote {
     }
 
     fn cost_usd(&self, texts: &[&str]) -> Option<f64> {
-        self.estimate(texts.iter().copied()).usd
+        batches(&sent(texts)).into_iter().map(|batch| self.till.cost_usd(batches::tokens(batch))).sum()
     }
 
-    fn embed(&mut self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let sent: Vec<&str> = texts.iter().filter(|text| !is_blank(text)).map(|text| text::head(text, MAX_CHARS)).collect();
+    fn spent_usd(&self) -> f64 {
+        self.till.spent_usd()
+    }
+
+    fn embed(&mut self, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let sent = sent(texts);
         if sent.is_empty() {
             return Ok(vec![None; texts.len()]);
         }
@@ -195,9 +187,9 @@ impl Model for Remote {
                 .build()
                 .map_err(|error| Error::Failed(self.server.says(&format!("no request can be made: {error}"))))?,
         };
-        let vectors = self.batches(&runtime, &sent);
+        let vectors: Result<Vec<_>, Error> = batches(&sent).into_iter().map(|batch| self.batch(&runtime, kind, batch)).collect();
         self.runtime = Some(runtime);
-        let mut vectors = vectors?.into_iter();
+        let mut vectors = vectors?.into_iter().flatten();
         Ok(texts.iter().map(|text| if is_blank(text) { None } else { vectors.next().flatten() }).collect())
     }
 }
@@ -212,20 +204,31 @@ impl Drop for Remote {
 }
 
 impl Server {
-    /// Asks once, and once more when that may help.
-    async fn ask(&self, texts: &[&str]) -> Result<Answer, provider::Error> {
-        let body = self.protocol.body(&self.model, self.dims, texts);
-        let error = match self.protocol.fetch(&self.endpoint, &body).await {
+    /// Asks once, and once more when that may help. An error outside means that it was not asked.
+    async fn ask(&self, till: &mut dyn Till, kind: Kind, texts: &[&str]) -> Result<Result<Answer, provider::Error>, Error> {
+        let error = match self.attempt(till, kind, texts).await? {
             Err(error) if error.retryable() => error,
-            outcome => return outcome,
+            outcome => return Ok(outcome),
         };
         let wait = error.retry_after().unwrap_or_else(|| net::backoff(0, self.pause, self.pause));
         if wait > MAX_WAIT {
-            return Err(error);
+            return Ok(Err(error));
         }
         tracing::debug!(%error, ?wait, "asked for vectors once more");
         tokio::time::sleep(wait).await;
-        self.protocol.fetch(&self.endpoint, &body).await
+        self.attempt(till, kind, texts).await
+    }
+
+    async fn attempt(&self, till: &mut dyn Till, kind: Kind, texts: &[&str]) -> Result<Result<Answer, provider::Error>, Error> {
+        till.reserve(kind, batches::most_tokens(texts)).await.map_err(|why| Error::Failed(self.says(&why)))?;
+        let answer = self.protocol.fetch(&self.endpoint, &self.protocol.body(&self.model, self.dims, kind, texts)).await;
+        let usage = |answer: &Answer| Usage {
+            input_tokens: answer.tokens.unwrap_or_else(|| batches::tokens(texts)),
+            estimated: answer.tokens.is_none(),
+            ..Usage::default()
+        };
+        till.settle(answer.as_ref().map(usage)).await;
+        Ok(answer)
     }
 
     /// Checks that `vector` can stand beside those of `dims` numbers.
@@ -267,9 +270,4 @@ impl Server {
             E::Rejected { .. } => unusable("look at `model` and `dims` in `[memory.embeddings]`"),
         }
     }
-}
-
-/// A text without words is not sent: OpenAI refuses an empty one, and with it the whole request.
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }

@@ -16,6 +16,7 @@
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod approvals;
+mod erase;
 mod inbox;
 mod notes;
 mod outbox;
@@ -24,6 +25,7 @@ mod shown;
 mod view;
 
 pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
+pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
 pub use notes::Note;
 pub use outbox::{Aftermath, NewPart, Part};

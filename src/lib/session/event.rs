@@ -91,6 +91,12 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forget_from: Option<u64>,
     },
+    /// What stood here was erased, see agent-consolidate(1).
+    Forgotten {
+        /// The run it belonged to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_id: Option<String>,
+    },
     /// A line of a newer version; kept, not understood.
     #[serde(other)]
     Unknown,

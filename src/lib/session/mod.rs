@@ -21,7 +21,7 @@ pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use freshness::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn};
-pub use transcript::{Session, view};
+pub use transcript::{Session, session_of, view};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
 use std::collections::BTreeMap;

@@ -195,7 +195,7 @@ impl State {
                     turn.failed = Some(text.clone());
                 }
             }
-            Kind::Unknown => {}
+            Kind::Forgotten { .. } | Kind::Unknown => {}
         }
     }
 

@@ -322,7 +322,7 @@ pub(super) fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
 }
 
 /// Returns the session id in the name of a transcript file.
-pub(super) fn session_of(name: &str) -> Option<&str> {
+pub fn session_of(name: &str) -> Option<&str> {
     name.strip_suffix(".jsonl")?.split_once('.').map(|(id, _)| id)
 }
 

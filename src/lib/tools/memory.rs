@@ -88,6 +88,7 @@ impl Tool for Search {
             max_chars: MAX_PASSAGE,
             min_score: MIN_SCORE,
             filter: Filter { days, ..Filter::default() },
+            today: Some(clock::local_date(clock::now_ms(), self.0.zone)),
             ..Query::new(text(input, "query"))
         });
         let (memory, viewer) = (self.0.memory.clone(), context.viewer.clone());

@@ -1,7 +1,9 @@
 //! The hands: one file a tool family.
 
+mod commitment;
 mod exec;
 mod files;
+mod forget;
 mod mcp;
 mod media;
 mod memory;
@@ -65,6 +67,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     }
     let needs = Arc::new(needs);
     tools.extend(memory::all(&needs));
+    tools.push(Arc::new(commitment::CommitmentUpdate(needs.clone())));
+    tools.push(Arc::new(forget::Forget(needs.clone())));
     tools.push(Arc::new(message::Message(needs.clone())));
     tools.push(Arc::new(media::SendMedia(needs.clone())));
     tools.push(Arc::new(media::React(needs.clone())));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
 use super::rows::{self, Rows};
@@ -45,6 +46,12 @@ fn word(number: u64) -> String {
 /// A word that stands in one file only.
 fn own_word(file: u64) -> String {
     format!("m{file}")
+}
+
+/// A name, or a town, of letters alone: one of a line that states a fact.
+fn name(begin: &str, number: u64) -> String {
+    let letters = [number / 26, number % 26].map(|at| char::from(b'a' + u8::try_from(at).expect("small")));
+    format!("{begin}{}{}", letters[0], letters[1])
 }
 
 /// What they do to one home, and what went wrong.
@@ -90,6 +97,20 @@ impl House<'_> {
             if !told.stderr.is_empty() || !told.stdout.is_empty() || (ended && told.code != 0) {
                 self.wrong(format!("agent-index {verb}: {told:?}"));
             }
+        }
+    }
+
+    /// Draws facts again and again; every third run is killed.
+    fn consolidate(&self, mut random: Random) {
+        while self.goes_on() {
+            let mut program = self.sandbox.starting("agent-consolidate", &[]);
+            let patience = if random.below(3) == 0 { random.millis(60) } else { Duration::from_secs(30) };
+            let ended = self.let_live(&mut program, patience);
+            let told = program.end();
+            if !told.stderr.is_empty() || (ended && told.code != 0) {
+                self.wrong(format!("agent-consolidate: {told:?}"));
+            }
+            thread::sleep(random.millis(200));
         }
     }
 
@@ -161,7 +182,9 @@ impl House<'_> {
 fn text(file: u64, random: &mut Random) -> String {
     let lines = 1 + random.below(80);
     let line = |random: &mut Random| (0..9).map(|_| word(random.below(WORDS))).collect::<Vec<_>>().join(" ");
-    (0..lines).map(|number| format!("Line {number} of {}: {}\n", own_word(file), line(random))).collect()
+    let stated = format!("{} lives in {}.\n\n", name("Mar", file), name("Ton", random.below(WORDS)));
+    let said = (0..lines).map(|number| format!("Line {number} of {}: {}\n", own_word(file), line(random)));
+    std::iter::once(stated).chain(said).collect()
 }
 
 #[test]
@@ -185,8 +208,8 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
         // Ends the others also when one panics, or the scope would wait for ever.
         let _over = OnDrop(|| house.over.store(true, Ordering::Relaxed));
         let mut own = || Random(random.below(u64::MAX) | 1);
-        let seeds = [own(), own(), own(), own(), own()];
-        let [first, second, third, fourth, fifth] = seeds;
+        let seeds = [own(), own(), own(), own(), own(), own()];
+        let [first, second, third, fourth, fifth, sixth] = seeds;
         let house = &house;
         scope.spawn(move || house.index(&["sync"], first));
         // Seldom, or nothing would be left of what went wrong before.
@@ -194,6 +217,7 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
         scope.spawn(move || house.ask(third));
         scope.spawn(move || house.serve(fourth));
         scope.spawn(move || house.change(fifth));
+        scope.spawn(move || house.consolidate(sixth));
         thread::sleep(LONG);
     });
     let log = fs::read_to_string(sandbox.path("../daemon.log")).unwrap_or_default();
@@ -204,8 +228,11 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
     println!("{kills} kills, {answers} answers with something found");
     assert!(kills >= 10 && answers >= 20, "{kills} kills and {answers} answers prove too little");
 
+    assert_eq!(sandbox.run("agent-consolidate", &[], "").code, 0);
     sync(&sandbox);
     rows::check_whole(&sandbox);
+    let facts = sandbox.query("index", "SELECT facts FROM totals");
+    assert!(matches!(facts.as_slice(), [row] if matches!(row[..], [Sql::Integer(10..)])), "{facts:?} facts prove too little");
     let words: Vec<String> = (0..WORDS).map(word).collect();
     let (lived, answers) = (Rows::of(&sandbox, &words), answers_to_all(&sandbox));
     for end in ["", "-wal", "-shm"] {

@@ -11,9 +11,9 @@ use crate::support::Sandbox;
 pub(super) struct Rows {
     /// Path, source, scope, size, SHA-256, time, lines, words.
     files: Vec<Vec<Sql>>,
-    /// Path, place among those of the file, lines, words line by line, text, vector.
+    /// Path, source, place among those of the text, lines, words line by line, text, vector.
     chunks: Vec<Vec<Sql>>,
-    /// Path and place of the chunks in which a word stands.
+    /// Path, source and place of the chunks in which a word stands.
     postings: BTreeMap<String, Vec<Vec<Sql>>>,
     totals: Vec<Vec<Sql>>,
 }
@@ -22,20 +22,20 @@ impl Rows {
     /// Reads them; `words` are those that are looked up, in the form in which they are compared.
     pub(super) fn of(sandbox: &Sandbox, words: &[String]) -> Self {
         let rows = |sql: &str| sandbox.query("index", sql);
-        let files = rows("SELECT path, source, scope, size, sha256, time, units, words FROM files ORDER BY path");
+        let files = rows("SELECT path, source, scope, size, sha256, time, units, words FROM files ORDER BY path, source, sha256");
         let place = "(SELECT count(*) FROM chunks o WHERE o.file = c.file AND o.id < c.id)";
         let chunks = format!(
-            "SELECT f.path, {place}, c.start_line, c.end_line, c.units, c.text, v.numbers
-             FROM chunks c LEFT JOIN files f ON f.id = c.file LEFT JOIN vectors v ON v.chunk = c.id ORDER BY f.path, c.id"
+            "SELECT f.path, f.source, {place}, c.start_line, c.end_line, c.units, c.text, v.numbers
+             FROM chunks c LEFT JOIN files f ON f.id = c.file LEFT JOIN vectors v ON v.chunk = c.id ORDER BY f.path, f.source, f.sha256, c.id"
         );
         let found = |word: &String| {
             let sql = format!(
-                "SELECT f.path, {place} FROM chunks_fts LEFT JOIN chunks c ON c.id = chunks_fts.rowid
-                 LEFT JOIN files f ON f.id = c.file WHERE chunks_fts MATCH '\"{word}\"' ORDER BY f.path, c.id"
+                "SELECT f.path, f.source, {place} FROM chunks_fts LEFT JOIN chunks c ON c.id = chunks_fts.rowid
+                 LEFT JOIN files f ON f.id = c.file WHERE chunks_fts MATCH '\"{word}\"' ORDER BY f.path, f.source, f.sha256, c.id"
             );
             (word.clone(), rows(&sql))
         };
-        let totals = rows("SELECT rules, files, chunks, bytes, units, words, model, dims, vectors FROM totals");
+        let totals = rows("SELECT rules, files, chunks, facts, bytes, units, words, model, dims, vectors FROM totals");
         Self { files, chunks: rows(&chunks), postings: words.iter().map(found).collect(), totals }
     }
 

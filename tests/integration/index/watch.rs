@@ -42,6 +42,8 @@ fn term(watcher: Running) {
 #[test]
 fn a_watcher_indexes_what_changes() {
     let sandbox = Sandbox::new();
+    // Of what this states it is told by memory.db alone.
+    put(&sandbox, "workspace/USER.md", "My sister is Ana.\n");
     let watcher = watched(&sandbox);
     put(&sandbox, "workspace/memory/2026-02-02.md", "A bittern was heard.\n");
     found(&sandbox, "bittern");
@@ -51,6 +53,8 @@ fn a_watcher_indexes_what_changes() {
     found(&sandbox, "dunlin");
     put(&sandbox, "workspace/memory/deep/er/more.md", "A plover was counted.\n");
     found(&sandbox, "plover");
+    assert_eq!(sandbox.run("agent-consolidate", &[], "").code, 0);
+    found(&sandbox, "sister");
     fs::remove_file(sandbox.path("workspace/memory/2026-02-03.md")).expect("it is there");
     wait_for("the curlew to be forgotten", SOON, || (hits(&sandbox, "curlew") == 0).then_some(()));
     term(watcher);
@@ -86,6 +90,10 @@ fn a_watcher_survives_the_memory_that_goes_and_comes() {
     wait_for("the dunlin to be forgotten", SOON, || (hits(&sandbox, "dunlin") == 0).then_some(()));
     put(&sandbox, "workspace/memory/deep/notes.md", "A plover was counted.\n");
     found(&sandbox, "plover");
+    // Of what is stated it has been told by the database alone.
+    put(&sandbox, "workspace/USER.md", "My sister is Ana.\n");
+    assert_eq!(sandbox.run("agent-consolidate", &[], "").code, 0);
+    found(&sandbox, "sister");
     // Another directory in its place, at once.
     fs::rename(&memory, sandbox.path("workspace/aside")).expect("it is there");
     put(&sandbox, "workspace/memory/other.md", "A bittern was heard.\n");

@@ -3,7 +3,8 @@
  * change files below one directory, in all threads together, and lets some of them fail.
  *
  * FAULTS names the control file, which is mapped; its layout stands in faults.rs. FAULTS_ROOT is the
- * directory. Files in its state/logs/ do not count: they say what happened.
+ * directory. Files in its state/logs/ do not count: they say what happened. FAULTS_PROGRAM is the program it is
+ * for, by default agent-daemon.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,8 +31,9 @@ static char root[4096], told[4096];
 
 __attribute__((constructor)) static void begin(void) {
     const char *file = getenv("FAULTS"), *below = getenv("FAULTS_ROOT");
-    /* Commands that the daemon starts, and the other programs, are spared. */
-    if (!file || !below || strcmp(program_invocation_short_name, "agent-daemon") != 0)
+    const char *program = getenv("FAULTS_PROGRAM");
+    /* Commands that the daemon starts, and the other programs, are spared, unless one is named. */
+    if (!file || !below || strcmp(program_invocation_short_name, program ? program : "agent-daemon") != 0)
         return;
     snprintf(root, sizeof root, "%s/", below);
     snprintf(told, sizeof told, "%s.log", file);

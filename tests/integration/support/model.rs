@@ -1,9 +1,10 @@
 //! A model server on loopback that speaks Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions`,
-//! whole and streamed, on any path that ends so, and listens at `/v1/audio/transcriptions` (see `speech`). The conversation scripts it (see `script::plan`), or the
+//! whole and streamed, on any path that ends so, listens at `/v1/audio/transcriptions` (see `speech`) and makes vectors at `/v1/embeddings`. The conversation scripts it (see `script::plan`), or the
 //! test queues replies. Requests that the real services refuse are refused, keys and all.
 
 mod cache;
 mod check;
+mod embeddings;
 mod script;
 mod serve;
 mod speech;
@@ -36,7 +37,8 @@ pub(crate) struct FakeModel {
 pub(crate) enum Reply {
     /// A final answer.
     Text(String),
-    /// A final answer whose first letters come at once and whose rest waits for [`FakeModel::go_on`].
+    /// A final answer whose first letters come at once and whose rest waits for [`FakeModel::go_on`]; of vectors all
+    /// of it waits.
     Held(String),
     /// One call of this tool with this input, offered or not.
     Tool(String, Value),
@@ -109,6 +111,9 @@ struct State {
     /// What the next recordings get.
     heard: VecDeque<Reply>,
     recordings: Vec<Recording>,
+    /// What the next conversations that are read for facts get, and those that were.
+    found: VecDeque<Reply>,
+    readings: Vec<Value>,
     exchanges: Vec<Exchange>,
     served: Usage,
     in_flight: usize,
@@ -164,6 +169,16 @@ impl FakeModel {
     /// Returns every recording, in order of arrival, without malformed ones.
     pub(crate) fn recordings(&self) -> Vec<Recording> {
         lock(&self.shared.state).recordings.clone()
+    }
+
+    /// Queues what is found in the next conversation that is read for facts. Without one it is nothing.
+    pub(crate) fn push_found(&self, reply: Reply) {
+        lock(&self.shared.state).found.push_back(reply);
+    }
+
+    /// Returns the requests to read a conversation for facts, in order of arrival; they are none of [`Self::requests`].
+    pub(crate) fn readings(&self) -> Vec<Value> {
+        lock(&self.shared.state).readings.clone()
     }
 
     /// Lets one held answer end, now or when it comes.

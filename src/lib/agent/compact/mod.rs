@@ -216,8 +216,7 @@ impl Running<'_> {
 
     /// Draws facts from what will no longer be sent; false when that did not work.
     async fn harvest(&self) -> Result<bool, Break> {
-        let memory = self.agent.memory.clone();
-        let work = spawn_blocking(move || memory.consolidate());
+        let work = spawn_blocking(self.agent.consolidation(Some(self.session.id().to_owned())));
         tokio::select! {
             biased;
             () = self.order.cancel.cancelled() => Err(Break::Stopped),

@@ -50,7 +50,8 @@ pub(super) fn lines(facts: &[Fact], zone: Tz, room: usize) -> Vec<String> {
 
 fn row(fact: &Fact, zone: Tz) -> Vec<String> {
     let day = |at: i64| clock::local_date(at, zone).to_string();
-    let until = fact.valid_to.map_or_else(String::new, |to| format!(" – {}", day(to)));
+    let forgotten = if fact.is_forgotten { " (forgotten)" } else { "" };
+    let until = fact.valid_to.map_or_else(String::new, |to| format!(" – {}{forgotten}", day(to)));
     vec![
         fact.id.to_string(),
         text::visible(&format!("{}{}", whose(fact), fact.entity)),
@@ -60,10 +61,17 @@ fn row(fact: &Fact, zone: Tz) -> Vec<String> {
     ]
 }
 
-/// Returns facts as a hint has them, a line each.
-pub(super) fn choice(facts: &[Fact]) -> String {
+/// Returns facts as a hint has them, a line each, with the command that is meant.
+pub(super) fn choice(verb: &str, facts: &[Fact]) -> String {
     let line = |fact: &Fact| {
-        text::visible(&format!("{PROGRAM} why {}   {}{} {}: {}", fact.id, whose(fact), fact.entity, fact.attribute, fact.value))
+        text::visible(&format!(
+            "{PROGRAM} {verb} {}   {}{} {}: {}",
+            fact.id,
+            whose(fact),
+            fact.entity,
+            fact.attribute,
+            fact.value
+        ))
     };
     facts.iter().map(line).collect::<Vec<_>>().join("\n      ")
 }

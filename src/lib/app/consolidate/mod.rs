@@ -1,8 +1,13 @@
 //! `agent-consolidate`: draws facts from notes and conversations, and shows them.
 
+mod erase;
 mod facts;
+mod forget;
+mod promises;
+mod reader;
 mod run;
 mod state;
+mod upkeep;
 mod why;
 
 use std::process::ExitCode;
@@ -48,8 +53,18 @@ enum Verb {
     Status,
     /// Show facts, those that hold now
     Facts(FactsArguments),
+    /// Show what happened in conversations, the newest first
+    Episodes(ListArguments),
+    /// Show what was promised and is still open
+    Commitments(ListArguments),
     /// Show where a fact was stated
     Why(WhyArguments),
+    /// Let overdue commitments expire, show notes that contradict each other
+    Maintain,
+    /// Take back what a run put in; without RUN, show the runs
+    Undo(UndoArguments),
+    /// Forget a fact or a person: what states it no longer counts; with --hard it is erased
+    Forget(ForgetArguments),
 }
 
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -73,6 +88,54 @@ struct FactsArguments {
     /// Show what held once, too
     #[arg(long)]
     all: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArguments {
+    /// Words that it must have, all of them
+    #[arg(value_name = "QUERY")]
+    query: Option<String>,
+    /// More words
+    #[arg(value_name = "WORD", hide = true)]
+    more: Vec<String>,
+    /// Show what is settled, too
+    #[arg(long)]
+    all: bool,
+}
+
+impl ListArguments {
+    /// Returns true for a text with all the words.
+    fn wants(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let words = joined(self.query.as_ref(), &self.more).unwrap_or_default().to_lowercase();
+        words.split_whitespace().all(|word| text.contains(word))
+    }
+}
+
+#[derive(Debug, Args)]
+struct UndoArguments {
+    /// The id of the run, as `agent-consolidate undo` shows it
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ForgetArguments {
+    /// A name, other name, id or username, or a fact: its number, or words of it
+    #[arg(value_name = "PERSON|FACT")]
+    what: String,
+    /// More words of it
+    #[arg(value_name = "WORD", hide = true)]
+    more: Vec<String>,
+    /// Erase it from everything that the agent keeps; the daemon must be stopped
+    #[arg(long)]
+    hard: bool,
+    /// Erase without asking
+    #[arg(long, requires = "hard")]
+    yes: bool,
+    /// Show what would be forgotten, write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -113,7 +176,12 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         }
         Some(Verb::Status) => state::run(&context),
         Some(Verb::Facts(wanted)) => facts::run(&context, wanted),
+        Some(Verb::Episodes(wanted)) => promises::episodes(&context, wanted),
+        Some(Verb::Commitments(wanted)) => promises::commitments(&context, wanted),
         Some(Verb::Why(wanted)) => why::run(&context, wanted),
+        Some(Verb::Maintain) => upkeep::maintain(&context),
+        Some(Verb::Undo(wanted)) => upkeep::undo(&context, wanted),
+        Some(Verb::Forget(wanted)) => forget::run(&context, wanted),
     }
 }
 
@@ -142,12 +210,16 @@ fn joined(first: Option<&String>, more: &[String]) -> Option<String> {
 
 /// Returns a fact as the contract has it.
 fn document(fact: &Fact) -> Value {
-    json!({
+    let mut document = json!({
         "id": fact.id, "entity": fact.entity, "attribute": fact.attribute, "value": fact.value,
         "confidence": fact.confidence, "source": fact.source, "source_line": fact.source_line,
         "valid_from": clock::rfc3339(fact.valid_from), "valid_to": fact.valid_to.map(clock::rfc3339),
         "superseded_by": fact.superseded_by, "scope": fact.scope.to_string(),
-    })
+    });
+    if fact.is_forgotten {
+        document["forgotten"] = json!(true);
+    }
+    document
 }
 
 /// Returns whose a fact is, when that is not the owner.

@@ -2,20 +2,25 @@
 
 use serde_json::{Value, json};
 
+use super::reader::Reader;
 use super::{Context, PROGRAM, RunArguments, document, whose};
 use crate::app::bar::{self, Bar};
 use crate::app::cli::{self, Exit, Failure};
-use crate::memory::consolidate::{Change, Options, Outcome, Report, run as consolidate};
+use crate::app::query;
+use crate::memory::consolidate::{Asks, Change, Means, Model, Options, Outcome, Report, Skipped, run as consolidate};
 use crate::memory::facts::{self, Fact};
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, Failure> {
-    let options = Options { backfill: wanted.backfill, dry_run: wanted.dry_run };
+    let options = Options { session: None, backfill: wanted.backfill, dry_run: wanted.dry_run };
     if !options.dry_run {
         cli::prepare(&context.home)?;
     }
+    let (zone, _) = query::zone(&context.home, &context.env);
+    let mut reader = Reader::of(context);
+    let means = Means { zone, model: reader.as_mut().map(|reader| reader as &mut dyn Model), asks: Asks::Now };
     let bar = Bar::new(context.shared, "consolidating", "");
-    let outcome = consolidate(&context.home, options, &mut |progress| bar.show(progress));
+    let outcome = consolidate(&context.home, means, options, &mut |progress| bar.show(progress));
     bar.end();
     match outcome? {
         Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
@@ -25,7 +30,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
 }
 
 /// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.
-fn tell(context: &Context<'_>, options: Options, report: &Report) {
+fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
     if let Some(aside) = &report.set_aside {
         let (database, aside) = (context.home.display(&facts::database(&context.home)), context.home.display(aside));
         cli::err(&format!("{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made anew"));
@@ -33,11 +38,30 @@ fn tell(context: &Context<'_>, options: Options, report: &Report) {
     for skipped in &report.skipped {
         context.note(&text::visible(&format!("left out {}: {}", skipped.path, skipped.why)));
     }
+    for parked in &report.parked {
+        // Cron mails this, once: rules have read it, and no model is asked again.
+        cli::err(&text::visible(&format!(
+            "{PROGRAM}: rules read a stretch of the conversation {}, because the model failed three times: {}",
+            parked.path, parked.why
+        )));
+    }
+    if let Some(waits) = report.waits.first().filter(|_| context.shared.verbose > 0) {
+        let (count, why) = (report.waits.len(), &waits.why);
+        context.note(&text::visible(&format!("{count} conversations wait for the next run: {why}")));
+    }
     if context.json {
         cli::json(&report_document(options, report));
     } else if options.dry_run {
         report.changes.iter().for_each(|change| cli::out(&line(change)));
         context.note(&format!("would write: {}", summary(report)));
+        if report.asked > 0 {
+            let cost =
+                report.cost_usd.map_or_else(|| "nobody knows what that costs".to_owned(), |usd| format!("about ${usd:.4}"));
+            context.note(&format!(
+                "a model would read {} of the conversations' spans, not the rules shown here: {cost}",
+                report.asked
+            ));
+        }
     } else if context.shared.verbose > 0 {
         report.changes.iter().for_each(|change| cli::err(&line(change)));
         context.note(&summary(report));
@@ -45,7 +69,7 @@ fn tell(context: &Context<'_>, options: Options, report: &Report) {
 }
 
 /// Returns a change as a line of a diff.
-fn line(change: &Change) -> String {
+pub(super) fn line(change: &Change) -> String {
     let name = |fact: &Fact| format!("{}{} {}", whose(fact), fact.entity, fact.attribute);
     let place = |fact: &Fact| format!("{}:{}", fact.source, fact.source_line);
     text::visible(&match change {
@@ -66,26 +90,34 @@ fn counts(report: &Report) -> [usize; 3] {
 
 fn summary(report: &Report) -> String {
     let [new, changed, gone] = counts(report);
-    let Report { touched, files, sessions, unchanged, left, .. } = report;
+    let Report { touched, files, sessions, unchanged, left, promises, .. } = report;
     let left = if *left > 0 { format!(", {left} left to another run") } else { String::new() };
     format!(
-        "{new} new, {changed} changed, {gone} gone, {touched} confirmed; from {files} files and {sessions} conversations, \
+        "{new} new, {changed} changed, {gone} gone, {touched} confirmed, {promises} promised; from {files} files and {sessions} conversations, \
          {unchanged} as they were{left}"
     )
 }
 
-fn report_document(options: Options, report: &Report) -> Value {
+fn report_document(options: Options<'_>, report: &Report) -> Value {
     let [new, superseded, gone] = counts(report);
-    let change = |change: &Change| match change {
-        Change::New(fact) => json!({"change": "new", "fact": document(fact)}),
-        Change::Superseded { old, new } => json!({"change": "superseded", "fact": document(new), "old": document(old)}),
-        Change::Gone(fact) => json!({"change": "gone", "fact": document(fact)}),
-    };
     let skipped: Vec<_> = report.skipped.iter().map(|skipped| json!({"path": skipped.path, "why": skipped.why})).collect();
+    let told =
+        |all: &[Skipped]| -> Vec<Value> { all.iter().map(|one| json!({"session_id": one.path, "why": one.why})).collect() };
     json!({
         "dry_run": options.dry_run, "backfill": options.backfill, "new": new, "superseded": superseded, "gone": gone,
         "touched": report.touched, "files": report.files, "sessions": report.sessions, "spans": report.spans,
-        "unchanged": report.unchanged, "left": report.left, "skipped": skipped,
-        "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
+        "commitments": report.promises, "unchanged": report.unchanged, "left": report.left, "skipped": skipped,
+        "asked": report.asked, "cost_usd": if options.dry_run { report.cost_usd } else { None },
+        "waits": told(&report.waits), "parked": told(&report.parked),
+        "changes": report.changes.iter().map(change_document).collect::<Vec<_>>(),
     })
+}
+
+/// Returns a change as JSON has it.
+pub(super) fn change_document(change: &Change) -> Value {
+    match change {
+        Change::New(fact) => json!({"change": "new", "fact": document(fact)}),
+        Change::Superseded { old, new } => json!({"change": "superseded", "fact": document(new), "old": document(old)}),
+        Change::Gone(fact) => json!({"change": "gone", "fact": document(fact)}),
+    }
 }

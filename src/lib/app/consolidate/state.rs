@@ -3,6 +3,7 @@
 use super::{Context, PROGRAM};
 use crate::app::cli::{self, Exit, Failure};
 use crate::memory::consolidate::{Status, status};
+use crate::text;
 
 pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let status = status(&context.home)?;
@@ -17,6 +18,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
 fn lines(status: &Status) -> Vec<String> {
     let Status { facts, former, pending_files, pending_sessions, last_run_at, last_work_at, running, .. } = status;
     let mut lines = vec![format!("facts      {facts}, and {former} that held once")];
+    if (status.commitments, status.episodes) != (0, 0) {
+        lines.push(format!("beside     {} open commitments, {} episodes", status.commitments, status.episodes));
+    }
+    if let Some(one) = status.parked.first() {
+        let (count, why) = (status.parked.len(), text::visible(&one.why));
+        lines.push(format!("parked     {count} spans that rules read, because the model failed three times: {why}"));
+    }
     lines.push(match (pending_files, pending_sessions) {
         (0, 0) => "waiting    nothing".to_owned(),
         (files, sessions) => {

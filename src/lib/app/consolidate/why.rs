@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Context, WhyArguments, document, facts as listing, joined, whose};
 use crate::app::cli::{self, Exit, Failure};
 use crate::app::query;
-use crate::memory::facts::{self, Fact, Filter, Origin};
+use crate::memory::facts::{self, Fact, Meant, Origin};
 use crate::{clock, text};
 
 /// More matches than these are not named.
@@ -15,12 +15,12 @@ const MAX_NAMED: usize = 10;
 pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<Exit, Failure> {
     let path = facts::database(&context.home);
     let words = joined(Some(&wanted.fact), &wanted.more).unwrap_or_default();
-    let number = words.trim().trim_start_matches('#').parse::<i64>().ok();
-    let mut found = number.map_or(Ok(None), |id| facts::why(&path, id))?;
-    if found.is_none() {
-        found = facts::why(&path, one(&path, &words)?)?;
-    }
-    let Some((fact, origins)) = found else { return Err(unknown(&words)) };
+    let id = match facts::find(&path, &words, None)? {
+        Meant::One(fact) => fact.id,
+        Meant::Several(many) => return Err(several("why", &words, &many)),
+        Meant::Nothing => return Err(unknown(&words)),
+    };
+    let Some((fact, origins)) = facts::why(&path, id)? else { return Err(unknown(&words)) };
     if context.json {
         let source = |origin: &Origin| {
             json!({
@@ -36,34 +36,22 @@ pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<Exit, 
     Ok(Exit::Ok)
 }
 
-/// Returns the number of the one fact that has these words: of those that hold now, if there are any.
-fn one(path: &std::path::Path, words: &str) -> Result<i64, Failure> {
-    let mut filter = Filter { query: Some(words.to_owned()), ..Filter::default() };
-    let mut found = facts::list(path, &filter)?;
-    if found.is_empty() {
-        filter.all = true;
-        found = facts::list(path, &filter)?;
-    }
-    match found.as_slice() {
-        [] => Err(unknown(words)),
-        [fact] => Ok(fact.id),
-        many => Err(several(words, many.get(..MAX_NAMED.min(many.len())).unwrap_or_default())),
-    }
-}
-
 fn unknown(words: &str) -> Failure {
     Failure::new(Exit::Failed, text::visible(&format!("there is no fact `{words}`")))
         .hint("agent-consolidate facts shows them all")
 }
 
-fn several(words: &str, some: &[Fact]) -> Failure {
-    Failure::new(Exit::Usage, text::visible(&format!("`{words}` may be several facts"))).hint(listing::choice(some))
+/// Returns that `words` may mean `many`, with a line for each: `verb` and its number.
+pub(super) fn several(verb: &str, words: &str, many: &[Fact]) -> Failure {
+    let some = many.get(..MAX_NAMED.min(many.len())).unwrap_or_default();
+    Failure::new(Exit::Usage, text::visible(&format!("`{words}` may be several facts"))).hint(listing::choice(verb, some))
 }
 
 fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
     let at = |at: i64| clock::local_stamp(at, zone);
     let until = match (fact.valid_to, fact.superseded_by) {
         (None, _) => String::new(),
+        (Some(to), _) if fact.is_forgotten => format!(" until {}: forgotten, as you wanted it", at(to)),
         (Some(to), None) => format!(" until {}: nothing states it any more", at(to)),
         (Some(to), Some(next)) => format!(" until {}, then fact {next}", at(to)),
     };

@@ -1,6 +1,5 @@
 //! From settings to the things that work with them.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,25 +7,19 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use super::super::cli::{self, Exit, Failure};
+use super::super::client;
 use crate::agent::{Agent, Limits, Registry};
 use crate::audit;
-use crate::auth::{self, Keys, ProviderKey, Renewals};
+use crate::auth::{Keys, Renewals};
 use crate::channel::telegram::Telegram;
 use crate::clock;
-use crate::config::{self, Config, Environment, Home, Loaded, Models, ProviderType, SearchEngine, Secrets};
-use crate::cost::{Client, Ledger, Outages};
+use crate::config::{self, Config, Environment, Home, Loaded, Models, SearchEngine, Secrets};
+use crate::cost::{Ledger, Outages};
 use crate::mcp::Servers;
 use crate::media::Pictures;
 use crate::memory::Memory;
 use crate::message::AgentEvent;
-use crate::net;
 use crate::pipeline::{Listener, Live};
-use crate::provider::anthropic::Anthropic;
-use crate::provider::gemini::Gemini;
-use crate::provider::offline::Offline;
-use crate::provider::openai::OpenAi;
-use crate::provider::transcription::Transcriptions;
-use crate::provider::{Key, Provider};
 use crate::sandbox::Root;
 use crate::secret::Secret;
 use crate::skills::Skills;
@@ -53,12 +46,9 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
     let Kept { ledger, outages, events, memory, skills, undo, renewals, servers, audit } = kept;
     let keys = Arc::new(Keys::sharing(home, env, renewals)?);
     let server_settings = super::servers::settings(home, env, &loaded.config, keys.secrets());
-    let Vendors { chat, speech } = providers(&loaded.models, &keys)?;
+    let secret_names = names_of_secrets(&loaded.config, &loaded.models);
+    let client = client::build(&loaded, &keys, ledger)?.with_outages(outages);
     let config = loaded.config;
-    let secret_names = names_of_secrets(&config, &loaded.models);
-    let call_timeout = Duration::from_secs(config.agent.call_timeout_secs);
-    let client =
-        Client::new(ledger, chat, loaded.models, config.cost.clone(), call_timeout).with_speech(speech).with_outages(outages);
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
     })?;
@@ -88,7 +78,7 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
     let agent = Agent::new(Arc::new(client), registry, limits, config.compaction.clone(), events, pictures, memory);
-    let agent = agent.with_audit(audit);
+    let agent = agent.with_audit(audit).in_zone(config.agent.timezone.0);
     Ok(Live { agent, config, listener, grounds })
 }
 
@@ -162,47 +152,6 @@ pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, sec
     })
 }
 
-/// The servers of the loaded providers, by the provider's name.
-#[derive(Default)]
-pub(super) struct Vendors {
-    /// Who answers.
-    chat: HashMap<String, Arc<dyn Provider>>,
-    /// Who listens.
-    speech: HashMap<String, Transcriptions>,
-}
-
-/// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
-/// needs no restart.
-pub(super) fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
-    let http =
-        net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
-    let mut servers = Vendors::default();
-    for model in models.all() {
-        let provider = &model.provider;
-        if servers.chat.contains_key(&provider.name) {
-            continue;
-        }
-        match keys.check(provider) {
-            // The issuer's word, and none of ours: the daemon starts and says so, see `signed_out`.
-            Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
-            Err(error) => return Err(without_key(provider, error)),
-        }
-        let key = Key::Asked(Arc::new(ProviderKey::new(keys.clone(), provider.clone(), http.clone())));
-        let built: Arc<dyn Provider> = match provider.kind {
-            ProviderType::Anthropic => Arc::new(Anthropic::new(http.clone(), &provider.base_url, key)),
-            ProviderType::Openai => {
-                let listens = Transcriptions::new(http.clone(), &provider.base_url, key.clone());
-                servers.speech.insert(provider.name.clone(), listens);
-                Arc::new(OpenAi::new(http.clone(), &provider.base_url, key))
-            }
-            ProviderType::Offline => Arc::new(Offline::new()),
-            ProviderType::Gemini => Arc::new(Gemini::new(http.clone(), &provider.base_url, key)),
-        };
-        servers.chat.insert(provider.name.clone(), built);
-    }
-    Ok(servers)
-}
-
 /// Returns, of each loaded provider whose sign-in has ended, that it has, and the command that helps.
 pub(super) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
     let ended = |provider: &config::Provider| {
@@ -218,20 +167,6 @@ pub(super) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
     said.sort();
     said.dedup();
     said
-}
-
-/// Says what is missing, and the command that helps.
-fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
-    let auth::Error::Absent { .. } = error else { return error.into() };
-    let name = &provider.name;
-    let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
-    match &provider.api_key_env {
-        Some(key) => Failure::new(Exit::Config, format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
-            "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"
-        )),
-        None => Failure::new(Exit::Config, format!("nobody is signed in at the provider {name}{file}"))
-            .hint(format!("agent-daemon login {name} --oauth")),
-    }
 }
 
 /// Returns the Telegram channel when it is on; `changed` is notified when its health changes.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::cli::{self, Exit, Failure, Shared};
+use super::super::client;
 use super::build;
 use crate::auth::Keys;
 use crate::config;
@@ -13,7 +14,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &[])?;
     let keys = Arc::new(Keys::open(&home, &env)?);
-    build::providers(&loaded.models, &keys)?;
+    client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
     let mut warnings: Vec<String> =

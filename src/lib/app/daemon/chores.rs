@@ -39,8 +39,9 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
             continue;
         }
         pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
+        let consolidate = pipeline.live().agent.consolidation(None);
         work = tokio::task::spawn_blocking(move || {
-            memory.consolidate();
+            consolidate();
             memory.refresh()
         });
     }

@@ -136,7 +136,7 @@ impl Daemon {
         let health = Arc::new(Notify::new());
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let (events, monitor_events) = broadcast::channel(1024);
-        let memory = Arc::new(Memory::new(home).with(embedder::opener(home, &self.env)));
+        let memory = Arc::new(Memory::new(home).with(embedder::opener(home, &self.env, Some(ledger.clone()))));
         let undo = Arc::new(build::undo(home));
         let audit = audit::Log::start(audit::Place::of(home));
         let signed_out = build::signed_out(&loaded.models, &Keys::open(home, &self.env)?);

@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
             skip_line(&mut stdin);
             error(None, &Failure::new(Exit::Data, "the line is longer than 1 MiB").hint("ask shorter questions"))
         } else {
-            answer(&mut searcher, &line)
+            answer(&mut searcher, context.today(), &line)
         };
         // Whoever listened has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
@@ -84,7 +84,7 @@ fn skip_line(input: &mut impl BufRead) {
     }
 }
 
-fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
+fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Value {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
         Err(why) => {
@@ -113,6 +113,7 @@ fn answer(searcher: &mut Searcher, line: &[u8]) -> Value {
             days: Filter::days(asked.after, asked.before),
         },
         strategy: find::strategy(asked.strategy.as_deref().unwrap_or_default()),
+        today,
         ..Query::new(asked.query)
     };
     match searcher.search(&query) {

@@ -18,6 +18,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
         min_score: wanted.min_score.unwrap_or(0.0),
         filter: Filter { scopes: None, sources: sources(&wanted.source), days: Filter::days(wanted.after, wanted.before) },
         strategy: strategy(&wanted.strategy),
+        today: context.today(),
         ..Query::new(std::iter::once(&wanted.query).chain(&wanted.more).map(String::as_str).collect::<Vec<_>>().join(" "))
     };
     let found = search(&context.place, &query)?;

@@ -9,11 +9,13 @@ mod watch;
 use std::process::ExitCode;
 
 use chrono::NaiveDate;
+use chrono_tz::Tz;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::cli::{self, Exit, Failure, Shared};
-use crate::config::Home;
+use crate::clock;
+use crate::config::{self, Home};
 use crate::memory::embedder;
 use crate::memory::index::{self, Place};
 
@@ -22,7 +24,8 @@ const PROGRAM: &str = "agent-index";
 /// Index the agent's memory and search it
 ///
 /// Without a verb it does `sync`: new and changed files are indexed, gone ones forgotten. What is
-/// searched: MEMORY.md and memory/**/*.md in the workspace, and conversations that have ended.
+/// searched: MEMORY.md and memory/**/*.md in the workspace, conversations that have ended and their
+/// summaries, and the facts of agent-consolidate.
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-index",
@@ -122,8 +125,10 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Arguments { shared, json, sync, verb } = arguments;
     let (env, home) = shared.home()?;
-    let place = Place::of(&home).with(embedder::opener(&home, &env));
-    let context = Context { place, home, shared, json: *json };
+    let place = Place::of(&home).with(embedder::opener(&home, &env, None));
+    // What is wrong with the settings is said elsewhere: words find without them.
+    let zone = config::load_config(&home, &env).ok().map(|config| config.agent.timezone.0);
+    let context = Context { place, home, zone, shared, json: *json };
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
         return Err(Failure::new(Exit::Usage, "--full and --dry-run belong to sync").hint("agent-index sync --help"));
     }
@@ -145,8 +150,16 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 struct Context<'a> {
     home: Home,
     place: Place,
+    zone: Option<Tz>,
     shared: &'a Shared,
     json: bool,
+}
+
+impl Context<'_> {
+    /// Returns the day by which a question for yesterday is understood.
+    fn today(&self) -> Option<NaiveDate> {
+        self.zone.map(|zone| clock::local_date(clock::now_ms(), zone))
+    }
 }
 
 fn damaged(what: String) -> Failure {

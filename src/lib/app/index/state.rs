@@ -31,17 +31,29 @@ fn lines(status: &Status) -> Vec<String> {
     let mut lines = Vec::new();
     match &status.indexed_at {
         Some(at) => {
-            let sources: Vec<String> = status.sources.iter().map(|(source, files)| format!("{source} {files}")).collect();
+            let (others, files): (Vec<_>, Vec<_>) =
+                status.sources.iter().partition(|(source, _)| ["summary", "fact"].contains(&source.as_str()));
+            let files: Vec<String> = files.iter().map(|(source, files)| format!("{source} {files}")).collect();
             let size = |bytes: u64| format!("{}B", text::count(bytes));
             lines.push(format!("changed    {at}"));
-            lines.push(format!("files      {} ({})", status.files, sources.join(", ")));
+            lines.push(format!("files      {} ({})", status.files, files.join(", ")));
+            for (source, count) in others {
+                lines.push(format!("{:<10} {count}", if source == "fact" { "facts" } else { "summaries" }));
+            }
             lines.push(format!("chunks     {}", status.chunks));
             if let Some(model) = &status.model {
                 lines.push(format!("vectors    {} by {model}", status.vectors));
             }
+            let missing = status.chunks - status.vectors;
+            if let Some(why) = status.lacking.as_ref().filter(|_| missing > 0) {
+                lines.push(text::visible(&format!("lacking    {missing} of {} vectors: {why}", status.chunks)));
+            }
             lines.push(format!("index.db   {}", size(status.index_bytes)));
         }
         None => lines.push(format!("nothing is indexed yet: {PROGRAM}")),
+    }
+    if let Some(why) = &status.facts_unread {
+        lines.push(format!("facts are found as they were: {why}"));
     }
     if status.indexed && !status.current {
         lines.push(format!("made by the rules of another version: the next {PROGRAM} makes it anew"));

@@ -55,7 +55,9 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
         };
         cli::out(&format!("{what}: {summary}; {cost}"));
     } else if context.shared.verbose > 0 {
-        cli::err(&format!("{PROGRAM}: {summary}, {} chunks written, {} vectors made", report.chunks, report.vectors.made));
+        let paid =
+            Some(report.vectors.cost_usd).filter(|usd| *usd > 0.0).map(|usd| format!(" for ${usd:.4}")).unwrap_or_default();
+        cli::err(&format!("{PROGRAM}: {summary}, {} chunks written, {} vectors made{paid}", report.chunks, report.vectors.made));
     }
 }
 
@@ -68,7 +70,7 @@ fn document(mode: Mode, report: &Report) -> serde_json::Value {
     let skipped: Vec<_> = report.skipped.iter().map(|skipped| json!({"path": skipped.path, "why": skipped.why})).collect();
     json!({
         "dry_run": mode.dry_run, "full": report.full, "added": report.added, "changed": report.changed,
-        "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": if mode.dry_run { report.cost_usd } else { Some(0.0) },
+        "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": if mode.dry_run { report.cost_usd } else { Some(report.vectors.cost_usd) },
         "vectors": {"made": report.vectors.made, "cached": report.vectors.cached, "failed": report.vectors.failed},
     })
 }

@@ -21,9 +21,15 @@ const RESCAN: Duration = Duration::from_secs(600);
 pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     cli::prepare(&context.home)?;
     let (sender, changes) = mpsc::channel();
+    let (state, watched) = (context.home.state().to_owned(), directories(context).map(|(dir, _)| dir));
+    let is_nothing = move |path: &PathBuf| {
+        // What readers of it share comes and goes with them.
+        let is_facts = path.file_name().is_some_and(|name| name == "memory.db" || name == "memory.db-wal");
+        path.parent() == Some(&state) && !watched.contains(path) && !is_facts
+    };
     let handler = move |event: notify::Result<notify::Event>| {
-        // Reading is no change; an error may hide one.
-        if event.as_ref().is_ok_and(|event| event.kind.is_access()) {
+        // Reading is no change, and neither is what lies beside the facts; an error may hide one.
+        if event.as_ref().is_ok_and(|event| event.kind.is_access() || event.paths.iter().all(&is_nothing)) {
             return;
         }
         // The receiver lives as long as the program.
@@ -64,10 +70,12 @@ fn index(context: &Context<'_>) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Those of conversations that go on are among them: what one sums up is no longer sent, so it is indexed.
-fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 4] {
+/// Those of conversations that go on are among them: what one sums up is no longer sent, so it is indexed. That of
+/// the state is, for the facts.
+fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 5] {
     let home = &context.home;
     [
+        (home.state().to_owned(), RecursiveMode::NonRecursive),
         (home.workspace().to_owned(), RecursiveMode::NonRecursive),
         (home.workspace().join("memory"), RecursiveMode::Recursive),
         (home.sessions(), RecursiveMode::NonRecursive),

@@ -162,6 +162,10 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "agent.toml:2: `tools.exec.policy`: unknown variant `yes`, expected one of `sandboxed`, `ask`, `allow`, `off`",
     );
     check(
+        "[memory.recall]\nsynthesis = \"poetic\"\n",
+        "agent.toml:2: `memory.recall.synthesis`: unknown variant `poetic`, expected one of `structured`, `narrative`, `factual`",
+    );
+    check(
         "[telegram]\nowner = [\n  1,\n  \"@ada\",\n]\n",
         "agent.toml:2: `telegram.owner`: invalid type: string \"@ada\", expected a whole number",
     );

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::super::Kind::{Passage, Question};
 use super::super::safetensors::tests::{file, with};
 use super::*;
 use crate::sys::atomic::{self, Durability};
@@ -125,7 +126,7 @@ fn table() -> Place {
 }
 
 fn vector(model: &mut Box<dyn Model>, text: &str) -> Option<Vec<f32>> {
-    model.embed(&[text]).expect("vectors").pop().expect("one")
+    model.embed(Passage, &[text]).expect("vectors").pop().expect("one")
 }
 
 #[track_caller]
@@ -184,7 +185,7 @@ fn a_text_has_the_same_vector_alone_and_among_many() {
     let mut model = transformer().open(0);
     let texts: Vec<String> = (1..200).map(|count| ["cat", "sat", "the mat", "dark"].repeat(count % 17 + 1).join(" ")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).chain(["", "bicycle"]).collect();
-    let found = model.embed(&texts).expect("vectors");
+    let found = model.embed(Passage, &texts).expect("vectors");
     assert_eq!(found.len(), texts.len());
     for (text, found) in texts.iter().zip(found) {
         match vector(&mut model, text) {
@@ -198,10 +199,41 @@ fn a_text_has_the_same_vector_alone_and_among_many() {
 fn a_text_without_known_words_has_no_vector() {
     for place in [transformer(), table()] {
         let mut model = place.open(0);
-        let found = model.embed(&["", " \n\0", "bicycle", "cat bicycle tram", "cat"]).expect("vectors");
+        let found = model.embed(Passage, &["", " \n\0", "bicycle", "cat bicycle tram", "cat"]).expect("vectors");
         assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);
     }
-    assert_eq!(transformer().open(0).embed(&[]), Ok(Vec::new()));
+    assert_eq!(transformer().open(0).embed(Passage, &[]), Ok(Vec::new()));
+}
+
+#[test]
+fn what_goes_before_a_question_and_a_passage_is_the_models_to_say() {
+    let prompts = |question: &str, passage: &str| json!({"prompts": {"query": question, "passage": passage}}).to_string();
+    let place = transformer();
+    place.put(PROMPTS, prompts("", "The "));
+    let mut model = place.open(0);
+    near(vector(&mut model, "cats sat"), &CATS_SAT);
+    let question = model.embed(Question, &["the cats sat"]).expect("vectors").pop().flatten();
+    near(question, &CATS_SAT);
+    assert_eq!(model.embed(Passage, &["", "bicycle", "bicycle cat tram"]), Ok(vec![None; 3]), "a prompt alone says nothing");
+    // Ten places hold eight pieces, and the prompt is one of them: nine others are five and four.
+    let halves = ["the cats sat on a", "the mat in town until"].map(|half| vector(&mut transformer().open(0), half));
+    let [Some(first), Some(second)] = halves else { panic!("two vectors") };
+    let mean = first.iter().zip(second).map(|(a, b)| 5.0 * a + 4.0 * b).collect();
+    near(vector(&mut model, "cats sat on a mat in town until"), &normal(mean).expect("a vector"));
+
+    let table = table();
+    table.put(PROMPTS, prompts("sat ", ""));
+    let question = table.open(0).embed(Question, &["cat"]).expect("vectors").pop().flatten();
+    near(question, &[0.6, 0.8]);
+    near(vector(&mut table.open(0), "cat"), &[1.0, 0.0]);
+
+    place.put(PROMPTS, prompts("the cat sat on a", ""));
+    let file = "DIR/config_sentence_transformers.json";
+    assert_eq!(place.why(), format!("{file}: the prompt \"the cat sat on a\" takes the room of the text behind it"));
+    place.put(PROMPTS, prompts("the ", "")).put(POOLING, r#"{"pooling_mode_mean_tokens": true, "include_prompt": false}"#);
+    assert_eq!(place.why(), "DIR/1_Pooling/config.json: include_prompt false is not computed here");
+    place.put(PROMPTS, r#"{"prompts": null, "default_prompt_name": null}"#);
+    near(vector(&mut place.open(0), "The cats sat"), &CATS_SAT);
 }
 
 #[test]
@@ -266,6 +298,11 @@ fn the_name_changes_when_the_model_does() {
     changed("how it pools");
     place.put("vocab.txt", PIECES.join("\n").replace("cat", "dog"));
     changed("its pieces");
+    let prompts = |passage: &str| json!({"prompts": {"query": "the cat ", "document": passage}}).to_string();
+    place.put(PROMPTS, prompts("the "));
+    changed("what goes before a passage");
+    place.put(PROMPTS, prompts(""));
+    assert_eq!(seen.iter().rev().nth(1), Some(&place.open(0).name().to_owned()), "passages are as before");
 }
 
 // What is refused.

@@ -5,24 +5,38 @@
 //! sessions   watermark → next span  ┴→ claim (commit) → extract → restate (commit) ┤ watermark or hash,
 //!                                                                                  └ release: all or nothing
 //! ```
+//! Notes are read by rules. Conversations are read by the model of `[routing] consolidation`, and by rules where that is
+//! none (`offline`), and until one has answered. After three answers that are none the span is parked: what the rules
+//! found stays, and nothing is tried for ever.
+//!
 //! Nothing is extracted inside a transaction. The second commit checks that the claim is still ours: a
 //! run that is killed anywhere may extract a span twice, and commits it once. `consolidate.lock` keeps
 //! two runs from doing the same work side by side; the claims keep them apart even without it.
 
 mod claim;
+mod forget;
+mod model;
 mod notes;
+mod paid;
 mod rows;
 mod run;
 mod speech;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 pub use super::facts::{Change, Error};
 pub use super::sources::Skipped;
-pub use status::{Status, status};
+pub use forget::{Named, forget, named, wring_out};
+pub use model::{Model, Trouble};
+pub use paid::{Paid, estimate_usd, reader};
+pub use status::{Parked, Status, parked, status};
+pub use upkeep::{Conflict, Ended, Run, Undone, Upkeep, maintain, runs, undo};
 
 use std::path::PathBuf;
+
+use chrono_tz::Tz;
 
 use super::Progress;
 use super::facts;
@@ -32,12 +46,42 @@ use crate::sys::lock;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct Options<'a> {
+    /// Go through this conversation alone, and not through notes.
+    pub session: Option<&'a str>,
     /// Go through everything again, as if nothing had been worked through. Facts that still follow from
     /// their sources stay as they are. A damaged database is set aside and made anew.
     pub backfill: bool,
     /// Write nothing, only say what would change.
     pub dry_run: bool,
+}
+
+/// With what it is done.
+pub struct Means<'a> {
+    /// The agent's zone, for days that are named.
+    pub zone: Tz,
+    /// Who reads conversations; `None`: rules do.
+    pub model: Option<&'a mut dyn Model>,
+    /// When it is asked.
+    pub asks: Asks,
+}
+
+/// When a model is asked about a conversation; until then what rules find in it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// As soon as there is enough to read.
+    Now,
+    /// When it has ended: one that goes on would be asked about again and again.
+    AtTheEnd,
+    /// In another run.
+    Later,
+}
+
+impl Means<'_> {
+    /// Returns those that cost nothing.
+    pub fn rules(zone: Tz) -> Self {
+        Self { zone, model: None, asks: Asks::Later }
+    }
 }
 
 /// What was done, or would be.
@@ -57,6 +101,16 @@ pub struct Report {
     pub sessions: usize,
     /// Files and spans that another run is at, or did meanwhile.
     pub left: usize,
+    /// Commitments that are new.
+    pub promises: usize,
+    /// Spans that a model was asked about, or would be, and about what that would cost, US dollars; `None` when nobody knows.
+    pub asked: usize,
+    /// See `asked`; only a dry run adds it up.
+    pub cost_usd: Option<f64>,
+    /// Conversations that wait because no model could be asked, or none answered well, and why.
+    pub waits: Vec<Skipped>,
+    /// Conversations of which a span was left to the rules, because a model failed three times, and why.
+    pub parked: Vec<Skipped>,
     /// What could not be read.
     pub skipped: Vec<Skipped>,
     /// Where a database was put that could not be used.
@@ -83,16 +137,21 @@ pub fn lock_file(home: &Home) -> PathBuf {
 /// # Errors
 /// When the lock or the database cannot be used. What cannot be read of notes and conversations is in
 /// the report, and stops nothing. A damaged database stays as it is, except with `backfill`.
-pub fn run(home: &Home, options: Options, each: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+pub fn run(home: &Home, means: Means<'_>, options: Options<'_>, each: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     if options.dry_run {
-        return try_out(home, options, each).map(Outcome::Done);
+        return try_out(home, means, options, each).map(Outcome::Done);
     }
     let lock_file = lock_file(home);
     let Some(_lock) = lock::try_lock(&lock_file)? else {
         return Ok(Outcome::Busy(lock::holder(&lock_file)?.unwrap_or(0)));
     };
     let path = facts::database(home);
-    let work = |each: &mut dyn FnMut(Progress)| -> Result<Report, Error> { run::all(home, facts::open(&path)?, options, each) };
+    let Means { zone, mut model, asks } = means;
+    let mut work = |each: &mut dyn FnMut(Progress)| -> Result<Report, Error> {
+        // Again and again, for a database that is made anew.
+        let model = model.as_mut().map(|model| &mut **model as &mut dyn Model);
+        run::all(home, facts::open(&path)?, Means { zone, model, asks }, options, each)
+    };
     match work(each) {
         Err(error) if error.is_damage() && options.backfill => {
             let aside = db::set_aside(&path)?;
@@ -103,12 +162,12 @@ pub fn run(home: &Home, options: Options, each: &mut dyn FnMut(Progress)) -> Res
     }
 }
 
-/// Works on a copy in memory.
-fn try_out(home: &Home, options: Options, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
-    let copy = facts::memory_copy(&facts::database(home)).map_err(Error::from);
-    match copy.and_then(|copy| run::all(home, copy, options, each)) {
+/// Works on a copy in memory; no model is asked.
+fn try_out(home: &Home, means: Means<'_>, options: Options<'_>, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    let copy = match facts::memory_copy(&facts::database(home)).map_err(Error::from) {
         // It would be set aside.
-        Err(error) if error.is_damage() && options.backfill => run::all(home, facts::in_memory()?, options, each),
-        done => done,
-    }
+        Err(error) if error.is_damage() && options.backfill => facts::in_memory()?,
+        copy => copy?,
+    };
+    run::all(home, copy, means, options, each)
 }

@@ -22,6 +22,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
         entity: claim.entity,
         attribute: claim.attribute,
         value: claim.value,
+        ended: claim.ended,
         confidence: claim.confidence,
         path: file.shown.clone(),
         line: i64::from(claim.line) + 1,
@@ -57,7 +58,7 @@ fn item(text: &str) -> Vec<Claim> {
     if named("type").as_deref() == Some("fact")
         && let (Some(entity), Some(attribute), Some((line, words, value))) = (named("entity"), named("attribute"), field("value"))
     {
-        return vec![Claim { entity, attribute, value, confidence: 1.0, line, quote: words.trim().to_owned() }];
+        return vec![Claim { entity, attribute, value, ended: false, confidence: 1.0, line, quote: words.trim().to_owned() }];
     }
     // Blank lines in place of the head, so that the others keep their numbers.
     let body = text.lines().enumerate().map(|(number, line)| if number < head.len() + 2 { "" } else { line });

@@ -150,11 +150,27 @@ pub(super) fn holds_span(connection: &Connection, id: &str, watermark: i64, owne
 pub(super) fn span_done(connection: &Connection, id: &str, to: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "UPDATE consolidation_state SET watermark = ?2, claimed_to = NULL, run = NULL, lease_until = NULL, pid = NULL,
+            "UPDATE consolidation_state SET watermark = ?2, failures = 0, claimed_to = NULL, run = NULL, lease_until = NULL, pid = NULL,
                started = NULL, boot_id = NULL WHERE session_id = ?1",
         )?
         .execute((id, to))?;
     Ok(())
+}
+
+/// Lets go of a span that could not be worked through; returns how often in a row that was because it `failed`.
+pub(super) fn let_go(connection: &Connection, id: &str, failed: bool) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached(
+            "UPDATE consolidation_state SET failures = failures + ?2, claimed_to = NULL, run = NULL, lease_until = NULL, pid = NULL,
+               started = NULL, boot_id = NULL WHERE session_id = ?1 RETURNING failures",
+        )?
+        .query_row((id, failed), |row| row.get(0))
+}
+
+/// Notes that no model could read the span, and why.
+pub(super) fn park(connection: &Connection, id: &str, (first, last): (i64, i64), why: &str, now: i64) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO parked(session_id, first, last, why, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+    connection.prepare_cached(sql)?.execute((id, first, last, crate::text::shorten(why, 300), now)).map(drop)
 }
 
 /// Notes what the files of a conversation look like in which nothing is left to do.
@@ -170,7 +186,8 @@ pub(super) fn seen(connection: &Connection, id: &str, seen: &str) -> rusqlite::R
 /// Forgets how far everything was worked through. Facts and their sources stay.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
-        "UPDATE consolidation_state SET watermark = 0, seen = NULL;
+        "UPDATE consolidation_state SET watermark = 0, seen = NULL, failures = 0;
+         DELETE FROM parked;
          UPDATE consolidation_file_hashes SET sha256 = NULL, size = 0, mtime = 0, ctime = 0;",
     )
 }
@@ -179,6 +196,15 @@ pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn sessions_of_facts(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut query = connection.prepare("SELECT DISTINCT session_id FROM fact_sources WHERE session_id IS NOT NULL")?;
     query.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Returns the names that facts of `scope` have, as `Robert (also Bob)`, the newest first, at most `most`: whoever reads on
+/// uses them again.
+pub(super) fn names(connection: &Connection, scope: &str, most: usize) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT entity || coalesce(' (also ' || group_concat(value, ', ') FILTER (WHERE attribute = 'alias') || ')', '')
+               FROM facts WHERE scope = ?1 AND entity_key <> 'user' AND valid_to IS NULL
+               GROUP BY entity_key ORDER BY max(updated_at) DESC, entity LIMIT ?2";
+    connection.prepare_cached(sql)?.query_map((scope, i64::try_from(most).unwrap_or(i64::MAX)), |row| row.get(0))?.collect()
 }
 
 /// Notes what was done.

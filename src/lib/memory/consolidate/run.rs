@@ -8,11 +8,13 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::super::Progress;
 use super::super::facts::store::{self, Applied, Part, Statement};
-use super::super::facts::{self, Change, Places};
+use super::super::facts::{self, Change, Places, commitments, episodes};
+use super::super::scope::Scope;
 use super::super::sources::{self, Candidate, Reader, Skipped, Stamp, Unread};
 use super::claim::Owner;
+use super::model::{self, Found, Line, Trouble, Who};
 use super::speech::{Span, Talk};
-use super::{Error, Options, Report, notes, rows};
+use super::{Asks, Error, Means, Options, Report, notes, rows};
 use crate::config::Home;
 use crate::{clock, db, session};
 
@@ -23,29 +25,41 @@ const BATCH_BYTES: usize = 1 << 20;
 /// No facts are drawn from a longer file: nobody states so much, and each line of a dump looks like one.
 const MAX_FILE: i64 = 1 << 20;
 
+/// Failures in a row after which a span is left to the rules (specification §13).
+const MAX_FAILURES: i64 = 3;
+/// Words of the owner's below which rules read a span as well as any model.
+const LEAST_WORDS: usize = 8;
+/// Names that a model is told.
+const MAX_NAMES: usize = 60;
+
 /// Works through everything with `connection`.
 pub(super) fn all(
     home: &Home,
     connection: Connection,
-    options: Options,
+    means: Means<'_>,
+    options: Options<'_>,
     each: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let places = Places::of(&facts::database(home));
-    let mut run = Run { home, connection, owner: Owner::new(), places, report: Report::default(), backfill: options.backfill };
+    let report = Report { cost_usd: Some(0.0), ..Report::default() };
+    let mut run = Run { home, connection, owner: Owner::new(), places, report, means, options, later: None };
     if options.backfill {
         run.write(rows::forget)?;
     }
-    let (files, skipped) = sources::notes(home);
-    run.report.skipped = skipped;
+    let is_wanted = |id: &String| options.session.is_none_or(|wanted| wanted == id);
     let talks = session::all_transcripts(&home.sessions(), &home.archive()).map_err(Error::File);
-    let talks = talks.map(|talks| talks.into_iter().collect::<Vec<_>>());
+    let talks = talks.map(|talks| talks.into_iter().filter(|(id, _)| is_wanted(id)).collect::<Vec<_>>());
+    let (files, skipped) = if options.session.is_none() { sources::notes(home) } else { Default::default() };
+    run.report.skipped = skipped;
     let total = files.len() + talks.as_ref().map_or(0, Vec::len);
     let mut done = 0;
     let mut count = || {
         done += 1;
         each(Progress { done, total });
     };
-    run.notes(&files, &mut count)?;
+    if options.session.is_none() {
+        run.notes(&files, &mut count)?;
+    }
     match talks {
         Ok(talks) => run.talks(&talks, &mut count)?,
         Err(error) => run.skip("state/sessions", &error.to_string()),
@@ -53,13 +67,28 @@ pub(super) fn all(
     Ok(run.report)
 }
 
-struct Run<'a> {
+struct Run<'a, 'm> {
     home: &'a Home,
     connection: Connection,
     owner: Owner,
     places: Places,
     report: Report,
-    backfill: bool,
+    means: Means<'m>,
+    options: Options<'a>,
+    /// Why no model is asked any more in this run.
+    later: Option<String>,
+}
+
+/// What became of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worked {
+    Done,
+    /// Another run is at it, or did it.
+    Left,
+    /// It is tried again by another run.
+    Waits,
+    /// It is not tried again, although no model could read it.
+    Parked,
 }
 
 /// A file that is to be worked through.
@@ -73,7 +102,7 @@ struct Work {
     file: Option<(Candidate, Vec<u8>)>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn write<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let done = transaction.and_then(|transaction| {
@@ -188,7 +217,7 @@ impl Run<'_> {
                 if !rows::holds_file(connection, &work.path, work.before.as_deref(), &owner)? {
                     continue;
                 }
-                let applied = store::restate(connection, Part::File(&work.path), statements, now)?;
+                let applied = store::restate(connection, &owner.run, Part::File(&work.path), statements, now)?;
                 let state = work.now.as_ref().map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
                 rows::file_done(connection, &work.path, state)?;
                 rows::done(connection, &owner, &work.path, (1, work.lines), &applied, now)?;
@@ -245,19 +274,23 @@ impl Run<'_> {
         if !seen.is_empty() {
             self.write(|connection| seen.iter().try_for_each(|(id, looks)| rows::seen(connection, id, looks)))?;
         }
-        if self.backfill && !talks.is_empty() {
+        if self.options.backfill && !talks.is_empty() {
             self.gone_talks(talks)?;
         }
         Ok(())
     }
 
-    /// Works through a conversation; false when somebody else is at it.
+    /// Works through a conversation; false when something of it is left.
     fn talk(&mut self, id: &str, talk: &Talk, mut watermark: i64) -> Result<bool, Error> {
         let mut spans = 0;
         while let Some(span) = talk.next_span(watermark) {
-            if !self.span(id, talk, watermark, &span)? {
-                self.report.left += 1;
-                return Ok(false);
+            match self.span(id, talk, watermark, &span)? {
+                Worked::Done | Worked::Parked => {}
+                Worked::Left => {
+                    self.report.left += 1;
+                    return Ok(false);
+                }
+                Worked::Waits => return Ok(false),
             }
             watermark = span.to;
             spans += 1;
@@ -268,24 +301,85 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn span(&mut self, id: &str, talk: &Talk, watermark: i64, span: &Span) -> Result<bool, Error> {
+    fn span(&mut self, id: &str, talk: &Talk, watermark: i64, span: &Span) -> Result<Worked, Error> {
         let owner = self.owner.clone();
         if !self.write(|connection| rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms()))? {
-            return Ok(false);
+            return Ok(Worked::Left);
         }
-        let statements = talk.statements(id, span);
+        let (found, trouble) = match self.read(id, talk, span)? {
+            Ok(found) => (found, None),
+            Err(trouble) => (talk.by_rules(id, span, self.means.zone), Some(trouble)),
+        };
+        // What rules find counts until a model has read it.
         let applied = self.write(|connection| {
             if !rows::holds_span(connection, id, watermark, &owner)? {
                 return Ok(None);
             }
-            let now = clock::now_ms();
+            let (run, now) = (owner.run.as_str(), clock::now_ms());
             let part = Part::Span { session: id, from: span.from, to: span.to };
-            let applied = store::restate(connection, part, &statements, now)?;
-            rows::span_done(connection, id, span.to)?;
-            rows::done(connection, &owner, id, (span.from, span.to), &applied, now)?;
-            Ok(Some(applied))
+            let applied = store::restate(connection, run, part, &found.statements, now)?;
+            let stretch = episodes::Stretch { session: id, first: span.from, last: span.to };
+            let episode = episodes::restate(connection, run, &Scope::Owner, stretch, found.episode.as_ref(), now)?;
+            let promises = commitments::restate(connection, run, part, &found.promises, episode, now)?;
+            let ended = match &trouble {
+                None => Worked::Done,
+                Some(Trouble::NotYet | Trouble::Later(_)) => rows::let_go(connection, id, false).map(|_| Worked::Waits)?,
+                Some(Trouble::Failed(_)) if rows::let_go(connection, id, true)? < MAX_FAILURES => Worked::Waits,
+                Some(Trouble::Failed(why)) => {
+                    rows::park(connection, id, (span.from, span.to), why, now)?;
+                    Worked::Parked
+                }
+            };
+            if ended != Worked::Waits {
+                rows::span_done(connection, id, span.to)?;
+                rows::done(connection, &owner, id, (span.from, span.to), &applied, now)?;
+            }
+            Ok(Some((applied, promises, ended)))
         })?;
-        Ok(applied.map(|applied| self.take(applied)).is_some())
+        let Some((applied, promises, ended)) = applied else { return Ok(Worked::Left) };
+        self.take(applied);
+        self.report.promises += promises;
+        if let Some(Trouble::Later(why) | Trouble::Failed(why)) = trouble {
+            let told = if ended == Worked::Parked { &mut self.report.parked } else { &mut self.report.waits };
+            told.push(Skipped { path: id.to_owned(), why });
+        }
+        Ok(ended)
+    }
+
+    /// Returns what was stated in a span: as a model understands it, else by rules.
+    fn read(&mut self, id: &str, talk: &Talk, span: &Span) -> Result<Result<Found, Trouble>, Error> {
+        let lines = talk.lines(span);
+        let zone = self.means.zone;
+        let own = lines.iter().filter(|line| line.who == Who::Owner);
+        let words: usize = own.map(|line: &Line| line.words.split_whitespace().count()).sum();
+        let names = rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(self.fail())?;
+        let Some(model) = self.means.model.as_mut().filter(|_| words >= LEAST_WORDS) else {
+            return Ok(Ok(talk.by_rules(id, span, zone)));
+        };
+        let question = model::question(&lines, &names, zone);
+        if self.options.dry_run {
+            self.report.asked += 1;
+            let cost = model.cost_usd(model::SYSTEM, &question);
+            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+            return Ok(Ok(talk.by_rules(id, span, zone)));
+        }
+        let is_time = match self.means.asks {
+            Asks::Now => true,
+            Asks::AtTheEnd => talk.is_archived,
+            Asks::Later => false,
+        };
+        if !is_time {
+            return Ok(Err(Trouble::NotYet));
+        }
+        if let Some(why) = &self.later {
+            return Ok(Err(Trouble::Later(why.clone())));
+        }
+        self.report.asked += 1;
+        let answer = model.ask(id, model::SYSTEM, &question);
+        if let Err(Trouble::Later(why)) = &answer {
+            self.later = Some(why.clone());
+        }
+        Ok(answer.and_then(|answer| model::read(&answer, &lines, id, &Scope::Owner, zone).map_err(Trouble::Failed)))
     }
 
     /// What was said in transcripts that were deleted is withdrawn, when everything is gone through.
@@ -294,7 +388,14 @@ impl Run<'_> {
         gone.retain(|id| talks.binary_search_by(|(known, _)| known.cmp(id)).is_err());
         for id in gone {
             let part = Part::Span { session: &id, from: 0, to: i64::MAX };
-            let applied = self.write(|connection| store::restate(connection, part, &[], clock::now_ms()))?;
+            let stretch = episodes::Stretch { session: &id, first: 0, last: i64::MAX };
+            let run = self.owner.run.clone();
+            let applied = self.write(|connection| {
+                let now = clock::now_ms();
+                episodes::restate(connection, &run, &Scope::Owner, stretch, None, now)?;
+                commitments::restate(connection, &run, part, &[], None, now)?;
+                store::restate(connection, &run, part, &[], now)
+            })?;
             self.take(applied);
         }
         Ok(())

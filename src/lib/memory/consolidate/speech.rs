@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
+use chrono_tz::Tz;
+
 use super::super::extract;
+use super::super::facts::commitments::{self, Promise};
 use super::super::facts::store::Statement;
 use super::super::scope::Scope;
 use super::super::{Runs, is_the_owners};
+use super::model::{Found, Line, Who};
 use crate::message::Role;
 use crate::session::{Event, Kind, Spoken};
 use crate::sys::{self, jsonl};
@@ -36,6 +40,8 @@ struct Heard {
     chars: usize,
     /// The words, if they are the owner's own.
     words: Option<String>,
+    /// The words, if they are the agent's.
+    answer: Option<String>,
     run_id: String,
     path: String,
     line: i64,
@@ -78,8 +84,13 @@ impl Talk {
         // What an owner passed on is not theirs, and neither is what they said of it in that turn; what became
         // a note is stated there.
         for heard in &mut talk.messages {
-            if runs.of_others.contains(&heard.run_id) || runs.noted.contains(&heard.run_id) {
+            let is_of_others = runs.of_others.contains(&heard.run_id);
+            if is_of_others || runs.noted.contains(&heard.run_id) {
                 heard.words = None;
+            }
+            // It may say what it read.
+            if is_of_others || runs.read_others.contains(&heard.run_id) {
+                heard.answer = None;
             }
         }
         talk.is_owners = Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
@@ -101,6 +112,7 @@ impl Talk {
         self.messages.push(Heard {
             seq,
             chars: words.chars().count(),
+            answer: is_final.then(|| words.clone()),
             words: is_the_owners(&spoken).then_some(words),
             run_id: spoken.run_id,
             path: path.to_owned(),
@@ -134,16 +146,75 @@ impl Talk {
         Some(Span { from: watermark + 1, to, messages })
     }
 
-    /// Returns what the owner stated in a span of conversation `session`.
-    pub(super) fn statements(&self, session: &str, span: &Span) -> Vec<Statement> {
+    /// Returns what the owner and the agent said in a span, for a model; empty when the owner said nothing.
+    pub(super) fn lines(&self, span: &Span) -> Vec<Line> {
         let heard = self.messages.get(span.messages.clone()).unwrap_or_default();
-        let own = heard.iter().filter_map(|heard| Some((heard, heard.words.as_deref()?)));
-        let stated = own.flat_map(|(heard, words)| {
-            extract::speech(text::head(words, MAX_CHARS)).into_iter().map(|claim| Statement {
+        let lines = heard.iter().filter_map(|heard| {
+            let (who, words) = match (&heard.words, &heard.answer) {
+                (Some(words), _) => (Who::Owner, words),
+                (None, Some(words)) => (Who::Agent, words),
+                (None, None) => return None,
+            };
+            let words = text::head(words.trim(), MAX_CHARS).to_owned();
+            (!words.is_empty()).then(|| Line {
+                who,
+                words,
+                path: heard.path.clone(),
+                line: heard.line,
+                seq: heard.seq,
+                at: heard.at,
+            })
+        });
+        let lines: Vec<Line> = lines.collect();
+        if lines.iter().any(|line| line.who == Who::Owner) { lines } else { Vec::new() }
+    }
+
+    /// Returns what rules find in a span of conversation `session`.
+    pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Found {
+        Found { statements: self.statements(session, span), promises: self.promises(session, span, zone), episode: None }
+    }
+
+    /// Returns what the owner promised in a span, by rules.
+    fn promises(&self, session: &str, span: &Span, zone: Tz) -> Vec<Promise> {
+        let promises = self.own(span).flat_map(|(heard, words)| {
+            extract::commitments(text::head(words, MAX_CHARS), heard.at, zone).into_iter().map(|one| Promise {
+                scope: Scope::Owner,
+                who: one.who,
+                what: one.what,
+                deadline: one.deadline.map(|deadline| commitments::written(deadline.date, deadline.time)),
+                path: heard.path.clone(),
+                line: heard.line,
+                session: Some((session.to_owned(), heard.seq)),
+                quote: one.quote,
+                at: heard.at,
+            })
+        });
+        promises.collect()
+    }
+
+    /// Returns the owner's own words in a span.
+    fn own(&self, span: &Span) -> impl Iterator<Item = (&Heard, &str)> {
+        let heard = self.messages.get(span.messages.clone()).unwrap_or_default();
+        heard.iter().filter_map(|heard| Some((heard, heard.words.as_deref()?)))
+    }
+
+    /// Returns what the agent said right before event `seq`.
+    fn asked(&self, seq: i64) -> &str {
+        let at = self.messages.partition_point(|heard| heard.seq < seq);
+        let before = at.checked_sub(1).and_then(|before| self.messages.get(before));
+        before.and_then(|heard| heard.answer.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns what the owner stated in a span of conversation `session`, by rules.
+    pub(super) fn statements(&self, session: &str, span: &Span) -> Vec<Statement> {
+        let stated = self.own(span).flat_map(|(heard, words)| {
+            let confirmed = extract::confirmed(self.asked(heard.seq), words);
+            confirmed.into_iter().chain(extract::speech(text::head(words, MAX_CHARS))).map(|claim| Statement {
                 scope: Scope::Owner,
                 entity: claim.entity,
                 attribute: claim.attribute,
                 value: claim.value,
+                ended: claim.ended,
                 confidence: claim.confidence,
                 path: heard.path.clone(),
                 line: heard.line,
@@ -214,6 +285,26 @@ mod tests {
         assert_eq!(spans("cli:ada", &events, false), [(1, 8, vec!["2 Berlin".to_owned()])]);
         assert_eq!(spans("agent:a:telegram:group:-5", &events, false), []);
         assert_eq!(spans("cli:ada", &[user("a", "other", "I live in Rome."), answer("a", "ok")], true), []);
+    }
+
+    #[test]
+    fn a_plain_yes_is_the_owners_word_and_what_was_read_from_others_is_not_confirmed() {
+        let asked = |run: &str, city: &str| answer(run, &format!("I looked. So you live in {city}?"));
+        let read = json!({"type": "tool_result", "run_id": "c", "name": "web_fetch", "duration_ms": 1, "id": "t", "text": "x",
+            "untrusted": true});
+        let events = [
+            user("a", "owner", "a map please"),
+            asked("a", "Lyon"),
+            user("b", "owner", "Yes, exactly."),
+            asked("b", "Nice"),
+            user("c", "owner", "no"),
+            read,
+            asked("c", "Rome"),
+            user("d", "owner", "yes"),
+            answer("d", "ok"),
+        ];
+        let all: Vec<String> = spans("cli:ada", &events, true).into_iter().flat_map(|(.., stated)| stated).collect();
+        assert_eq!(all, ["4 Lyon"]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What there is and what waits, for people and doctors.
 
-use super::{Error, Options, Outcome, lock_file, run};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use super::{Error, Means, Options, Outcome, lock_file, run};
 use crate::config::Home;
-use crate::memory::facts;
+use crate::memory::facts::{self, commitments, episodes};
 use crate::sys::{self, lock};
 use crate::{clock, db};
 
@@ -17,6 +20,12 @@ pub struct Status {
     pub pending_files: usize,
     /// Conversations that would be.
     pub pending_sessions: usize,
+    /// Open commitments.
+    pub commitments: i64,
+    /// Episodes.
+    pub episodes: i64,
+    /// Spans of conversations that no model could read.
+    pub parked: Vec<Parked>,
     /// When the last run began, RFC 3339 UTC.
     pub last_run_at: Option<String>,
     /// When something was worked through last, RFC 3339 UTC.
@@ -25,6 +34,21 @@ pub struct Status {
     pub spans: i64,
     /// The process that is at it now.
     pub running: Option<i32>,
+}
+
+/// A span that a model failed at three times. Rules read it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Parked {
+    /// The conversation.
+    pub session_id: String,
+    /// Its first event.
+    pub first: i64,
+    /// Its last one.
+    pub last: i64,
+    /// How the last try failed.
+    pub why: String,
+    /// When, RFC 3339 UTC.
+    pub at: String,
 }
 
 /// Returns what there is and what waits.
@@ -36,7 +60,8 @@ pub fn status(home: &Home) -> Result<Status, Error> {
     let lock_file = lock_file(home);
     let running = lock::holder(&lock_file)?;
     let last_run_at = sys::modified_at(&lock_file).map(clock::rfc3339);
-    let Outcome::Done(planned) = run(home, Options { dry_run: true, backfill: false }, &mut |_| {})? else {
+    let Outcome::Done(planned) = run(home, Means::rules(Tz::UTC), Options { dry_run: true, ..Options::default() }, &mut |_| {})?
+    else {
         return Ok(Status { running, last_run_at, ..Status::default() });
     };
     let mut status =
@@ -51,5 +76,31 @@ pub fn status(home: &Home) -> Result<Status, Error> {
         Ok(())
     });
     read.map_err(|error| db::Error::of(&path, error))?;
+    status.commitments =
+        i64::try_from(commitments::select(&connection, &path, "WHERE status = 'open'")?.len()).unwrap_or(i64::MAX);
+    status.episodes = i64::try_from(episodes::select(&connection, &path)?.len()).unwrap_or(i64::MAX);
+    status.parked = parked_in(&connection).map_err(|error| db::Error::of(&path, error))?;
     Ok(status)
+}
+
+/// Returns the spans that no model could read, the newest first.
+///
+/// # Errors
+/// When the database is damaged or cannot be read.
+pub fn parked(home: &Home) -> Result<Vec<Parked>, Error> {
+    let path = facts::database(home);
+    let Some(connection) = facts::open_read(&path)? else { return Ok(Vec::new()) };
+    Ok(parked_in(&connection).map_err(|error| db::Error::of(&path, error))?)
+}
+
+fn parked_in(connection: &Connection) -> rusqlite::Result<Vec<Parked>> {
+    if !facts::has_promises(connection)? {
+        return Ok(Vec::new());
+    }
+    let mut query = connection.prepare("SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC")?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let at = clock::rfc3339(row.get(4)?);
+        Ok(Parked { session_id: row.get(0)?, first: row.get(1)?, last: row.get(2)?, why: row.get(3)?, at })
+    };
+    query.query_map([], read)?.collect()
 }

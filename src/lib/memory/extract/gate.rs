@@ -18,7 +18,8 @@ pub(super) struct Statement {
 
 /// Returns the statement the words of `text` make, if they make one.
 pub(super) fn statement(text: &str, mut words: Vec<Word>) -> Option<Statement> {
-    if text.contains(['?', '？']) || text.chars().nth(MAX_CHARS).is_some() || is_secret(text, &words) {
+    if text.contains(['?', '？']) || text.chars().nth(MAX_CHARS).is_some() || is_secret(text, &words) || is_about_rights(&words)
+    {
         return None;
     }
     let mut explicit = false;
@@ -61,14 +62,32 @@ pub(super) fn asks_for_text_work(words: &[Word]) -> bool {
         at = end;
     }
     let Some(first) = words.get(at) else { return false };
-    let says = "how do you say|how would you say|what does|is this correct|is this right|let's play|let's pretend|let us play";
+    let says = "how do you say|how would you say|what does|is this correct|is this right|let's play|let's pretend|let us play|make this|\
+        make it sound|fix this|fix the|fix my|give me an example|clean up|tidy up|fill in|here is an example|now you play|you play|you are now|\
+        an example|sample text|read this|look at this text|check this|explain this";
     v::among(v::TEXT_WORK, &first.low) || says.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
+}
+
+/// Returns true when the words take back what was said before them.
+pub(super) fn takes_back(words: &[Word]) -> bool {
+    let at = usize::from(words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "haha" | "lol" | "ok" | "nein")));
+    let at = at + usize::from(words.get(at).is_some_and(Word::is_mark));
+    v::TAKES_BACK.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }
 
 /// Returns true when what follows the sentence is pasted: it ends with a colon and does not speak of the speaker.
 pub(super) fn opens_foreign_text(text: &str, words: &[Word]) -> bool {
     let own = "about me|remember|note|notes|my family|facts|forget|in mind|know|corrections|correction";
     text.trim_end().ends_with(':') && !has_any(words, own)
+}
+
+/// Returns true when the words speak of what somebody may do: rights are settings, and never remembered.
+pub(super) fn is_about_rights(words: &[Word]) -> bool {
+    let is_job = |at: usize| at > 0 && v::among("system systems database network office", &words[at - 1].low);
+    let administers = |(at, word): (usize, &Word)| word.low.starts_with("administ") && !is_job(at);
+    words.iter().any(|word| v::among(v::RIGHTS, &word.low))
+        || words.iter().enumerate().any(administers)
+        || has_any(words, v::RIGHTS_PHRASES)
 }
 
 /// Returns true when the words are about a secret or hold one.

@@ -1,7 +1,7 @@
-//! Finds plain facts in plain English sentences, by rules and without a language model.
+//! Finds plain facts and promises in plain sentences, by rules and without a language model.
 //!
 //! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no
-//! claim. What it understands:
+//! claim. What it understands in English (of German, Spanish and French see `tongues`):
 //!
 //! - names: "My name is Ada", "I'm Ada", "Call me Addie", "I am called Ada";
 //! - home and origin: "I live in Porto", "I moved to Porto", "I am from Brazil", "I was born in 1990";
@@ -12,39 +12,63 @@
 //! - languages, instruments, games: "I speak Polish and German", "I play the cello";
 //! - people and animals: "my sister Ana", "My dog is called Rex", "Ana is my boss", "I have two cats";
 //! - the same about them: "My sister lives in Rome", "Ana's birthday is 3 May", "Rui works at CERN";
-//! - "remember that …", "please note: …", "actually, …", "not 3 May but 4 May", "I no longer …" (which makes no claim);
+//! - "remember that …", "please note: …", "actually, …", "not 3 May but 4 May";
+//! - what is over: "I no longer work at Siemens", "I don't live in Porto any more", "I used to like jazz";
 //! - in notes also "The user lives in Porto" and `- Birthday: 3 May`.
 //!
 //! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)
 //! and (`user`, `dog`, `Rex`), however it is said. What is said of somebody with a name is about
 //! that name; of somebody without one about `user's sister`.
 //!
+//! [`commitments`] finds promises and reminders ("I'll send Bob the report by Friday", "Erinnere mich
+//! am 3. Mai daran, …") in English, German, Spanish and French.
+//!
 //! It makes no claim from: questions, exclamations, guesses and conditions, plans, moods and what
 //! passes, what others say, quotations, code, pasted mail, work on texts ("Translate: …"), what is
-//! said to the agent ("you are …"), "he", "she", "it" and "that", and anything beside a secret.
+//! said to the agent ("you are …"), "he", "she", "it" and "that", anything beside a secret, and what
+//! somebody may do: rights are settings.
 //!
 //! ```text
 //! text → block (own lines) → sentence (quotations covered) → words → gate (is it a statement?)
-//!      → rules (subject, verb, value) → Claim
+//!      → rules (subject, verb, value), else foreign → Claim
 //! ```
 
 mod block;
+mod calendar;
 mod clause;
+mod confirm;
+mod foreign;
 mod gate;
 mod notes;
+mod promise;
 mod rules;
 mod sentence;
 mod subject;
+mod tongues;
 mod value;
 mod vocabulary;
+mod when;
 mod words;
 
+#[cfg(test)]
+mod change_tests;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod promise_tests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
+use chrono_tz::Tz;
+
+use crate::clock;
 use sentence::Sentence;
+use words::Word;
+
+pub use promise::Commitment;
+pub use when::Deadline;
 
 /// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +79,8 @@ pub struct Claim {
     pub attribute: String,
     /// As the person spelt it, at most 80 characters.
     pub value: String,
+    /// That it was so and is no longer: "I no longer work at Siemens". Only a fact of this very value ends by it.
+    pub ended: bool,
     /// 0.6 to 0.9: how often such a sentence means what the rule takes it for. 0.9: it was said in
     /// order to be kept ("remember that …", `key: value`). 0.8: plainly about oneself. 0.7: about
     /// others, or read from a capital letter alone. 0.1 less where there are no capitals to tell a
@@ -77,7 +103,7 @@ struct Voice {
 
 /// Attributes that a person has several of; a new one does not take the place of the old one.
 const MANY: &str =
-    "likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
+    "alias likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
 
 /// Returns true when an entity may have several values of `attribute` at once: with "likes" or
 /// "friend" a new value adds to the old ones, with "lives in" it takes their place.
@@ -95,19 +121,49 @@ const MANY_RELATIONS: [&str; 12] =
 pub fn speech(text: &str) -> Vec<Claim> {
     let voice = Voice { first_person: true, about_user: false };
     let mut claims = Vec::new();
-    'blocks: for block in block::blocks(text) {
+    own_sentences(text).iter().for_each(|(sentence, _)| read(sentence, voice, &mut claims));
+    once(claims)
+}
+
+/// Returns what a person confirms who answers nothing but "yes, exactly" to the one question that `asked`, words of
+/// the agent, ends with: "So you live in Lyon?" The claims have no line of their own: 0.
+pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
+    let Some(sentence) = confirm::statement(asked, answer) else { return Vec::new() };
+    let mut claims = Vec::new();
+    read(&sentence, Voice { first_person: true, about_user: false }, &mut claims);
+    claims
+}
+
+/// Returns what a person promises in `text`, one message of theirs, said at `said_at_ms`
+/// (milliseconds since 1970 UTC), or asks to be reminded of, in order. Days are those of `zone`.
+/// Never the agent's own words. The same text states nothing here that it would not in [`speech`].
+pub fn commitments(text: &str, said_at_ms: i64, zone: Tz) -> Vec<Commitment> {
+    let now = clock::local(said_at_ms, zone);
+    own_sentences(text).iter().flat_map(|(sentence, words)| promise::read(sentence, words, now)).collect()
+}
+
+/// Returns the sentences of a message that are its writer's own, and their words; none when it asks
+/// for work on a text.
+fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
+    let mut own = Vec::new();
+    for block in block::blocks(text) {
         for sentence in sentence::sentences(&block) {
             let words = words::words(&sentence.text);
             if gate::asks_for_text_work(&words) {
                 return Vec::new();
             }
-            read(&sentence, voice, &mut claims);
-            if gate::opens_foreign_text(&sentence.text, &words) {
-                break 'blocks;
+            // "My name is Batman. Just kidding."
+            if gate::takes_back(&words) {
+                own.pop();
+            }
+            let is_last = gate::opens_foreign_text(&sentence.text, &words);
+            own.push((sentence, words));
+            if is_last {
+                return own;
             }
         }
     }
-    once(claims)
+    own
 }
 
 /// Returns what a memory file states about the user and others, in order. Its frontmatter is not
@@ -137,7 +193,7 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
                     claims.extend(stated.map(|(entity, attribute, value)| {
                         let quote = line.split_whitespace().collect::<Vec<_>>().join(" ");
                         let quote = crate::text::head(&quote, 300).to_owned();
-                        Claim { entity, attribute, value, confidence: rules::EXPLICIT, line: number, quote }
+                        Claim { entity, attribute, value, ended: false, confidence: rules::EXPLICIT, line: number, quote }
                     }));
                 }
             }
@@ -157,10 +213,15 @@ fn read_prose(lines: &[String], line: u32, voice: Voice, claims: &mut Vec<Claim>
 
 fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
     let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else { return };
-    claims.extend(rules::read(&sentence.text, &statement, voice).into_iter().map(|found| Claim {
+    let mut found = rules::read(&sentence.text, &statement, voice);
+    if found.is_empty() && voice.first_person {
+        found = foreign::read(&sentence.text, &statement);
+    }
+    claims.extend(found.into_iter().map(|found| Claim {
         entity: found.entity,
         attribute: found.attribute,
         value: found.value,
+        ended: found.ended,
         confidence: (found.confidence * 100.0).round() / 100.0,
         line: sentence.line,
         quote: sentence.quote.clone(),
@@ -169,11 +230,12 @@ fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
 
 /// What is said twice is claimed once, unless something else was said in between.
 fn once(claims: Vec<Claim>) -> Vec<Claim> {
-    let mut last: HashMap<(String, String), String> = HashMap::new();
+    let mut last: HashMap<(String, String), (String, bool)> = HashMap::new();
     let mut kept = Vec::new();
     for claim in claims {
-        let before = last.insert((claim.entity.clone(), claim.attribute.clone()), claim.value.clone());
-        if before.as_ref() != Some(&claim.value) {
+        let said = (claim.value.clone(), claim.ended);
+        let before = last.insert((claim.entity.clone(), claim.attribute.clone()), said.clone());
+        if before != Some(said) {
             kept.push(claim);
         }
     }

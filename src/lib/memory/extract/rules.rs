@@ -1,12 +1,12 @@
 //! The table of what a verb says about its subject, and how a statement is read by it.
 
 use super::Voice;
-use super::clause::{clauses, corrected, ends_with_job, not_but, predicates, skip_adverbs, verb_end};
+use super::clause::{clauses, corrected, describes, ended, ends_with_job, not_but, predicates, skip_adverbs, verb_end};
 use super::gate::{Statement, passes, poisons};
 use super::subject::{Role, Subject, USER, name_end, relation, subject};
 use super::value::{Kind, value};
 use super::vocabulary as v;
-use super::words::{Word, base};
+use super::words::{Word, base, phrase_at};
 
 /// What was found: entity, attribute, value and how far it is to be trusted.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,12 +14,15 @@ pub(super) struct Found {
     pub entity: String,
     pub attribute: String,
     pub value: String,
+    pub ended: bool,
     pub confidence: f64,
 }
 
 /// The verb in its base form, the attribute it states, what that wants.
 const RULES: &[(&str, &str, Kind)] = &[
     ("live in", "lives in", Kind::Place),
+    ("be live in", "lives in", Kind::Place),
+    ("have been live in", "lives in", Kind::Place),
     ("have lived in", "lives in", Kind::Place),
     ("move to", "lives in", Kind::Place),
     ("have move to", "lives in", Kind::Place),
@@ -29,6 +32,9 @@ const RULES: &[(&str, &str, Kind)] = &[
     ("work for", "works at", Kind::Employer),
     ("have worked at", "works at", Kind::Employer),
     ("have worked for", "works at", Kind::Employer),
+    ("have been work at", "works at", Kind::Employer),
+    ("have been work for", "works at", Kind::Employer),
+    ("have been work as", "works as", Kind::Job),
     ("work in", "works in", Kind::Place),
     ("study at", "studies at", Kind::Employer),
     ("study", "studies", Kind::Subject),
@@ -37,6 +43,7 @@ const RULES: &[(&str, &str, Kind)] = &[
     ("was born in", "born in", Kind::Place),
     ("was born on", "birthday", Kind::Date),
     ("be born on", "birthday", Kind::Date),
+    ("speak only", "speaks", Kind::Languages),
     ("speak", "speaks", Kind::Languages),
     ("play", "plays", Kind::Played),
     ("like", "likes", Kind::Thing),
@@ -66,8 +73,8 @@ const RULES: &[(&str, &str, Kind)] = &[
 
 /// Trust in what is said plainly about oneself, and about others: a name at the beginning of a
 /// sentence may be a thing, and what one says about others changes behind one's back.
-const PLAIN: f64 = 0.8;
-const OTHER: f64 = 0.7;
+pub(super) const PLAIN: f64 = 0.8;
+pub(super) const OTHER: f64 = 0.7;
 /// Trust in what was marked as to be kept.
 pub(super) const EXPLICIT: f64 = 0.9;
 /// What is lost when names cannot be told from words by their capital.
@@ -77,7 +84,7 @@ const SMALL: f64 = 0.1;
 pub(super) fn read(text: &str, statement: &Statement, voice: Voice) -> Vec<Found> {
     let mut found = Vec::new();
     let speaks_of_self = statement.words.first().is_some_and(|word| matches!(word.low.as_str(), "i" | "we" | "my" | "our"));
-    let mut reader = Reader { text, statement, voice, found: &mut found };
+    let mut reader = Reader { text, statement, voice, ending: false, found: &mut found };
     for (at, clause) in clauses(&statement.words).into_iter().enumerate() {
         if poisons(clause) || at == 0 && !opens_well(clause, voice) {
             break;
@@ -105,6 +112,8 @@ struct Reader<'a> {
     text: &'a str,
     statement: &'a Statement,
     voice: Voice,
+    /// What is read was so and is no longer.
+    ending: bool,
     found: &'a mut Vec<Found>,
 }
 
@@ -112,9 +121,9 @@ impl Reader<'_> {
     fn add(&mut self, entity: &str, attribute: &str, value: String, sure: f64) {
         let sure = if self.statement.small { sure - SMALL } else { sure };
         let confidence = if self.statement.explicit { EXPLICIT } else { sure };
-        let (entity, attribute) = (entity.to_owned(), attribute.to_owned());
+        let (entity, attribute, ended) = (entity.to_owned(), attribute.to_owned(), self.ending);
         if !self.found.iter().any(|one| one.entity == entity && one.attribute == attribute && one.value == value) {
-            self.found.push(Found { entity, attribute, value, confidence });
+            self.found.push(Found { entity, attribute, value, ended, confidence });
         }
     }
 
@@ -133,9 +142,17 @@ impl Reader<'_> {
             return self.attribute(&subject.entity, attribute, *kind, rest);
         }
         let before = self.found.len();
-        for predicate in predicates(rest) {
-            // "I no longer live in Porto and work …": what cannot be read makes the rest doubtful.
-            if passes(predicate) || !self.predicate(&subject, predicate) && self.found.len() == before {
+        for (number, predicate) in predicates(rest).into_iter().enumerate() {
+            let over = ended(predicate);
+            self.ending = over.as_ref().is_some_and(|(_, over)| *over);
+            let predicate = over.as_ref().map_or(predicate, |(words, _)| words);
+            // What cannot be read makes the rest doubtful.
+            let read = !passes(predicate)
+                && (self.predicate(&subject, predicate)
+                    || number > 0 && self.description(&subject, predicate)
+                    || self.found.len() > before);
+            self.ending = false;
+            if !read {
                 break;
             }
         }
@@ -144,11 +161,11 @@ impl Reader<'_> {
     /// "is 3 May", "is not 3 May but 4 May".
     fn attribute(&mut self, entity: &str, attribute: &str, kind: Kind, words: &[Word]) {
         let Some((verb, rest)) = words.split_first() else { return };
-        if base(&verb.low) != "be" || passes(words) {
+        let rest = corrected(skip_adverbs(rest));
+        if base(&verb.low) != "be" || passes(rest) {
             return;
         }
         let sure = if entity == USER { PLAIN } else { OTHER };
-        let rest = corrected(skip_adverbs(rest));
         if let Some(value) = self.value(rest, kind) {
             self.add(entity, attribute, value, sure);
         }
@@ -160,13 +177,16 @@ impl Reader<'_> {
         // A name before a bare verb may be an order: "Max likes", never "Max like".
         let bare = verb.low == base(&verb.low) && !matches!(verb.low.as_str(), "was" | "can");
         let named = matches!(subject.role, Role::Other(None));
-        if named && bare && !subject.entity.contains("'s ") {
+        if named && bare && !self.ending && !subject.entity.contains("'s ") {
             return false;
         }
         if base(&verb.low) == "be" && self.being(subject, words.get(1..).unwrap_or(&[])) {
             return true;
         }
         if base(&verb.low) == "have" && self.having(subject, words.get(1..).unwrap_or(&[])) {
+            return true;
+        }
+        if self.left(subject, words) {
             return true;
         }
         let (words, instead) = not_but(words);
@@ -202,11 +222,51 @@ impl Reader<'_> {
         true
     }
 
-    /// "works as a nurse at Saint Mary's", "studies law at Coimbra".
+    /// What goes on after "I'm Hannah": ", 29", ", from Cork", ", a nurse".
+    fn description(&mut self, subject: &Subject, words: &[Word]) -> bool {
+        match words.split_first() {
+            Some((first, rest)) if first.low == "from" => {
+                let place = self.value(rest, Kind::Place);
+                place.map(|place| self.add(&subject.entity, "from", place, self.sure(subject))).is_some()
+            }
+            Some(_) if describes(words) => self.being(subject, words),
+            _ => false,
+        }
+    }
+
+    /// "left Siemens", "quit my job at Siemens", "moved away from Rome": it is over, if it was so. "Left Siemens at six"
+    /// is not.
+    fn left(&mut self, subject: &Subject, words: &[Word]) -> bool {
+        let ways = [
+            (
+                "quit my job at|left my job at|have quit my job at|have left my job at|left|quit|have left|have quit|got fired from",
+                "works at",
+            ),
+            ("moved away from|have moved away from|moved out of|have moved out of", "lives in"),
+        ];
+        let way = |(ways, attribute): (&str, &'static str)| {
+            Some((ways.split('|').find_map(|way| phrase_at(words, 0, way))?, attribute))
+        };
+        let Some((end, attribute)) = ways.into_iter().find_map(way) else { return false };
+        let rest = words.get(end..).unwrap_or(&[]);
+        let for_a_day = rest.iter().any(|word| matches!(word.low.as_str(), "at" | "for" | "early" | "late"));
+        let kind = if attribute == "works at" { Kind::Employer } else { Kind::Place };
+        let Some(value) = self.value(rest, kind).filter(|_| !for_a_day) else { return false };
+        self.ending = true;
+        self.add(&subject.entity, attribute, value, self.sure(subject));
+        true
+    }
+
+    /// "works as a nurse at Saint Mary's", "works at Saint Mary's as a nurse", "studies law at Coimbra".
     fn place_of_work(&mut self, subject: &Subject, attribute: &str, rest: &[Word]) {
         let wanted = match attribute {
             "works as" => "works at",
             "studies" => "studies at",
+            "works at" => {
+                let begins = |at: &usize| ["as a", "as an"].into_iter().any(|phrase| phrase_at(rest, *at, phrase).is_some());
+                let job = (0..rest.len()).find(begins).and_then(|at| self.value(rest.get(at + 1..)?, Kind::Job));
+                return job.into_iter().for_each(|job| self.add(&subject.entity, "works as", job, self.sure(subject)));
+            }
             _ => return,
         };
         let Some(at) = rest.iter().position(|word| matches!(word.low.as_str(), "at" | "for")) else { return };
@@ -248,7 +308,7 @@ impl Reader<'_> {
             return true;
         }
         if let Some(job) = self.value(words, Kind::KnownJob).filter(|_| matches!(first.low.as_str(), "a" | "an" | "the")) {
-            if first.low == "the" || !ends_with_job(words) {
+            if first.low == "the" || !ends_with_job(words, self.statement.small) {
                 return false;
             }
             self.add(entity, "works as", job, sure);
@@ -298,9 +358,9 @@ impl Reader<'_> {
 
     /// "have a dog called Rex", "have a brother named Rui". What else one has is in the table.
     fn having(&mut self, subject: &Subject, words: &[Word]) -> bool {
-        let article = usize::from(words.first().is_some_and(|word| matches!(word.low.as_str(), "a" | "an" | "got" | "one")));
-        let article =
-            article + usize::from(article == 1 && words.get(1).is_some_and(|word| matches!(word.low.as_str(), "a" | "an")));
+        let got = usize::from(words.first().is_some_and(|word| word.low == "got"));
+        let counted = |word: &Word| matches!(word.low.as_str(), "a" | "an") || v::among(v::NUMBERS, &word.low);
+        let article = got + usize::from(words.get(got).is_some_and(counted));
         let Some((label, end)) = relation(words, article) else { return false };
         let from = match words.get(end).map(|word| word.low.as_str()) {
             Some(",") if words.get(end + 1).is_some_and(Word::is_capital) => end + 1,

@@ -39,7 +39,8 @@ pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> 
         "we" if voice.first_person => return plain(USER, Role::We, 1),
         "my" | "our" if voice.first_person => {
             let (subject, next) = noun(words, 1, USER, 0)?;
-            let shared = matches!(subject.role, Role::Attribute(..)) && first.low == "our";
+            let ours = |attribute: &str| attribute.ends_with("anniversary") || attribute == "address";
+            let shared = matches!(&subject.role, Role::Attribute(what, _) if first.low == "our" && !ours(what));
             return (!shared).then_some((subject, next));
         }
         _ => {}
@@ -53,7 +54,10 @@ pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> 
             plain(USER, Role::First, next)
         };
     }
-    let end = name_end(words, 0)?;
+    // "mum's birthday"
+    let small_parent =
+        v::among(v::PARENTS, &first.low) && !first.is_capital() && words.get(1).is_some_and(|word| word.low == "'s");
+    let end = if small_parent && voice.first_person { 1 } else { name_end(words, 0)? };
     if end == 1 && v::among(v::NO_PLACES, &first.low) {
         return None;
     }

@@ -148,7 +148,7 @@ fn is_kind(words: &[Word], raw: &str, kind: Kind, small: bool) -> bool {
                 && !v::among("team group unit whole one charm intended expected usual result such well", &last.low)
         }
         Kind::KnownJob => words.len() <= 5 && v::among(v::JOBS, &last.low) && plain() && !v::among(DEGRADING, &first.low),
-        Kind::Thing => plain() && !digit && !v::among(v::NO_THING, &first.low) && !is_vague_verb(words),
+        Kind::Thing => plain() && !digit && !v::among(v::NO_THING, &first.low) && !is_vague_verb(words) && !is_ironic(words),
         Kind::Food => {
             words.len() <= 6 && plain() && !digit && !v::among(v::NO_THING, &first.low) && !v::among(NO_FOOD, &first.low)
         }
@@ -181,7 +181,9 @@ fn is_kind(words: &[Word], raw: &str, kind: Kind, small: bool) -> bool {
 }
 
 const DEGRADING: &str = "bad terrible horrible lousy great good frustrated failed would-be";
-const NO_FOOD: &str = "out up on in much enough here there breakfast dinner lunch well alone often early late today again outside anymore yet properly regularly";
+const NO_FOOD: &str = "out up on in much enough here there breakfast dinner lunch well alone often early late today again outside anymore yet properly regularly \
+    mondays work people stupid silly commitment nonsense bullshit responsibility responsibilities housework exercise effort meetings emails maths math \
+    fun idiots stupidity bureaucracy paperwork deadlines";
 const NO_SUBJECT: &str = "every hard alone here there late early together daily all each full-time online abroad";
 const STATES: &str = "broken dead slow wrong bad boring missing gone late unknown changing changed secret complicated fine ok okay next full empty hard easy soon \
     tomorrow important coming over up down off away none nothing";
@@ -190,6 +192,13 @@ const STATES: &str = "broken dead slow wrong bad boring missing gone late unknow
 fn is_vague_verb(words: &[Word]) -> bool {
     let hobby = words.get(1).is_some_and(|word| v::among(v::HOBBIES, &word.low));
     words.first().is_some_and(|word| word.low == "to") && !hobby
+}
+
+/// "waiting in the rain" is liked in irony; "cooking" and "playing chess" are not.
+fn is_ironic(words: &[Word]) -> bool {
+    let does = words.first().and_then(|word| word.low.strip_suffix("ing")).filter(|does| does.len() > 2);
+    let known = |does: &str| v::HOBBIES.split_whitespace().any(|hobby| does.starts_with(hobby.trim_end_matches('e')));
+    words.len() > 1 && does.is_some_and(|does| !known(does) && !matches!(does, "play" | "watch" | "listen" | "collect" | "learn"))
 }
 
 pub(super) fn is_name(words: &[Word]) -> bool {
@@ -252,11 +261,11 @@ pub(super) fn is_date(words: &[Word]) -> bool {
         let digits = word.low.trim_end_matches(|c: char| c.is_alphabetic() || c == '.');
         let rest = word.low.get(digits.len()..).unwrap_or("");
         digits.parse::<u32>().is_ok_and(|number| (1..=most).contains(&number))
-            && matches!(rest, "" | "st" | "nd" | "rd" | "th" | ".")
+            && matches!(rest, "" | "st" | "nd" | "rd" | "th" | "er" | ".")
     };
     let year = |word: &&Word| word.low.len() == 4 && number(word, 2100);
     let parts: Vec<&Word> =
-        words.iter().filter(|word| !word.is_mark() && !matches!(word.low.as_str(), "of" | "the" | "in" | "on")).collect();
+        words.iter().filter(|word| !word.is_mark() && !matches!(word.low.as_str(), "of" | "the" | "in" | "on" | "de")).collect();
     match parts.as_slice() {
         [one] => {
             let fields: Vec<&str> = one.low.split(['.', '/', '-']).filter(|field| !field.is_empty()).collect();

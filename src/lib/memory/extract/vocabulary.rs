@@ -38,6 +38,8 @@ pub(super) const FORMS: &[(&str, &str)] = &[
     ("are", "be"),
     ("'s", "be"),
     (":", "be"),
+    ("living", "live"),
+    ("working", "work"),
     ("named", "called"),
     ("were", "was"),
 ];
@@ -55,8 +57,8 @@ pub(super) const ADVERBS: &str = "really also absolutely quite currently now sti
 /// What a sentence may begin with and means nothing.
 pub(super) const STARTERS: &str = "by the way|in fact|to be clear|for the record|just so you know|for your information|good morning|good evening|\
     thank you|one more thing|these days|as a reminder|for context|small correction|well|so|ok|okay|hi|hello|hey|yes|\
-    yeah|yep|no|nope|oh|ah|um|and|but|also|actually|btw|fyi|anyway|sure|right|thanks|correction|update|sorry|plus|\
-    currently|nowadays|personally|reminder|because|,|:|–|please";
+    yeah|yep|no ,|nope|oh|ah|um|and|but|also|actually|btw|fyi|anyway|sure|right|thanks|correction|update|sorry|plus|\
+    currently|nowadays|personally|reminder|because|,|:|–|please|pls|plz";
 
 /// The wrappers of "remember that …": what follows is meant to be kept.
 pub(super) const WRAPPERS: &str = "i want you to remember that|i would like you to remember that|remember that|remember this|remember|\
@@ -71,11 +73,10 @@ pub(super) const RELATIONS: &str = "mother mum mom mama father dad papa parents 
     father-in-law sister-in-law brother-in-law parents-in-law in-laws stepmother stepfather stepson stepdaughter stepsister stepbrother \
     godmother godfather godson goddaughter friend friends flatmate roommate housemate neighbour neighbor colleague coworker co-worker boss \
     manager supervisor mentor assistant doctor gp dentist therapist physiotherapist vet lawyer accountant landlord landlady teacher tutor \
-    coach hairdresser babysitter nanny cleaner dog cat puppy kitten hamster rabbit parrot horse pony turtle tortoise goldfish budgie";
+    coach hairdresser babysitter nanny cleaner dog dogs cat cats puppy kitten hamster rabbit parrot horse pony turtle tortoise goldfish budgie";
 
 /// Relations that are many.
-pub(super) const PLURAL: &str =
-    "parents sisters brothers siblings sons daughters children kids cousins grandparents parents-in-law in-laws friends";
+pub(super) const PLURAL: &str = "parents sisters brothers siblings sons daughters children kids cousins grandparents parents-in-law in-laws friends dogs cats";
 
 /// What may stand before a relation and belongs to it.
 pub(super) const DEGREES: &str = "best older younger little big elder eldest oldest youngest twin half middle";
@@ -134,7 +135,7 @@ pub(super) const HOBBIES: &str =
     "swim run cook read hike travel dance sing draw paint knit sew garden cycle climb fish sail ski surf bake camp row skate";
 
 /// What one plays.
-pub(super) const PLAYED: &str = "piano guitar violin viola cello drums flute saxophone trumpet clarinet harp accordion ukulele bass banjo organ chess football \
+pub(super) const PLAYED: &str = "piano guitar violin viola cello drums flute saxophone trumpet clarinet harp accordion ukulele bass banjo organ oboe bassoon trombone tuba mandolin recorder keyboard marimba chess football \
     tennis basketball volleyball badminton golf rugby cricket hockey handball squash padel go bridge poker";
 
 /// Counts.
@@ -148,7 +149,8 @@ pub(super) const NO_NAMES: &str = "i monday tuesday wednesday thursday friday sa
     please thanks thank hi hello hey dear sir madam maybe perhaps today tomorrow yesterday tonight sorry sure well so god lord internet \
     english math maths email mail team back head in out up done ready build monday's tbd todo none unknown n/a \
     let do does did is are was were am be been can could will would should one two all most many some any each every both either neither \
-    mister life time love work home dinner lunch breakfast coffee tea news nothing step note notes example question answer user";
+    mister life time love work home dinner lunch breakfast coffee tea news nothing step note notes example question answer user \
+    spelt spelled written pronounced satan lucifer hitler voldemort";
 
 /// Firms and services: one may work there, but they are no people.
 pub(super) const BRANDS: &str =
@@ -177,7 +179,7 @@ pub(super) const CUTS: &str = "now too though nowadays currently anyway actually
 /// Phrases that end a value.
 pub(super) const CUT_PHRASES: &str = "these days|by the way|as well|a lot|very much|so much|the most|more than|better than|best of|last year|\
     last month|last week|in general|at least|at home|all day|of course|in case|for the record|for years|full time|\
-    full-time|part time|part-time|at all|in particular|the best";
+    full-time|part time|part-time|at all|in particular|the best|and a bit|and a little|and some";
 
 /// Phrases that make a state pass, or a thing to come.
 pub(super) const PASSING: &str = "today|tonight|yesterday|tomorrow|right now|at the moment|this morning|this afternoon|this evening|this week|\
@@ -195,6 +197,11 @@ pub(super) const HEDGES: &str = "if|unless|whether|came back|moved back|went bac
     seem|could be|might be|may be|as far as|afaik|iirc|had i|were i|otherwise|either|or maybe|whatever|not really|\
     lie|fake";
 
+/// What takes back the sentence before it.
+pub(super) const TAKES_BACK: &str = "just kidding|kidding|jk|just joking|only joking|joking|that was a joke|not really|scratch that|no wait|wait no|wait , no|not true|\
+    spaß|scherz|nur spaß|war nur spaß|war ein scherz|kleiner scherz|quatsch|stimmt nicht|es broma|broma|es una broma|mentira|je plaisante|je rigole|\
+    je blague|c'est une blague|non je plaisante|mais non";
+
 /// Words of what somebody else says.
 pub(super) const REPORTED: &str = "said says saying told tells telling claims claimed claim thinks thought believes believed wrote writes according article asked asks \
     heard mentioned replied answered insists insisted assured shouted joked suggests suggested announced reported reports quote quotes lyrics \
@@ -205,7 +212,9 @@ pub(super) const ASKING: &str = "what where who whom whose why how which when do
 
 /// Work on a text: the message that asks for it is about that text.
 pub(super) const TEXT_WORK: &str = "translate proofread rewrite rephrase paraphrase summarise summarize shorten correct edit write draft compose pretend imagine suppose \
-    roleplay role-play act play complete continue say repeat quote transcribe spellcheck reword polish improve consider analyse analyze \
+    roleplay role-play act play complete continue say repeat quote transcribe spellcheck reword polish improve consider analyse analyze format spell-check \
+    übersetze übersetz korrigiere korrigier formuliere schreib schreibe verfasse fasse lies prüfe traduce traducir corrige resume reescribe redacta \
+    traduis traduisez traduire corrigez résume réécris rédige écris \
     classify parse tokenise tokenize answer";
 
 /// Words beside which nothing is kept.
@@ -215,7 +224,17 @@ pub(super) const SECRET_PHRASES: &str = "api key|private key|access key|ssh key|
     social security|seed phrase|recovery code|recovery phrase|backup code|security code|security question|pin code|\
     passport number|tax number|sort code|routing number|license key|door code|alarm code|safe code|lock code";
 
-const MONTHS: &str = "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec";
+/// Words of what somebody may do. In four languages: these are the ones that are tried.
+pub(super) const RIGHTS: &str = "admin admins root superuser sudo sudoer privileges privileged permission permissions approval approvals approve approves \
+    approved authorised authorized authorise authorize whitelisted allowlisted trusted bypass unrestricted genehmigen genehmigt genehmigung \
+    freigeben berechtigt befugt berechtigung autorizado autorizada permisos aprobar autorisé autorisée approuver droits";
+pub(super) const RIGHTS_PHRASES: &str = "without asking|never ask|allowed to|access to everything|full access|the owner of all|your owner|your boss|your master|\
+    must obey|any command|all commands";
+
+const MONTHS: &str = "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec \
+    januar jänner februar märz mai juni juli oktober dezember okt dez \
+    enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre \
+    janvier février mars avril juin juillet août septembre octobre novembre décembre";
 
 /// Returns true when `word` names a month, in full or short.
 pub(super) fn is_month(word: &str) -> bool {

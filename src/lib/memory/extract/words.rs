@@ -52,6 +52,24 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     words
 }
 
+/// Returns `words` as French parts them: "j'habite" is "je" and "habite", "d'appeler" is "d'" and "appeler".
+pub(super) fn without_elision(words: &[Word]) -> Vec<Word> {
+    let split = |word: &Word| {
+        let (letter, rest) = word.low.split_once('\'').filter(|(_, rest)| !matches!(*rest, "" | "ici" | "accord" | "après"))?;
+        // "D'Angelo" is a name.
+        let cut = word.raw.char_indices().nth(2)?.0;
+        let elided = matches!(letter, "j" | "d" | "m" | "n" | "s" | "c") && !word.raw.starts_with('D');
+        let low = if letter == "j" { "je".to_owned() } else { format!("{letter}'") };
+        let middle = word.start + cut;
+        let (head, tail) = word.raw.split_at(cut);
+        elided.then(|| {
+            let head = Word { raw: head.to_owned(), low, start: word.start, end: middle };
+            [head, Word { raw: tail.to_owned(), low: rest.to_owned(), start: middle, end: word.end }]
+        })
+    };
+    words.iter().flat_map(|word| split(word).map_or_else(|| vec![word.clone()], Vec::from)).collect()
+}
+
 /// "12:30", "1,500", "mailto:x": no space behind the mark.
 fn is_within_number(text: &str, at: usize) -> bool {
     text.get(at + 1..).and_then(|rest| rest.chars().next()).is_some_and(|c| !c.is_whitespace())

@@ -7,12 +7,23 @@
 //! | `consolidation_state` | how far each conversation was worked through, and who is at it |
 //! | `consolidation_file_hashes` | what each file was when it was worked through, and who is at it |
 //! | `spans` | what was done, and what came of it |
+//! | `parked` | spans of conversations that no model could read |
+//! | `source_log` | what each run changed among the sources, so that it can be undone |
+//! | `episodes` | what happened in a span of a conversation |
+//! | `commitments` | what was promised, by whom, until when, and whether it was kept |
+//! | `forgotten` | what no longer counts, whatever states it, because the owner wanted it so |
 //!
 //! A fact lives by its sources: [`store::restate`] tells it what a file or a span of a conversation says
 //! now, and the facts follow from all sources together, see `timeline.rs`. `memory::consolidate` writes;
 //! everybody may read, whoever writes meanwhile.
 
+mod aliases;
+pub mod commitments;
+pub mod episodes;
+mod erase;
+mod forgotten;
 mod key;
+mod log;
 mod queries;
 mod schema;
 pub(in crate::memory) mod store;
@@ -20,10 +31,16 @@ pub(in crate::memory) mod store;
 mod tests;
 mod timeline;
 
-pub(in crate::memory) use queries::Places;
-pub use queries::{Filter, Reader, list, why};
+pub(in crate::memory) use aliases::ALIAS;
+pub use erase::erase;
+pub(in crate::memory) use forgotten::forget;
+pub use forgotten::{Forgot, Person, Target};
+pub(in crate::memory) use key::{folded, value_key};
+pub(in crate::memory) use log::undo;
+pub use queries::{Filter, Meant, find, list, why};
+pub(in crate::memory) use queries::{Places, Reader, Stated};
 pub use schema::examine;
-pub(in crate::memory) use schema::{in_memory, memory_copy, open, open_read};
+pub(in crate::memory) use schema::{has_promises, in_memory, memory_copy, open, open_read};
 
 use std::path::PathBuf;
 
@@ -67,9 +84,17 @@ pub struct Fact {
     pub updated_at: i64,
     /// When it was found to hold no longer.
     pub invalidated_at: Option<i64>,
+    /// Whether that was because the owner wanted it forgotten.
+    pub is_forgotten: bool,
 }
 
 impl Fact {
+    /// Returns it in plain words on one line: `Ana: lives in Porto`.
+    pub fn words(&self) -> String {
+        let words = format!("{}: {} {}", self.entity, self.attribute, self.value);
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns true when it holds now.
     pub fn is_current(&self) -> bool {
         self.valid_to.is_none()

@@ -1,11 +1,13 @@
 //! Reads facts. Nothing is written here, and no database is no facts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::scope::Scope;
+use super::commitments::{self, Commitment};
+use super::episodes::{self, Episode};
 use super::key::folded;
 use super::{Error, Fact, Origin, schema};
 use crate::db;
@@ -48,6 +50,44 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
     Ok(facts)
 }
 
+/// What words may mean.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meant {
+    /// One fact.
+    One(Box<Fact>),
+    /// Several: those that hold now, if there are any.
+    Several(Vec<Fact>),
+    /// Nothing.
+    Nothing,
+}
+
+/// Returns the fact of the database at `path` that has the number `words`, else the one that has all these words: of those
+/// that hold now, if there are any. `scopes` says whose count; `None` is no limit.
+///
+/// # Errors
+/// As [`list`].
+pub fn find(path: &Path, words: &str, scopes: Option<&[Scope]>) -> Result<Meant, Error> {
+    let scopes = scopes.map(<[Scope]>::to_vec);
+    let everything = list(path, &Filter { all: true, scopes, ..Filter::default() })?;
+    let number = words.trim().trim_start_matches('#').parse::<i64>().ok();
+    if let Some(fact) = everything.iter().find(|fact| Some(fact.id) == number) {
+        return Ok(Meant::One(Box::new(fact.clone())));
+    }
+    let words: Vec<String> = folded(words).split_whitespace().map(str::to_owned).collect();
+    let (all, now) = (Filter { all: true, ..Filter::default() }, Filter::default());
+    let having =
+        |filter: &Filter| -> Vec<Fact> { everything.iter().filter(|fact| filter.lets_through(fact, &words)).cloned().collect() };
+    let mut found = having(&now);
+    if found.is_empty() {
+        found = having(&all);
+    }
+    Ok(match found.as_slice() {
+        [] => Meant::Nothing,
+        [fact] => Meant::One(Box::new(fact.clone())),
+        _ => Meant::Several(found),
+    })
+}
+
 /// Returns fact `id` and where it was stated, the newest first; `None` when there is no such fact.
 ///
 /// # Errors
@@ -58,7 +98,8 @@ pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
     let read = || -> rusqlite::Result<Option<(Fact, Vec<Origin>)>> {
         let view = connection.unchecked_transaction()?;
         let found = view.query_row(&format!("SELECT {COLUMNS} FROM facts WHERE id = ?1"), [id], fact_of).optional()?;
-        let Some(fact) = found else { return Ok(None) };
+        let Some(mut fact) = found else { return Ok(None) };
+        mark_forgotten(&view, std::iter::once(&mut fact))?;
         let sql = "SELECT path, line, session_id, seq, quote, at FROM fact_sources WHERE fact = ?1 ORDER BY at DESC, path, line";
         let mut query = view.prepare(sql)?;
         let origins = query.query_map([id], |row| {
@@ -84,12 +125,25 @@ pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
 fn select(connection: &Connection, path: &Path, rest: &str) -> Result<Vec<Fact>, Error> {
     let read = || -> rusqlite::Result<Vec<Fact>> {
         let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM facts {rest}"))?;
-        query.query_map([], fact_of)?.collect()
+        let mut facts = query.query_map([], fact_of)?.collect::<rusqlite::Result<Vec<Fact>>>()?;
+        mark_forgotten(connection, facts.iter_mut())?;
+        Ok(facts)
     };
     let mut facts = read().map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
     facts.iter_mut().for_each(|fact| places.bring_up_to_date(&mut fact.source));
     Ok(facts)
+}
+
+/// Marks the facts that ended because they were forgotten.
+fn mark_forgotten<'a>(connection: &Connection, facts: impl Iterator<Item = &'a mut Fact>) -> rusqlite::Result<()> {
+    if !schema::has_promises(connection)? {
+        return Ok(());
+    }
+    let moments: HashSet<i64> =
+        connection.prepare("SELECT at FROM forgotten")?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    facts.for_each(|fact| fact.is_forgotten = fact.valid_to.is_some_and(|to| moments.contains(&to)));
+    Ok(())
 }
 
 /// Reads a row of [`COLUMNS`].
@@ -111,6 +165,7 @@ pub(super) fn fact_of(row: &Row<'_>) -> rusqlite::Result<Fact> {
         created_at: row.get(11)?,
         updated_at: row.get(12)?,
         invalidated_at: row.get(13)?,
+        is_forgotten: false,
     })
 }
 
@@ -136,55 +191,79 @@ impl Places {
     }
 }
 
-/// All current facts, kept in memory and read again only when they may have changed.
-pub struct Reader {
+/// What is known, was promised and happened.
+#[derive(Default)]
+pub(in crate::memory) struct Stated {
+    /// All current facts by scope, entity and attribute.
+    pub facts: Vec<Fact>,
+    /// The open ones.
+    pub commitments: Vec<Commitment>,
+    /// All, the newest first.
+    pub episodes: Vec<Episode>,
+}
+
+/// Reads all of it, and again only when it may have changed.
+pub(in crate::memory) struct Reader {
     path: PathBuf,
     open: Option<Open>,
-    facts: Vec<Fact>,
 }
 
 struct Open {
     connection: Connection,
     /// Which file it is: device and number.
     identity: (u64, u64),
-    /// What `PRAGMA data_version` said when the facts were read.
+    /// What `PRAGMA data_version` said when it was read.
     version: Option<i64>,
 }
 
 impl Reader {
     /// Returns a reader of the database at `path`, which need not be there yet.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), open: None, facts: Vec::new() }
+    pub(in crate::memory) fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), open: None }
     }
 
-    /// Returns all current facts by scope, entity and attribute.
+    /// Returns what the database holds; `None` when that is what the last call returned.
     ///
     /// # Errors
-    /// As [`list`]; the next call tries again.
-    pub fn current(&mut self) -> Result<&[Fact], Error> {
+    /// As [`list`]. What was returned before counts no more, and the next call reads everything again.
+    pub(in crate::memory) fn changed(&mut self) -> Result<Option<Stated>, Error> {
+        let read = self.read();
+        if read.is_err() {
+            self.close();
+        }
+        read
+    }
+
+    fn close(&mut self) {
+        self.open.take().into_iter().for_each(|open| db::abandon(open.connection));
+    }
+
+    fn read(&mut self) -> Result<Option<Stated>, Error> {
         let identity = db::identity(&self.path)?;
+        let was_open = self.open.is_some();
         if self.open.as_ref().map(|open| open.identity) != identity {
-            self.open.take().into_iter().for_each(|open| db::abandon(open.connection));
-            self.facts.clear();
+            self.close();
         }
         if self.open.is_none()
             && let Some(identity) = identity
         {
             self.open = schema::open_read(&self.path)?.map(|connection| Open { connection, identity, version: None });
         }
-        let Some(open) = &mut self.open else { return Ok(&self.facts) };
+        let Some(open) = &mut self.open else { return Ok(was_open.then(Stated::default)) };
         let version = open
             .connection
             .query_row("PRAGMA data_version", [], |row| row.get(0))
             .map_err(|error| db::Error::of(&self.path, error))?;
-        if open.version != Some(version) {
-            // Nothing old is shown when the reading fails.
-            self.facts.clear();
-            open.version = None;
-            self.facts =
-                select(&open.connection, &self.path, "WHERE valid_to IS NULL ORDER BY scope, entity_key, attribute_key")?;
-            open.version = Some(version);
+        if open.version == Some(version) {
+            return Ok(None);
         }
-        Ok(&self.facts)
+        let current = "WHERE valid_to IS NULL ORDER BY scope, entity_key, attribute_key";
+        let stated = Stated {
+            facts: select(&open.connection, &self.path, current)?,
+            commitments: commitments::select(&open.connection, &self.path, "WHERE status = 'open'")?,
+            episodes: episodes::select(&open.connection, &self.path)?,
+        };
+        open.version = Some(version);
+        Ok(Some(stated))
     }
 }

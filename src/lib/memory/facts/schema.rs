@@ -8,10 +8,21 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::db::{self, Health};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_facts.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_facts.sql"), include_str!("migrations/0002_promises.sql")];
 
 /// In the order in which rows may refer to each other.
-const TABLES: [&str; 5] = ["facts", "fact_sources", "consolidation_state", "consolidation_file_hashes", "spans"];
+const TABLES: [&str; 10] = [
+    "facts",
+    "fact_sources",
+    "consolidation_state",
+    "consolidation_file_hashes",
+    "spans",
+    "episodes",
+    "commitments",
+    "source_log",
+    "parked",
+    "forgotten",
+];
 
 /// Opens the database for writing: commits are on the disk when they return.
 pub(in crate::memory) fn open(path: &Path) -> Result<Connection, db::Error> {
@@ -30,6 +41,11 @@ pub(in crate::memory) fn open_read(path: &Path) -> Result<Option<Connection>, db
     Ok(Some(connection))
 }
 
+/// Returns true when the database has the tables of the second version: who only reads does not make them.
+pub(in crate::memory) fn has_promises(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map(|version| version >= 2)
+}
+
 /// Returns an empty database in memory.
 pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
     db::open(Path::new(":memory:"), MIGRATIONS)
@@ -46,10 +62,14 @@ pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Erro
         let view = original.unchecked_transaction()?;
         let target = copy.unchecked_transaction()?;
         for table in TABLES {
+            // An older version has fewer tables, and fewer columns.
+            if !view.table_exists(None, table)? {
+                continue;
+            }
             let mut read = view.prepare(&format!("SELECT * FROM {table}"))?;
-            let columns = read.column_count();
+            let (columns, names) = (read.column_count(), read.column_names().collect::<Vec<_>>().join(", "));
             let places = vec!["?"; columns].join(", ");
-            let mut write = target.prepare(&format!("INSERT INTO {table} VALUES ({places})"))?;
+            let mut write = target.prepare(&format!("INSERT INTO {table}({names}) VALUES ({places})"))?;
             let mut rows = read.query([])?;
             while let Some(row) = rows.next()? {
                 let values = (0..columns).map(|column| row.get::<_, Value>(column)).collect::<rusqlite::Result<Vec<_>>>()?;

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Row};
 
 use super::super::scope::Scope;
+use super::aliases::{self, Aliases};
+use super::forgotten::Forgotten;
 use super::key::{Key, value_key};
+use super::log::Log;
 use super::queries::{COLUMNS, fact_of};
 use super::timeline::{self, Known, Period, Said};
 use super::{Change, Fact};
-use crate::text;
+use crate::{db, text};
 
 /// Less sure statements are not kept (specification §13).
 pub(in crate::memory) const MIN_CONFIDENCE: f64 = 0.6;
@@ -25,6 +28,8 @@ pub(in crate::memory) struct Statement {
     pub entity: String,
     pub attribute: String,
     pub value: String,
+    /// That it was so and is no longer: ends a fact of this value, and makes none.
+    pub ended: bool,
     pub confidence: f64,
     /// The file, as printed, and the line in it from 1.
     pub path: String,
@@ -79,26 +84,33 @@ struct Source {
     statement: Statement,
 }
 
-/// Makes the facts follow from what `part` states now and everything else states still.
+/// Makes the facts follow from what `part` states now and everything else states still. Aliases come first, so that
+/// the rest is filed under the name that everybody knows. `run` may be undone later.
 pub(in crate::memory) fn restate(
     connection: &Connection,
+    run: &str,
     part: Part<'_>,
     statements: &[Statement],
     now: i64,
 ) -> rusqlite::Result<Applied> {
     let mut before = sources_of_part(connection, part)?;
     let mut fresh: Vec<Source> = Vec::new();
-    for statement in statements.iter().filter_map(kept) {
+    let mut aliases = Aliases::new(connection);
+    for statement in aliases_first(statements) {
+        let Some(statement) = aliases.resolve(statement)? else { continue };
         let key = Key::new(&statement.scope, &statement.entity, &statement.attribute, &statement.value);
         let value = value_key(&statement.value);
         let is_same = |source: &Source| source.key == key && source.value == value;
         let is_here = |source: &Source| source.statement.path == statement.path && source.statement.line == statement.line;
         if let Some(twin) = fresh.iter_mut().find(|source| is_same(source) && is_here(source)) {
-            twin.statement.confidence = twin.statement.confidence.max(statement.confidence);
+            // "I work at Siemens … no longer": in one line the last word counts.
+            let confidence = twin.statement.confidence.max(statement.confidence);
+            twin.statement = Statement { confidence, at: twin.statement.at, ..statement };
             continue;
         }
-        let exact = before.iter().position(|source| is_same(source) && is_here(source));
-        let moved = || before.iter().position(is_same);
+        let is_alike = |source: &Source| is_same(source) && source.statement.ended == statement.ended;
+        let exact = before.iter().position(|source| is_alike(source) && is_here(source));
+        let moved = || before.iter().position(is_alike);
         match exact.or_else(moved).map(|found| before.swap_remove(found)) {
             // Since when it stands there is known already.
             Some(old) => {
@@ -108,6 +120,11 @@ pub(in crate::memory) fn restate(
             None => fresh.push(Source { id: None, fact: None, key, value, statement }),
         }
     }
+    // A line that says the same words in the same file is read in another way now: it is no newer for that.
+    for source in fresh.iter_mut().filter(|source| source.id.is_none()) {
+        let same = before.iter().filter(|old| old.statement.quote == source.statement.quote).map(|old| old.statement.at);
+        source.statement.at = same.fold(source.statement.at, i64::min);
+    }
     let known = |source: &Source| source.id.map_or(Ok(false), |id| is_as_it_was(connection, id, &source.statement));
     let mut changed = Vec::new();
     for source in fresh {
@@ -115,18 +132,99 @@ pub(in crate::memory) fn restate(
             changed.push(source);
         }
     }
+    let log = Log { run, at: now };
+    rewrite(connection, Some(log), &before, &changed, now)
+}
+
+fn aliases_first(statements: &[Statement]) -> impl Iterator<Item = Statement> {
+    let mut kept: Vec<Statement> = statements.iter().filter_map(kept).collect();
+    // A stable sort: what was said later still counts later.
+    kept.sort_by_key(|statement| !aliases::is_one(statement));
+    kept.into_iter()
+}
+
+/// Takes `gone` out of the sources, and `changed`, which comes in again, and brings their facts in line.
+fn rewrite(
+    connection: &Connection,
+    log: Option<Log<'_>>,
+    gone: &[Source],
+    changed: &[Source],
+    now: i64,
+) -> rusqlite::Result<Applied> {
     let mut delete = connection.prepare_cached("DELETE FROM fact_sources WHERE id = ?1")?;
-    for id in before.iter().chain(&changed).filter_map(|source| source.id) {
+    for id in gone.iter().chain(changed).filter_map(|source| source.id) {
+        log.map_or(Ok(()), |log| log.taken_out(connection, id))?;
         delete.execute([id])?;
     }
-    let keys: BTreeSet<Key> = before.iter().chain(&changed).map(|source| source.key.clone()).collect();
-    let mut applied = Applied::default();
+    for source in changed {
+        log.map_or(Ok(()), |log| log.put_in(connection, &source.statement))?;
+    }
+    let keys: BTreeSet<Key> = gone.iter().chain(changed).map(|source| source.key.clone()).collect();
+    let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
     for key in keys {
         let mut sources = sources_of_key(connection, &key)?;
         sources.extend(changed.iter().filter(|source| source.key == key).map(|source| Source { id: None, ..source.clone() }));
-        settle(connection, &key, &sources, now, &mut applied)?;
+        settle(connection, &key, &sources, &forgotten, now, &mut applied)?;
     }
     Ok(applied)
+}
+
+/// Brings the facts of `keys` in line with their sources once more, after something was forgotten.
+pub(super) fn settle_again(connection: &Connection, keys: &[Key], now: i64) -> rusqlite::Result<Applied> {
+    let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
+    for key in keys {
+        settle(connection, key, &sources_of_key(connection, key)?, &forgotten, now, &mut applied)?;
+    }
+    Ok(applied)
+}
+
+/// Takes out the sources in which `hit` finds something, and those of `fact`; returns how many.
+pub(super) fn withdraw(connection: &Connection, hit: &db::Hit, fact: Option<&Fact>, now: i64) -> rusqlite::Result<usize> {
+    let mut gone: Vec<Source> = connection.prepare(SOURCES)?.query_map([], source_of)?.collect::<rusqlite::Result<_>>()?;
+    let wanted = fact.map(|fact| (Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value), value_key(&fact.value)));
+    gone.retain(|source| {
+        let Statement { scope, entity, attribute, value, path, quote, .. } = &source.statement;
+        let is_it = wanted.as_ref().is_some_and(|(key, value)| (key, value) == (&source.key, &source.value));
+        is_it || hit(&format!("{scope}\n{entity}\n{attribute}\n{value}\n{path}\n{quote}"))
+    });
+    let count = gone.len();
+    rewrite(connection, None, &gone, &[], now)?;
+    Ok(count)
+}
+
+/// Returns what the current facts are about, and their values as they are compared.
+pub(super) fn current(connection: &Connection) -> rusqlite::Result<Vec<(Key, String)>> {
+    let sql = "SELECT scope, entity_key, attribute_key, value_key FROM facts WHERE valid_to IS NULL ORDER BY id";
+    let read = |row: &Row<'_>| Ok((Key { scope: row.get(0)?, entity: row.get(1)?, attribute: row.get(2)? }, row.get(3)?));
+    connection.prepare_cached(sql)?.query_map([], read)?.collect()
+}
+
+/// Returns when the newest of the sources of `keys` was stated.
+pub(super) fn newest_source(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Option<i64>> {
+    let mut newest = None;
+    for key in keys {
+        newest = newest.max(sources_of_key(connection, key)?.iter().map(|source| source.statement.at).max());
+    }
+    Ok(newest)
+}
+
+/// Takes those sources out that state `gone`, word for word and in that place, and puts `back` in.
+pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Statement], now: i64) -> rusqlite::Result<Applied> {
+    let key_of = |one: &Statement| Key::new(&one.scope, &one.entity, &one.attribute, &one.value);
+    let mut taken = Vec::new();
+    for statement in gone {
+        let (key, value) = (key_of(statement), value_key(&statement.value));
+        let is_it = |source: &Source| {
+            let there = &source.statement;
+            source.value == value
+                && there.ended == statement.ended
+                && (&there.path, there.line, &there.quote) == (&statement.path, statement.line, &statement.quote)
+        };
+        taken.extend(sources_of_key(connection, &key)?.into_iter().find(is_it));
+    }
+    let source =
+        |one: &Statement| Source { id: None, fact: None, key: key_of(one), value: value_key(&one.value), statement: one.clone() };
+    rewrite(connection, None, &taken, &back.iter().map(source).collect::<Vec<_>>(), now)
 }
 
 /// Returns the statement as it is kept; `None` for one that is none.
@@ -148,10 +246,17 @@ fn kept(statement: &Statement) -> Option<Statement> {
 }
 
 /// Brings the facts of one key in line with `sources`.
-fn settle(connection: &Connection, key: &Key, sources: &[Source], now: i64, applied: &mut Applied) -> rusqlite::Result<()> {
+fn settle(
+    connection: &Connection,
+    key: &Key,
+    sources: &[Source],
+    forgotten: &Forgotten,
+    now: i64,
+    applied: &mut Applied,
+) -> rusqlite::Result<()> {
     let facts = facts_of(connection, key)?;
     let known: Vec<Known> = facts.iter().map(|fact| Known { id: fact.id, is_current: fact.is_current() }).collect();
-    let mut said: Vec<Said> = sources.iter().enumerate().map(|(number, source)| said_of(source, number)).collect();
+    let mut said: Vec<Said> = sources.iter().enumerate().map(|(number, source)| said_of(source, number, forgotten)).collect();
     let periods = timeline::periods(&mut said, &known);
     let old = facts.iter().find(|fact| fact.is_current());
     // Only one may be current at any moment.
@@ -167,7 +272,7 @@ fn settle(connection: &Connection, key: &Key, sources: &[Source], now: i64, appl
             said.get(period.said.clone()).unwrap_or_default().iter().filter_map(|one| sources.get(one.number)).collect();
         let fact = period.fact.and_then(|id| facts.iter().find(|fact| fact.id == id));
         let id = write(connection, key, period, fact, &stated, next, now)?;
-        let is_new = stated.iter().any(|source| source.id.is_none() && source.fact.is_none());
+        let is_new = stated.iter().any(|source| source.id.is_none() && source.fact.is_none() && !source.statement.ended);
         applied.touched += usize::from(fact.is_some() && is_new && old.is_some_and(|old| old.id == id));
         for source in stated {
             heirs.extend(source.fact.filter(|was| *was != id).map(|was| (was, id)));
@@ -200,9 +305,11 @@ fn settle(connection: &Connection, key: &Key, sources: &[Source], now: i64, appl
     Ok(())
 }
 
-fn said_of(source: &Source, number: usize) -> Said {
-    let Statement { path, line, at, .. } = &source.statement;
-    Said { value: source.value.clone(), at: *at, path: path.clone(), line: *line, fact: source.fact, number }
+fn said_of(source: &Source, number: usize, forgotten: &Forgotten) -> Said {
+    let Statement { path, line, at, ended, .. } = &source.statement;
+    let forgotten = forgotten.since(&source.key, &source.value, *at);
+    let (value, path) = (source.value.clone(), path.clone());
+    Said { value, ended: *ended, at: *at, path, line: *line, fact: source.fact, forgotten, number }
 }
 
 /// Writes the fact of a period and returns its number. `next` is the one that came after it.
@@ -216,7 +323,8 @@ fn write(
     now: i64,
 ) -> rusqlite::Result<i64> {
     let confidence = stated.iter().map(|source| source.statement.confidence).fold(0.0, f64::max);
-    let Some(newest) = stated.last() else { return Ok(0) };
+    // Where it was said to be over is no place that states it.
+    let Some(newest) = stated.iter().rfind(|source| !source.statement.ended) else { return Ok(0) };
     let Statement { entity, attribute, value, path, line, .. } = &newest.statement;
     let Some(fact) = fact else {
         connection
@@ -286,7 +394,7 @@ fn write(
 
 /// Makes `source` one of fact `id`.
 fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<()> {
-    let Statement { path, line, session, quote, confidence, at, .. } = &source.statement;
+    let Statement { path, line, session, quote, confidence, at, ended, .. } = &source.statement;
     match source.id {
         Some(_) if source.fact == Some(id) => {}
         Some(row) => {
@@ -296,10 +404,10 @@ fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<
             let (session, seq) = session.as_ref().map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
             connection
                 .prepare_cached(
-                    "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 )?
-                .execute(rusqlite::params![id, path, line, session, seq, quote, confidence, at])?;
+                .execute(rusqlite::params![id, path, line, session, seq, quote, confidence, at, ended])?;
         }
     }
     Ok(())
@@ -311,7 +419,7 @@ fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
 }
 
 const SOURCES: &str = "SELECT s.id, s.fact, f.scope, f.entity_key, f.attribute_key, f.value_key, s.path, s.line, s.session_id, \
-                       s.seq, s.quote, s.confidence, s.at FROM fact_sources s JOIN facts f ON f.id = s.fact";
+                       s.seq, s.quote, s.confidence, s.at, s.ended FROM fact_sources s JOIN facts f ON f.id = s.fact";
 
 fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
     let scope: String = row.get(2)?;
@@ -328,6 +436,7 @@ fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
         session: session.zip(seq),
         quote: row.get(10)?,
         at: row.get(12)?,
+        ended: row.get(13)?,
     };
     Ok(Source { id: Some(row.get(0)?), fact: Some(row.get(1)?), key: Key { scope, entity, attribute }, value, statement })
 }

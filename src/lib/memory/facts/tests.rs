@@ -27,7 +27,7 @@ impl Facts {
         let statements: Vec<Statement> =
             lines.iter().map(|(line, what, value)| statement(file, *line, what, value, now)).collect();
         let transaction = self.connection.unchecked_transaction().expect("begin");
-        let applied = restate(&transaction, Part::File(file), &statements, now).expect("restate");
+        let applied = restate(&transaction, "r", Part::File(file), &statements, now).expect("restate");
         transaction.commit().expect("commit");
         applied
     }
@@ -54,6 +54,7 @@ fn statement(path: &str, line: i64, attribute: &str, value: &str, at: i64) -> St
         entity: "user".to_owned(),
         attribute: attribute.to_owned(),
         value: value.to_owned(),
+        ended: false,
         confidence: 0.8,
         path: path.to_owned(),
         line,
@@ -83,6 +84,33 @@ fn the_same_value_touches_and_another_supersedes() {
     assert!(matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (1, 2)));
     assert_eq!(facts.shown(), [row(1, "berlin.", 10, Some(30), Some(2)), row(2, "Rome", 30, None, None)]);
     assert_eq!(facts.all()[0].invalidated_at, Some(30));
+}
+
+#[test]
+fn what_is_said_to_be_over_ends_its_fact_until_that_is_withdrawn() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "employer", "Siemens")]);
+    let over = |run: &str, value: &str, now: i64| {
+        let one = Statement { ended: true, ..statement("b", 1, "employer", value, now) };
+        restate(&facts.connection, run, Part::File("b"), &[one], now).expect("restate")
+    };
+    assert_eq!(over("1", "Bosch", 20), Applied::default(), "nobody worked there");
+    let applied = over("2", "siemens", 30);
+    assert!(matches!(applied.changes.as_slice(), [Change::Gone(fact)] if fact.id == 1), "{applied:?}");
+    assert_eq!(facts.shown(), [row(1, "Siemens", 10, Some(30), None)]);
+    assert_eq!((facts.all()[0].source.as_str(), facts.why(1)), ("a", vec![place("b", 1, 30), place("a", 1, 10)]));
+    assert_eq!(over("3", "siemens", 40), Applied::default(), "it is known");
+    facts.state("b", 50, &[]);
+    assert_eq!(facts.shown(), [row(1, "Siemens", 10, None, None)]);
+    over("4", "siemens", 60);
+    facts.state("c", 70, &[(1, "employer", "Siemens")]);
+    assert_eq!(facts.shown(), [row(1, "Siemens", 10, Some(60), Some(2)), row(2, "Siemens", 70, None, None)]);
+    super::log::undo(&facts.connection, "4", 80).expect("undo").expect("a run");
+    assert_eq!(facts.shown().iter().filter(|row| row.3.is_none()).count(), 1);
+    // In one line the last word counts.
+    let said = |ended: bool| Statement { ended, ..statement("d", 1, "pet", "Rex", 90) };
+    restate(&facts.connection, "5", Part::File("d"), &[said(false), said(true)], 90).expect("restate");
+    assert!(!facts.all().iter().any(|fact| fact.value == "Rex" && fact.is_current()));
 }
 
 #[test]
@@ -150,7 +178,7 @@ fn unsure_empty_and_endless_statements_are_dropped() {
     let facts = Facts::new();
     let check = |confidence: f64, value: &str, kept: usize| {
         let one = Statement { confidence, ..statement("a", 1, "home", value, 10) };
-        restate(&facts.connection, Part::File("a"), &[one], 10).expect("restate");
+        restate(&facts.connection, "r", Part::File("a"), &[one], 10).expect("restate");
         let current = list(&facts.dir.path().join("memory.db"), &Filter::default()).expect("list");
         assert_eq!(current.len(), kept, "{confidence} {value:?}");
     };
@@ -167,7 +195,7 @@ fn a_fact_is_as_sure_as_its_best_source() {
     let facts = Facts::new();
     let state = |file: &str, confidence: f64| {
         let one = Statement { confidence, ..statement(file, 1, "home", "Berlin", 10) };
-        restate(&facts.connection, Part::File(file), &[one], 10).expect("restate");
+        restate(&facts.connection, "r", Part::File(file), &[one], 10).expect("restate");
         facts.all()[0].confidence
     };
     assert_eq!([state("a", 0.7), state("b", 0.9), state("c", 0.6)], [0.7, 0.9, 0.9]);
@@ -192,17 +220,21 @@ fn a_reader_sees_what_changed_and_reads_nothing_otherwise() {
     let facts = Facts::new();
     let path = facts.dir.path().join("memory.db");
     let mut nothing = Reader::new(facts.dir.path().join("none.db"));
-    assert_eq!(nothing.current().expect("read"), []);
+    assert!(nothing.changed().expect("read").is_none());
     let mut reader = Reader::new(&path);
-    let mut values = || -> Vec<String> { reader.current().expect("read").iter().map(|fact| fact.value.clone()).collect() };
-    assert!(values().is_empty());
+    let mut values = || -> Option<Vec<String>> {
+        let stated = reader.changed().expect("read")?;
+        Some(stated.facts.into_iter().map(|fact| fact.value).collect())
+    };
+    let these = |value: &str| Some(vec![value.to_owned()]);
+    assert_eq!(values(), Some(Vec::new()));
     facts.state("a", 10, &[(1, "home", "Berlin")]);
-    assert_eq!(values(), ["Berlin"]);
+    assert_eq!(values(), these("Berlin"));
     facts.state("a", 20, &[(1, "home", "Rome")]);
-    assert_eq!((values(), values()), (vec!["Rome".to_owned()], vec!["Rome".to_owned()]));
+    assert_eq!((values(), values()), (these("Rome"), None));
     drop(facts.connection);
     std::fs::remove_file(&path).expect("it is there");
-    assert!(values().is_empty());
+    assert_eq!((values(), values()), (Some(Vec::new()), None));
     for end in ["memory.db-wal", "memory.db-shm"] {
         // The last to close takes them away, or the reader still has them.
         let _ = std::fs::remove_file(facts.dir.path().join(end));
@@ -211,7 +243,7 @@ fn a_reader_sees_what_changed_and_reads_nothing_otherwise() {
     other.state("a", 10, &[(1, "home", "Oslo")]);
     drop(other.connection);
     std::fs::rename(other.dir.path().join("memory.db"), &path).expect("rename");
-    assert_eq!(values(), ["Oslo"]);
+    assert_eq!(values(), these("Oslo"));
 }
 
 #[test]
@@ -225,4 +257,39 @@ fn a_transcript_that_was_archived_is_found_where_it_is() {
     std::fs::create_dir_all(&archive).expect("dir");
     crate::sys::atomic::write(&archive.join(name), b"", crate::sys::atomic::Durability::Rename).expect("write");
     assert_eq!((place(), facts.all()[0].source.clone()), (format!("state/sessions/archive/{name}"), place()));
+}
+
+#[test]
+fn facts_are_filed_under_the_name_that_counts_and_aliases_go_in_no_circle() {
+    let facts = Facts::new();
+    let state = |file: &str, all: &[(&str, &str, &str)]| {
+        let one = |(entity, attribute, value): &(&str, &str, &str)| Statement {
+            entity: (*entity).to_owned(),
+            ..statement(file, 1, attribute, value, 10)
+        };
+        let all: Vec<Statement> = all.iter().map(one).collect();
+        restate(&facts.connection, "r", Part::File(file), &all, 10).expect("restate");
+        let mut current: Vec<String> = facts
+            .all()
+            .into_iter()
+            .filter(Fact::is_current)
+            .map(|fact| format!("{} {} {}", fact.entity, fact.attribute, fact.value))
+            .collect();
+        current.sort();
+        current
+    };
+    // The alias comes first, wherever it stands.
+    let expected = ["Robert alias Bob", "Robert lives in Rome"];
+    assert_eq!(state("a", &[("Bob", "lives in", "Rome"), ("Robert", "alias", "Bob")]), expected);
+    for (name, alias) in
+        [("Bob", "Robert"), ("Robert", "robert"), ("Ana", "Bob"), ("Bob", "Bob"), ("Ana", "user"), ("Ana", "Robert")]
+    {
+        assert_eq!(state("b", &[(name, "alias", alias)]), expected, "{name} {alias}");
+    }
+    assert_eq!(
+        state("b", &[("bob", "alias", "Bobby"), ("Bobby", "likes", "tea")])[1..],
+        ["Robert alias Bobby", "Robert likes tea", "Robert lives in Rome"]
+    );
+    state("b", &[("Ana", "likes", "tea")]);
+    assert_eq!(state("c", &[("Rita", "alias", "Ana")]).len(), 3, "Ana is somebody already");
 }

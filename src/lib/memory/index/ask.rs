@@ -1,7 +1,8 @@
 //! The vector of a question: at once from the table, in good time from anything else, or none.
 //!
 //! Nobody waits long for a model that hangs: after [`PATIENCE`] the question is answered by its words,
-//! and for [`PAUSE`] no other is tried. What comes late is kept for the next time.
+//! and for [`PAUSE`] no other is tried. What comes late is kept for the next time, and paid; a process that
+//! ends before leaves it at its reservation.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Place;
 use crate::embed::table::Table;
-use crate::embed::{Embedder, Model};
+use crate::embed::{Embedder, Kind, Model};
 
 /// How long a question waits for its vector, and how long one that failed is no example to follow.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,12 +20,11 @@ const PAUSE: Duration = Duration::from_secs(60);
 const KEPT: usize = 256;
 
 /// A question's vector.
-#[derive(Clone)]
-pub(super) struct Vector {
+pub(super) struct Vector<'a> {
     /// Of length 1.
     pub numbers: Vec<f32>,
     /// The table, where it was made by that.
-    pub table: Option<Arc<Table>>,
+    pub table: Option<&'a mut Table>,
 }
 
 /// Asks for vectors.
@@ -38,7 +38,7 @@ enum Way {
     Closed(Option<(Instant, String)>),
     /// The settings name none.
     None,
-    Table(Arc<Table>),
+    Table(Table),
     Model(Worker),
 }
 
@@ -48,7 +48,7 @@ impl Ask {
     }
 
     /// Returns the vector of `text` if its model is `model`, else why there is none.
-    pub(super) fn vector(&mut self, text: &str, model: &str) -> Result<Vector, String> {
+    pub(super) fn vector(&mut self, text: &str, model: &str) -> Result<Vector<'_>, String> {
         self.open()?;
         // The settings or the programs may have changed: they are looked at again, after a while.
         let name = match &self.way {
@@ -64,7 +64,7 @@ impl Ask {
             Way::None => Err("[memory.embeddings] provider is \"none\"".to_owned()),
             Way::Table(table) => {
                 let numbers = table.text(text).ok_or_else(|| "the table knows none of these words".to_owned())?;
-                Ok(Vector { numbers, table: Some(table.clone()) })
+                Ok(Vector { numbers, table: Some(table) })
             }
             Way::Model(worker) => Ok(Vector { numbers: worker.vector(text, PATIENCE)?, table: None }),
         }
@@ -113,7 +113,7 @@ impl Worker {
         let (name, answers) = (model.name().to_owned(), kept.clone());
         std::thread::spawn(move || {
             for (text, answer) in questions {
-                let vector = model.embed(&[&text]).map(|vectors| vectors.into_iter().next().flatten());
+                let vector = model.embed(Kind::Question, &[&text]).map(|vectors| vectors.into_iter().next().flatten());
                 if let Ok(Some(vector)) = &vector {
                     let mut kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
                     if kept.len() >= KEPT {
@@ -161,7 +161,7 @@ mod tests {
         fn name(&self) -> &str {
             "slow"
         }
-        fn embed(&mut self, _: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        fn embed(&mut self, _: Kind, _: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
             let (wait, answer) = self.0.remove(0);
             std::thread::sleep(Duration::from_millis(wait));
             answer.map(|x| vec![Some(vec![x])]).map_err(|why| Error::Failed(why.to_owned()))

@@ -9,10 +9,12 @@
 //! Two vectors that point the same way differ in few bits: counting those finds the chunks that are
 //! worth an exact comparison (a tenth of the time of one for each).
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
+use super::super::sources::Source;
 use super::search::Filter;
 
 /// Chunks of a row.
@@ -112,23 +114,33 @@ impl Blocks {
 
     /// Returns which chunks `filter` lets through.
     pub(super) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
+        let days = filter.days.clone();
+        self.those(|scope, source| filter.lets_through(scope, source), move |day| days.contains(&day))
+    }
+
+    /// Returns which chunks are facts.
+    pub(super) fn facts(&self) -> impl Fn(usize) -> bool + '_ {
+        self.those(|_, source| source == Source::Fact.as_str(), |_| true)
+    }
+
+    /// Returns which chunks are of a scope and a source that `is_wanted`, and of one of these days.
+    fn those(&self, is_wanted: impl Fn(&str, &str) -> bool, of_day: impl Fn(u16) -> bool) -> impl Fn(usize) -> bool {
         let most = self.groups.keys().max().map_or(0, |most| usize::from(*most) + 1);
         let mut groups = vec![false; most];
         for (group, (scope, source)) in &self.groups {
-            if let Some(allowed) = groups.get_mut(usize::from(*group)) {
-                *allowed = filter.lets_through(scope, source);
+            if let Some(wanted) = groups.get_mut(usize::from(*group)) {
+                *wanted = is_wanted(scope, source);
             }
         }
-        let days = filter.days.clone();
         move |id| {
-            self.entries.get(id).is_some_and(|entry| {
-                groups.get(usize::from(entry.group)).is_some_and(|allowed| *allowed) && days.contains(&entry.day)
-            })
+            self.entries
+                .get(id)
+                .is_some_and(|entry| groups.get(usize::from(entry.group)).is_some_and(|wanted| *wanted) && of_day(entry.day))
         }
     }
 
     /// Returns the `count` chunks whose vectors point most nearly the way of `code`, the nearest first; of
-    /// equals those that were indexed last.
+    /// equals those of the latest day.
     pub(super) fn nearest(&self, code: &[u64], count: usize, allowed: impl Fn(usize) -> bool) -> Vec<i64> {
         let words = words_of(self.state.dims);
         if words == 0 || code.len() != words {
@@ -144,26 +156,37 @@ impl Blocks {
             }
             found.push((distance, id));
             if found.len() >= count * 2 {
-                worst = cut(&mut found, count);
+                worst = self.cut(&mut found, count);
             }
         });
-        cut(&mut found, count);
-        found.sort_unstable_by_key(|(distance, id)| (*distance, usize::MAX - id));
+        self.cut(&mut found, count);
+        found.sort_unstable_by(|a, b| self.nearest_first(a, b));
         found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()).collect()
+    }
+
+    /// Returns which of two chunks comes first when nothing else tells: that of the later day, else the one that was
+    /// indexed last.
+    pub(super) fn latest_first(&self, a: usize, b: usize) -> Ordering {
+        let when = |id: usize| (self.entries.get(id).map(|entry| entry.day), id);
+        when(b).cmp(&when(a))
+    }
+
+    fn nearest_first(&self, a: &(u32, usize), b: &(u32, usize)) -> Ordering {
+        a.0.cmp(&b.0).then_with(|| self.latest_first(a.1, b.1))
+    }
+
+    /// Keeps the nearest `count` and returns the distance of the farthest of them.
+    fn cut(&self, found: &mut Vec<(u32, usize)>, count: usize) -> u32 {
+        if found.len() > count {
+            found.select_nth_unstable_by(count, |a, b| self.nearest_first(a, b));
+            found.truncate(count);
+        }
+        found.iter().map(|(distance, _)| *distance).max().unwrap_or(u32::MAX)
     }
 
     fn is_bare(&self, id: usize, words: usize) -> bool {
         self.codes.get(id * words..(id + 1) * words).is_none_or(|code| code.iter().all(|word| *word == 0))
     }
-}
-
-/// Keeps the nearest `count` and returns the distance of the farthest of them.
-fn cut(found: &mut Vec<(u32, usize)>, count: usize) -> u32 {
-    if found.len() > count {
-        found.select_nth_unstable_by_key(count, |(distance, id)| (*distance, usize::MAX - id));
-        found.truncate(count);
-    }
-    found.iter().map(|(distance, _)| *distance).max().unwrap_or(u32::MAX)
 }
 
 /// In how many bits each of `codes` differs from `code`.
@@ -177,7 +200,7 @@ impl Distances<'_> {
         // The table's 256 dimensions: a loop without an end to look for is three times as fast.
         if let Ok(code) = <[u64; 4]>::try_from(self.code) {
             for (id, other) in self.codes.as_chunks::<4>().0.iter().enumerate() {
-                each(id, (0..4).map(|at| (code[at] ^ other[at]).count_ones()).sum());
+                each(id, ones(&std::array::from_fn(|at| code[at] ^ other[at])));
             }
             return;
         }
@@ -185,6 +208,23 @@ impl Distances<'_> {
             each(id, self.code.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum());
         }
     }
+}
+
+/// Returns how many bits are set. Half the work of counting those of each number: processors that may not have an
+/// instruction for it add up twos, fours and bytes of all of them together.
+fn ones(numbers: &[u64; 4]) -> u32 {
+    const TWOS: u64 = 0x5555_5555_5555_5555;
+    const FOURS: u64 = 0x3333_3333_3333_3333;
+    const BYTES: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    const PAIRS: u64 = 0x00ff_00ff_00ff_00ff;
+    let [a, b, c, d] = numbers.map(|x| {
+        let twos = x - (x >> 1 & TWOS);
+        (twos & FOURS) + (twos >> 2 & FOURS)
+    });
+    let bytes = [a + b, c + d].map(|fours| (fours & BYTES) + (fours >> 4 & BYTES));
+    let sum = bytes[0] + bytes[1];
+    let pairs = (sum & PAIRS) + (sum >> 8 & PAIRS);
+    u32::try_from(pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48).unwrap_or(0)
 }
 
 /// A row of `blocks`.
@@ -332,6 +372,14 @@ mod tests {
 
     fn vector(positive: usize) -> Vec<f32> {
         (0..70).map(|at| if at < positive { 1.0 } else { -1.0 }).collect()
+    }
+
+    #[test]
+    fn bits_of_four_numbers_are_counted_together() {
+        for numbers in [[0; 4], [u64::MAX; 4], [1, 1 << 63, 0xf0f0, u64::MAX], [0x0123_4567_89ab_cdef, 7, u64::MAX - 1, 3 << 40]]
+        {
+            assert_eq!(ones(&numbers), numbers.iter().map(|x| x.count_ones()).sum::<u32>(), "{numbers:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use rusqlite::Connection;
 
+use super::blocks::Blocks;
 use super::words::Word;
 
 /// More words of a query are not looked for.
@@ -16,7 +17,10 @@ pub(super) const MAX_WORDS: usize = 32;
 /// stands in all of it still says something, and one that stands nowhere does not say everything.
 const AT_LEAST: f32 = 300.0;
 
-/// What the index holds, for averages.
+/// Words of a fact.
+const FACT: f32 = 8.0;
+
+/// What the index holds of texts, for averages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Totals {
     pub files: f32,
@@ -36,31 +40,35 @@ pub(super) struct Term {
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    connection.query_row("SELECT files, chunks, units, words FROM totals", [], |row| {
+    let totals = connection.query_row("SELECT files, chunks - facts, units, words FROM totals", [], |row| {
         Ok(Totals { files: row.get(0)?, chunks: row.get(1)?, units: row.get(2)?, words: row.get(3)? })
-    })
+    })?;
+    // Where there is nothing but facts, a text is as long as one.
+    Ok(if totals.chunks > 0.0 { totals } else { Totals { files: 1.0, chunks: 1.0, units: 1.0, words: FACT } })
 }
 
-/// Returns the terms of a query, and at most `limit` chunks that are `allowed`, the best first. Ids are
-/// below `end`.
+/// Returns the terms of a query, and the chunks that are `allowed`, the best first, of equals those of the latest day:
+/// at most `limit`, and of facts a quarter of that, so that they take no other's place.
 ///
 /// Words that stand in more than half of all chunks find nothing alone: they only help to rank.
 pub(super) fn find(
     connection: &Connection,
     words: Vec<(String, Word)>,
-    allowed: impl Fn(usize) -> bool,
+    blocks: &Blocks,
+    (allowed, is_fact): (impl Fn(usize) -> bool, impl Fn(usize) -> bool),
     totals: Totals,
-    (end, limit): (usize, usize),
+    limit: usize,
 ) -> rusqlite::Result<(Vec<Term>, Vec<i64>)> {
-    let mut sums = vec![0.0_f32; end];
+    let mut sums = vec![0.0_f32; blocks.len()];
     let mut query = connection.prepare_cached("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?1")?;
     let mut terms = Vec::with_capacity(words.len());
     let mut frequent = Vec::new();
     for (raw, word) in words.into_iter().take(MAX_WORDS) {
         let ids = query.query_map([format!("\"{}\"", word.text)], |row| row.get::<_, i64>(0))?;
         let ids: Vec<usize> = ids.map(|id| Ok(usize::try_from(id?).unwrap_or(0))).collect::<rusqlite::Result<_>>()?;
-        let weight = weight(ids.len(), totals.chunks);
-        if is_frequent(ids.len(), totals.chunks) {
+        let texts = ids.iter().filter(|id| !is_fact(**id)).count();
+        let weight = weight(texts, totals.chunks);
+        if is_frequent(texts, totals.chunks) {
             frequent.push((ids, weight));
         } else {
             add(&mut sums, &ids, weight);
@@ -70,16 +78,23 @@ pub(super) fn find(
     if frequent.len() == terms.len() {
         frequent.iter().for_each(|(ids, weight)| add(&mut sums, ids, *weight));
     }
-    let mut found: Vec<(f32, usize)> = Vec::new();
-    found.extend(sums.into_iter().zip(0..).filter(|(sum, id)| *sum > 0.0 && allowed(*id)));
-    // Of equals the one that was indexed last.
-    let best_first = |a: &(f32, usize), b: &(f32, usize)| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(b.1.cmp(&a.1));
-    if found.len() > limit {
-        found.select_nth_unstable_by(limit, best_first);
-        found.truncate(limit);
+    let (mut texts, mut facts) = (Vec::new(), Vec::new());
+    for (sum, id) in sums.into_iter().zip(0..).filter(|(sum, id)| *sum > 0.0 && allowed(*id)) {
+        if is_fact(id) { facts.push((sum, id)) } else { texts.push((sum, id)) }
     }
-    found.sort_unstable_by(best_first);
-    Ok((terms, found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()).collect()))
+    let best_first = |a: &(f32, usize), b: &(f32, usize)| {
+        b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then_with(|| blocks.latest_first(a.1, b.1))
+    };
+    let mut best = Vec::new();
+    for (mut found, limit) in [(texts, limit), (facts, limit / 4)] {
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, best_first);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by(best_first);
+        best.extend(found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()));
+    }
+    Ok((terms, best))
 }
 
 fn add(sums: &mut [f32], ids: &[usize], weight: f32) {

@@ -51,7 +51,8 @@ fn label(text: &str) -> Option<&str> {
 fn says_when(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-        is_number || (word.len() < 16 && TIMES.binary_search(&word.to_lowercase().as_str()).is_ok())
+        let lower = || word.chars().flat_map(char::to_lowercase);
+        is_number || (word.len() < 16 && TIMES.binary_search_by(|time| time.chars().cmp(lower())).is_ok())
     })
 }
 

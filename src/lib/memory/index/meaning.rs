@@ -9,6 +9,7 @@ use super::candidates::{MAX_WORDS, Term};
 use super::stop;
 use super::words::each_word;
 use crate::embed::dot;
+use crate::embed::near::Near;
 
 /// A word is near from this cosine on, and one that is all the same counts this share of the word itself.
 /// Both measured, see docs/memory.md.
@@ -21,10 +22,11 @@ const LETTERS: usize = 3;
 pub(super) type Nearness = [f32; MAX_WORDS];
 
 /// What a question means.
-pub(super) struct Meaning {
-    vector: Vector,
-    /// The vectors of the question's words, in the order of its terms.
-    terms: Vec<Option<Vec<f32>>>,
+pub(super) struct Meaning<'a> {
+    /// Of the question, of length 1.
+    vector: Vec<f32>,
+    /// Compares with the question's words, in the order of its terms.
+    near: Option<Near<'a>>,
     /// By the code of a word, what was found out about it; `None` for one that is near to nothing.
     known: HashMap<u32, Option<Box<Nearness>>, BuildHasherDefault<AsItIs>>,
 }
@@ -48,31 +50,29 @@ impl Hasher for AsItIs {
     }
 }
 
-impl Meaning {
+impl<'a> Meaning<'a> {
     /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
-    pub(super) fn new(vector: Vector, terms: &[Term]) -> Self {
-        let word = |term: &Term| {
-            let table = vector.table.as_ref().filter(|_| term.raw.chars().count() >= LETTERS)?;
-            table.word(&term.raw)
-        };
-        Self { terms: terms.iter().map(word).collect(), known: HashMap::default(), vector }
+    pub(super) fn new(vector: Vector<'a>, terms: &[Term]) -> Self {
+        let words = terms.iter().map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
+        let near = vector.table.map(|table| Near::new(table, words));
+        Self { vector: vector.numbers, near, known: HashMap::default() }
     }
 
     /// Returns true where every line has a vector of its own.
     pub(super) fn knows_lines(&self) -> bool {
-        self.vector.table.is_some()
+        self.near.is_some()
     }
 
     /// Returns the vector of the question.
     pub(super) fn vector(&self) -> &[f32] {
-        &self.vector.numbers
+        &self.vector
     }
 
     /// Returns how near the words of a line are to those of the question: of each the nearest. `codes` are
     /// those of the words, in their order.
     pub(super) fn of_line(&mut self, text: &str, codes: &[u32]) -> Nearness {
         let mut best = [0.0; MAX_WORDS];
-        let Some(table) = self.vector.table.clone().filter(|_| !self.terms.is_empty()) else { return best };
+        let Some(near) = self.near.as_mut().filter(|near| !near.is_empty()) else { return best };
         let mut take = |near: &Nearness| best.iter_mut().zip(near).for_each(|(best, near)| *best = best.max(*near));
         if codes.iter().all(|code| self.known.contains_key(code)) {
             codes.iter().filter_map(|code| self.known.get(code)?.as_deref()).for_each(take);
@@ -81,28 +81,26 @@ impl Meaning {
         let mut codes = codes.iter();
         each_word(text, |word| {
             let Some(code) = codes.next() else { return };
-            let near = self.known.entry(*code).or_insert_with(|| {
+            let known = self.known.entry(*code).or_insert_with(|| {
                 let is_telling = word.chars().nth(LETTERS - 1).is_some() && !stop::is_stop(word);
-                let vector = table.word(word).filter(|_| is_telling)?;
-                near(&self.terms, &vector)
+                near.cosines(word, NEAR).filter(|_| is_telling).map(nearness)
             });
-            near.as_deref().into_iter().for_each(&mut take);
+            known.as_deref().into_iter().for_each(&mut take);
         });
         best
     }
 
     /// Returns the cosine of the question and a line; `None` where lines have no vectors of their own.
-    pub(super) fn cosine(&self, text: &str) -> Option<f32> {
-        let line = self.vector.table.as_ref()?.text(text)?;
-        Some(dot(&line, &self.vector.numbers))
+    pub(super) fn cosine(&mut self, text: &str) -> Option<f32> {
+        let line = self.near.as_mut()?.text(text)?;
+        Some(dot(&line, &self.vector))
     }
 }
 
-fn near(terms: &[Option<Vec<f32>>], word: &[f32]) -> Option<Box<Nearness>> {
+fn nearness(cosines: &[f32]) -> Box<Nearness> {
     let mut near = [0.0; MAX_WORDS];
-    for (near, term) in near.iter_mut().zip(terms) {
-        let cosine = term.as_deref().map_or(0.0, |term| dot(term, word));
+    for (near, cosine) in near.iter_mut().zip(cosines) {
         *near = ((cosine - NEAR) / (1.0 - NEAR)).clamp(0.0, 1.0) * COUNTS;
     }
-    near.iter().any(|near| *near > 0.0).then(|| Box::new(near))
+    Box::new(near)
 }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::candidates::{MAX_WORDS, Term, Totals};
 use super::cues::Cues;
+use super::evidence::Stated;
 use super::meaning::Meaning;
 use super::schema::Packed;
 use super::words::Words;
@@ -71,21 +72,23 @@ pub(super) type Ranked<'a> = BTreeMap<i64, BTreeMap<usize, Line<'a>>>;
 /// How vectors have a part in it.
 pub(super) struct Mix<'a> {
     /// What the query means; `None` for words alone.
-    pub meaning: Option<&'a mut Meaning>,
+    pub meaning: Option<&'a mut Meaning<'a>>,
     /// The share of the vectors, 0–1.
     pub share: f32,
     /// The cosines of chunks that were looked up.
     pub cosines: &'a HashMap<i64, f32>,
+    /// Words of facts that lines state.
+    pub stated: Stated,
     /// What else a line may have for it, and the words to find that out.
     pub cues: (Cues, &'a mut Words),
-    /// What was counted in a line, by file and place: lines are ranked again with those beside the best.
-    pub counted: HashMap<(i64, usize), Counted>,
+    /// What was found by a close look at a line, by file and place: its cosine, and what it gains.
+    pub looked: HashMap<(i64, usize), (Option<f32>, f32)>,
 }
 
 /// Returns the lines of `chunks` by file and place, each with its score. `lengths` are the words of
-/// each file.
+/// each file. The best of all are worth a [`closely`] after that.
 pub(super) fn rank<'a>(
-    chunks: &'a [Chunk],
+    chunks: impl Iterator<Item = &'a Chunk>,
     terms: &[Term],
     totals: Totals,
     lengths: &HashMap<i64, f32>,
@@ -96,26 +99,29 @@ pub(super) fn rank<'a>(
     for chunk in chunks {
         files.entry(chunk.file).or_default().push(chunk);
     }
-    let mut ranked: Ranked<'_> =
-        files.into_iter().map(|(file, chunks)| (file, lines(&chunks, &scale, lengths.get(&file).copied(), mix))).collect();
-    look_closely(&mut ranked, terms, mix);
-    ranked
+    files.into_iter().map(|(file, chunks)| (file, lines(&chunks, &scale, lengths.get(&file).copied(), mix))).collect()
 }
 
 /// Gives the best lines what their own vectors and what speaks for them is worth.
-fn look_closely(ranked: &mut Ranked<'_>, terms: &[Term], mix: &mut Mix<'_>) {
-    let mut best: Vec<&mut Line<'_>> =
-        ranked.values_mut().flat_map(BTreeMap::values_mut).filter(|line| line.score > 0.0).collect();
+pub(super) fn closely<'a>(mut ranked: Ranked<'a>, terms: &[Term], mix: &mut Mix<'_>) -> Ranked<'a> {
+    let lines = ranked.iter_mut().flat_map(|(file, lines)| lines.iter_mut().map(|(at, line)| ((*file, *at), line)));
+    let mut best: Vec<((i64, usize), &mut Line<'_>)> = lines.filter(|(_, line)| line.score > 0.0).collect();
     if best.len() > CLOSELY {
-        best.select_nth_unstable_by(CLOSELY, |a, b| b.score.total_cmp(&a.score));
+        best.select_nth_unstable_by(CLOSELY, |(_, a), (_, b)| b.score.total_cmp(&a.score));
         best.truncate(CLOSELY);
     }
-    for line in best {
-        if let Some(cosine) = mix.meaning.as_deref().and_then(|meaning| meaning.cosine(line.text)) {
-            line.set_vector(mix.share, cosine);
+    let Mix { meaning, cues: (cues, words), looked, .. } = mix;
+    for (place, line) in best {
+        let (cosine, gain) = looked.entry(place).or_insert_with(|| {
+            let cosine = meaning.as_deref_mut().and_then(|meaning| meaning.cosine(line.text));
+            (cosine, cues.gain(words, line.text, terms))
+        });
+        if let Some(cosine) = cosine {
+            line.set_vector(mix.share, *cosine);
         }
-        line.rank = line.score + mix.cues.0.gain(mix.cues.1, line.text, terms);
+        line.rank = line.score + *gain;
     }
+    ranked
 }
 
 impl Line<'_> {
@@ -129,15 +135,13 @@ impl Line<'_> {
 
 /// How often each word of the query stands in a text, and how long it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted {
+struct Counted {
     times: [f32; MAX_WORDS],
     length: f32,
-    /// Which words stand there themselves, a bit a word.
-    words: u32,
 }
 
 impl Counted {
-    const NOTHING: Self = Self { times: [0.0; MAX_WORDS], length: 0.0, words: 0 };
+    const NOTHING: Self = Self { times: [0.0; MAX_WORDS], length: 0.0 };
 
     /// Returns which words stand there, a bit a word.
     fn bits(&self) -> u32 {
@@ -156,7 +160,7 @@ impl Counted {
         }
     }
 
-    /// Lets words that are near count where the word itself does not stand.
+    /// Lets words that are near, or stated by the line, count where the word itself does not stand.
     fn add_near(&mut self, near: &[f32; MAX_WORDS]) {
         self.times.iter_mut().zip(near).for_each(|(times, near)| *times = times.max(*near));
     }
@@ -202,11 +206,19 @@ impl Scale {
     }
 }
 
+/// A line of a file with what counts for it.
+struct Place<'a> {
+    /// Where it stands in the file.
+    at: usize,
+    line: Line<'a>,
+    counted: Counted,
+    /// What the best chunk with it has of the query, and the best cosine of those.
+    in_chunk: f32,
+    cosine: Option<f32>,
+}
+
 fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut Mix<'_>) -> BTreeMap<usize, Line<'a>> {
-    let mut counts: BTreeMap<usize, Counted> = BTreeMap::new();
-    let mut lines: BTreeMap<usize, Line<'_>> = BTreeMap::new();
-    let mut in_chunk: BTreeMap<usize, f32> = BTreeMap::new();
-    let mut cosines: BTreeMap<usize, f32> = BTreeMap::new();
+    let mut places: Vec<Place<'_>> = Vec::new();
     let mut file = Counted::NOTHING;
     for chunk in chunks {
         let mut whole = Counted::NOTHING;
@@ -215,77 +227,78 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut
         for (at, line) in (chunk.packed.first..).zip(&chunk.packed.lines) {
             let Some((text, after)) = rest.split_at_checked(line.bytes) else { break };
             rest = after;
-            if let Some(counted) = counts.get(&at) {
-                whole.add(counted);
-                continue;
-            }
-            let counted = match mix.counted.get(&(chunk.file, at)) {
-                Some(counted) => *counted,
-                None => {
+            match places.binary_search_by_key(&at, |place| place.at) {
+                Ok(there) => places.get(there).into_iter().for_each(|place| whole.add(&place.counted)),
+                Err(free) => {
                     let mut counted = Counted::NOTHING;
                     counted.add_words(&line.words, &scale.codes);
-                    counted.words = counted.bits();
+                    let words = counted.bits();
                     if let Some(meaning) = mix.meaning.as_deref_mut() {
                         counted.add_near(&meaning.of_line(text, &line.words));
                     }
-                    mix.counted.insert((chunk.file, at), counted);
-                    counted
+                    if let Some(words) = mix.stated.get(&(chunk.file, at)) {
+                        let mut stated = Counted::NOTHING;
+                        stated.add_words(words, &scale.codes);
+                        counted.add_near(&stated.times);
+                    }
+                    whole.add(&counted);
+                    file.add(&counted);
+                    let line = Line {
+                        number: line.number,
+                        text,
+                        score: 0.0,
+                        text_score: 0.0,
+                        vector_score: None,
+                        rank: 0.0,
+                        words,
+                        is_result: false,
+                        chunk: chunk.id,
+                    };
+                    places.insert(free, Place { at, line, counted, in_chunk: 0.0, cosine: None });
                 }
-            };
-            let words = counted.words;
-            whole.add(&counted);
-            file.add(&counted);
-            let (score, text_score, vector_score, rank) = (0.0, 0.0, None, 0.0);
-            let line = Line {
-                number: line.number,
-                text,
-                score,
-                text_score,
-                vector_score,
-                rank,
-                words,
-                is_result: false,
-                chunk: chunk.id,
-            };
-            lines.insert(at, line);
-            counts.insert(at, counted);
+            }
         }
-        let part = scale.part(&whole, 2);
-        for at in (chunk.packed.first..).take(chunk.packed.lines.len()) {
-            let best = in_chunk.entry(at).or_default();
-            *best = best.max(part);
-            if let Some(cosine) = mix.cosines.get(&chunk.id) {
-                let best = cosines.entry(at).or_default();
-                *best = best.max(*cosine);
+        let (part, cosine) = (scale.part(&whole, 2), mix.cosines.get(&chunk.id).copied());
+        let (first, end) = (chunk.packed.first, chunk.packed.first + chunk.packed.lines.len());
+        let start = places.partition_point(|place| place.at < first);
+        for place in places.iter_mut().skip(start).take_while(|place| place.at < end) {
+            place.in_chunk = place.in_chunk.max(part);
+            if let Some(cosine) = cosine {
+                place.cosine = Some(place.cosine.unwrap_or_default().max(cosine));
             }
         }
     }
     file.length = length.unwrap_or(file.length);
     let of_file = scale.part(&file, 3);
     // The neighbourhood of a line, then the best of those it is in.
-    let around: BTreeMap<usize, f32> = counts
-        .keys()
-        .map(|at| {
-            let mut near = Counted::NOTHING;
-            counts.range(at.saturating_sub(BESIDE)..=at + BESIDE).for_each(|(_, counted)| near.add(counted));
-            (*at, scale.part(&near, 1))
-        })
-        .collect();
+    let beside = |number: usize| number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(places.len());
+    let is_near = |one: &Place<'_>, other: &Place<'_>| one.at.abs_diff(other.at) <= BESIDE;
+    let around = places.iter().enumerate().map(|(number, place)| {
+        let mut near = Counted::NOTHING;
+        let others = places.get(beside(number)).unwrap_or_default().iter();
+        others.filter(|other| is_near(place, other)).for_each(|other| near.add(&other.counted));
+        scale.part(&near, 1)
+    });
+    let around: Vec<f32> = around.collect();
+    let near = places.iter().enumerate().map(|(number, place)| {
+        let others = beside(number).filter(|other| places.get(*other).is_some_and(|other| is_near(place, other)));
+        others.filter_map(|other| around.get(other).copied()).fold(0.0, f32::max)
+    });
+    let near: Vec<f32> = near.collect();
     let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
-    for (at, line) in &mut lines {
-        let alone = counts.get(at).map_or(0.0, |counted| scale.part(counted, 0));
-        let near = around.range(at.saturating_sub(BESIDE)..=at + BESIDE).map(|(_, part)| *part).fold(0.0, f32::max);
-        let chunk = in_chunk.get(at).copied().unwrap_or(0.0);
-        line.text_score = w_line * alone + w_near * near + w_chunk * chunk + w_file * of_file;
+    let scored = places.into_iter().zip(near).map(|(place, near)| {
+        let Place { at, mut line, counted, in_chunk, cosine } = place;
+        line.text_score = w_line * scale.part(&counted, 0) + w_near * near + w_chunk * in_chunk + w_file * of_file;
         line.score = line.text_score;
         line.rank = line.text_score;
         // Of the chunk that it stands in, as long as it has none of its own.
-        match cosines.get(at) {
-            Some(cosine) => line.set_vector(mix.share, *cosine),
+        match cosine {
+            Some(cosine) => line.set_vector(mix.share, cosine),
             None if mix.share > 0.0 && mix.meaning.is_some() => line.score *= 1.0 - mix.share,
             None => {}
         }
         line.is_result = near > 0.0 || (mix.share >= STRONG && line.vector_score.is_some());
-    }
-    lines
+        (at, line)
+    });
+    scored.collect()
 }

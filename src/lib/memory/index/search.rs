@@ -19,7 +19,7 @@ use super::passage::{self, Passage, Seed, Want};
 use super::rank::{self, Chunk, Mix, Ranked};
 use super::schema;
 use super::words::{Word, Words};
-use super::{Error, Place};
+use super::{Error, Place, evidence, when};
 use crate::db;
 
 /// Chunks that are looked at closely, by their words and by their vectors.
@@ -58,7 +58,8 @@ pub struct Filter {
     pub scopes: Option<Vec<String>>,
     /// What they come from.
     pub sources: Option<Vec<Source>>,
-    /// Of which days, counted from 1970-01-01: the date in the name of the file, else of its last change.
+    /// Of which days, counted from 1970-01-01: the date in the name of the file, else of its last change; of a fact
+    /// since when it holds, of a summary when it was written.
     pub days: RangeInclusive<u16>,
 }
 
@@ -98,6 +99,8 @@ pub struct Query {
     pub filter: Filter,
     /// By what it is searched.
     pub strategy: Strategy,
+    /// The asker's day, by which `yesterday` is understood; `None` for nothing of the kind.
+    pub today: Option<NaiveDate>,
 }
 
 impl Query {
@@ -111,6 +114,7 @@ impl Query {
             min_score: 0.0,
             filter: Filter::default(),
             strategy: Strategy::default(),
+            today: None,
         }
     }
 }
@@ -246,12 +250,19 @@ impl Searcher {
     }
 }
 
-/// What is known of a file.
-struct File {
-    path: String,
-    source: String,
-    scope: String,
-    time: i64,
+/// What is known of a text.
+pub(super) struct File {
+    pub path: String,
+    pub source: String,
+    pub scope: String,
+    pub time: i64,
+}
+
+impl File {
+    /// Returns true when it comes from `source`.
+    pub(super) fn is(&self, source: Source) -> bool {
+        self.source == source.as_str()
+    }
 }
 
 fn look(
@@ -259,21 +270,23 @@ fn look(
     known: &mut Words,
     words: Vec<(String, Word)>,
     query: &Query,
-    vector: Option<Vector>,
+    vector: Option<Vector<'_>>,
 ) -> rusqlite::Result<Found> {
     let Open { connection, blocks, .. } = open;
     // One view of the database, whoever writes meanwhile.
     let view = connection.unchecked_transaction()?;
     blocks.refresh(&view)?;
     let totals = candidates::totals(&view)?;
-    let allowed = blocks.allowed(&query.filter);
+    let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
+    let only_facts = query.filter.sources.as_deref() == Some(&[Source::Fact]);
     let by_words = query.strategy != Strategy::Vector;
     let limit = if by_words { CANDIDATES.max(query.k * 4) } else { 0 };
-    let (terms, mut ids) = candidates::find(&view, words, &allowed, totals, (blocks.len(), limit))?;
+    let (terms, mut ids) = candidates::find(&view, words, blocks, (&allowed, &is_fact), totals, limit)?;
     let mut cosines = HashMap::new();
     if let Some(vector) = &vector {
         let count = if by_words { NEAR_CANDIDATES } else { CANDIDATES.max(query.k * 4) };
-        let near = near(&view, blocks, &vector.numbers, count, &allowed)?;
+        // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.
+        let near = near(&view, blocks, &vector.numbers, count, |id| allowed(id) && (only_facts || !is_fact(id)))?;
         ids.extend(near.iter().map(|(id, _)| *id));
         cosines.extend(near);
         ids.sort_unstable();
@@ -287,10 +300,14 @@ fn look(
     };
     // Where words do not count, those that are near to them do not either.
     let mut meaning = vector.map(|vector| Meaning::new(vector, if by_words { &terms } else { &[] }));
-    let mut chunks: Vec<Chunk> = Vec::new();
-    load(&view, &ids, &mut chunks)?;
+    let mut chunks = load(&view, &ids)?;
     let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
     describe(&view, &chunks, &mut files, &mut lengths)?;
+    let mut stating = evidence::of_facts(&view, &chunks, &files)?;
+    stating.retain(|id| !ids.contains(id) && usize::try_from(*id).is_ok_and(&allowed));
+    chunks.extend(load(&view, &stating)?);
+    describe(&view, &chunks, &mut files, &mut lengths)?;
+    ids.extend(stating);
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
         // Those that were found by their words.
         let others: Vec<i64> = ids.iter().copied().filter(|id| !cosines.contains_key(id)).collect();
@@ -300,23 +317,39 @@ fn look(
         meaning: meaning.as_mut(),
         share,
         cosines: &cosines,
+        stated: evidence::settle(&mut chunks, &files),
         cues: (Cues::of(&query.text), known),
-        counted: HashMap::new(),
+        looked: HashMap::new(),
     };
-    let ranked = rank::rank(&chunks, &terms, totals, &lengths, &mut mix);
-    let seeds = passage::seeds(&ranked, |file| order_of(&files, file));
-    // What stands beside the best, so that they can grow.
-    let beside = beside(&ranked, &seeds, query.k, &chunks);
-    load(&view, &beside, &mut chunks)?;
-    describe(&view, &chunks, &mut files, &mut lengths)?;
-    chunks.retain(|chunk| usize::try_from(chunk.id).is_ok_and(&allowed));
-    let ranked = rank::rank(&chunks, &terms, totals, &lengths, &mut mix);
+    let days = query.today.and_then(|today| when::days(&query.text, today));
+    let mut ranked = rank::rank(chunks.iter(), &terms, totals, &lengths, &mut mix);
+    let mut first = rank::closely(ranked.clone(), &terms, &mut mix);
+    reorder(&mut first, &files, days.as_ref());
+    let seeds = passage::seeds(&first, |file| order_of(&files, file));
+    // What stands beside the best, so that they can grow: other lines of their files are worth something else then.
+    let mut beside = beside(&first, &seeds, query.k, &chunks);
+    beside.retain(|id| usize::try_from(*id).is_ok_and(|id| allowed(id) && !is_fact(id)));
+    let beside = load(&view, &beside)?;
+    describe(&view, &beside, &mut files, &mut lengths)?;
+    let changed: BTreeSet<i64> = beside.iter().map(|chunk| chunk.file).collect();
+    let changed = chunks.iter().chain(&beside).filter(|chunk| changed.contains(&chunk.file));
+    ranked.extend(rank::rank(changed, &terms, totals, &lengths, &mut mix));
+    let mut ranked = rank::closely(ranked, &terms, &mut mix);
+    reorder(&mut ranked, &files, days.as_ref());
     let mut seeds = passage::seeds(&ranked, |file| order_of(&files, file));
     seeds.retain(|seed| best_score(&ranked, seed) >= query.min_score);
     let passages = passage::passages(&ranked, &seeds, want(query));
     let words = terms.iter().map(|term| (term.word.text.to_string(), term.weight)).collect();
     let hits = passages.iter().filter_map(|passage| hit(passage, &ranked, &files, &terms)).collect();
     Ok(Found { hits, words, indexed: true, without_vectors: None })
+}
+
+/// Gives lines what they are worth more or less for what they stand in.
+fn reorder(ranked: &mut Ranked<'_>, files: &HashMap<i64, File>, days: Option<&RangeInclusive<NaiveDate>>) {
+    evidence::step_back(ranked, files);
+    if let Some(days) = days {
+        when::favour(ranked, files, &Filter::days(Some(*days.start()), Some(*days.end())));
+    }
 }
 
 /// Returns the chunks nearest to `vector`, with their cosines: by their codes first, then exactly.
@@ -387,16 +420,17 @@ fn beside(ranked: &Ranked<'_>, seeds: &[Seed], k: usize, chunks: &[Chunk]) -> Ve
     wanted.into_iter().collect()
 }
 
-fn load(view: &Connection, ids: &[i64], into: &mut Vec<Chunk>) -> rusqlite::Result<()> {
+fn load(view: &Connection, ids: &[i64]) -> rusqlite::Result<Vec<Chunk>> {
     let mut query = view.prepare_cached("SELECT file, units, text FROM chunks WHERE id = ?1")?;
+    let mut chunks = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = query.query([id])?;
         if let Some(row) = rows.next()? {
             let packed = schema::unpack(row.get_ref(1)?.as_blob()?);
-            into.push(Chunk { id: *id, file: row.get(0)?, packed, text: row.get(2)? });
+            chunks.push(Chunk { id: *id, file: row.get(0)?, packed, text: row.get(2)? });
         }
     }
-    Ok(())
+    Ok(chunks)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "words of a file")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Error, Place, rows, schema};
+use super::{Error, Place, Source, rows, schema, stated};
 use crate::clock;
 use crate::db::{self, Health};
 use crate::sys::lock;
@@ -30,10 +30,14 @@ pub struct Status {
     pub model: Option<String>,
     /// Chunks that have been through it.
     pub vectors: i64,
+    /// Why not all of them, as the last run found.
+    pub lacking: Option<String>,
     /// Bytes of the database.
     pub index_bytes: u64,
-    /// Files of each source.
+    /// Files of each source, summaries, and facts.
     pub sources: BTreeMap<String, i64>,
+    /// Why facts are found as they were before: `memory.db` cannot be read.
+    pub facts_unread: Option<String>,
     /// The process that is indexing now.
     pub running: Option<i32>,
 }
@@ -89,21 +93,29 @@ pub fn status(place: &Place) -> Result<Status, Error> {
     let index_bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let Some(connection) = db::open_read(&path)? else { return Ok(Status { running, ..Status::default() }) };
     let read = || -> rusqlite::Result<Status> {
-        let mut query = connection.prepare("SELECT source, count(*) FROM files GROUP BY source")?;
-        let sources = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
-        connection.query_row("SELECT rules, indexed_at, files, bytes, chunks, model, vectors FROM totals", [], |row| {
-            let at: i64 = row.get(1)?;
+        // A fact is a line of what is stated in one place.
+        let sql = "SELECT source, CASE source WHEN 'fact' THEN sum(units) ELSE count(*) END FROM files GROUP BY source";
+        let mut query = connection.prepare(sql)?;
+        let sources: BTreeMap<String, i64> =
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+        let no_files = [Source::Summary, Source::Fact].map(Source::as_str);
+        let files = sources.iter().filter(|(source, _)| !no_files.contains(&source.as_str())).map(|(_, count)| count).sum();
+        connection.query_row("SELECT * FROM totals", [], |row| {
+            let at: i64 = row.get("indexed_at")?;
             Ok(Status {
                 indexed: at > 0,
-                current: row.get::<_, String>(0)? == schema::rules(),
+                current: row.get::<_, String>("rules")? == schema::rules(),
                 indexed_at: (at > 0).then(|| clock::rfc3339(at)),
-                files: row.get(2)?,
-                source_bytes: row.get(3)?,
-                chunks: row.get(4)?,
-                model: Some(row.get::<_, String>(5)?).filter(|model| !model.is_empty()),
-                vectors: row.get(6)?,
+                files,
+                source_bytes: row.get("bytes")?,
+                chunks: row.get("chunks")?,
+                model: Some(row.get::<_, String>("model")?).filter(|model| !model.is_empty()),
+                vectors: row.get("vectors")?,
+                // Other rules have no such column.
+                lacking: row.get::<_, String>("lacking").ok().filter(|why| !why.is_empty()),
                 index_bytes,
-                sources,
+                sources: sources.clone(),
+                facts_unread: stated::read(&place.home).err().map(|error| error.to_string()),
                 running,
             })
         })
@@ -130,7 +142,8 @@ pub fn lack(place: &Place) -> Result<Option<String>, Error> {
         }
         Ok(Some(_)) => {
             let missing = status.chunks - status.vectors;
-            (missing > 0).then(|| format!("{missing} of {} chunks have no vector yet", status.chunks))
+            let why = status.lacking.map(|why| format!(": {why}")).unwrap_or_default();
+            (missing > 0).then(|| format!("{missing} of {} chunks have no vector yet{why}", status.chunks))
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Makes the vectors that are missing: of new chunks, of those that failed the last time, of all when the
 //! model is another one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
@@ -10,7 +10,8 @@ use super::blocks::{self, Changes};
 use super::rows::next_version;
 use super::{Place, schema};
 use crate::db;
-use crate::embed::{self, Embedder};
+use crate::embed::table::Table;
+use crate::embed::{self, Embedder, Kind, Model};
 
 /// Chunks that are looked at together, and after which what is there is committed. A server takes 100
 /// texts a call (specification §12).
@@ -19,7 +20,7 @@ const BATCH: usize = 100;
 const TABLE_BATCH: usize = 4096;
 
 /// What became of the vectors.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Made {
     /// Vectors that were made.
     pub made: usize,
@@ -27,6 +28,8 @@ pub struct Made {
     pub cached: usize,
     /// Why there are not all of them; the next run tries again.
     pub failed: Option<String>,
+    /// What they cost, US dollars, as far as that has a price.
+    pub cost_usd: f64,
 }
 
 /// A chunk without a vector.
@@ -42,15 +45,20 @@ pub(super) fn make(
     now: i64,
     each: &mut dyn FnMut(Progress),
 ) -> Result<Made, db::Error> {
-    let fail = |error| db::Error::of(&place.database(), error);
-    match place.embedder() {
-        Err(error) => Ok(Made { failed: Some(error.to_string()), ..Made::default() }),
-        Ok(None) => {
-            take_for(connection, "", 0, now).map_err(fail)?;
-            Ok(Made::default())
-        }
-        Ok(Some(embedder)) => work(connection, embedder, now, each).map_err(fail),
-    }
+    let mut all = || -> rusqlite::Result<Made> {
+        let made = match place.embedder() {
+            Err(error) => Made { failed: Some(error.to_string()), ..Made::default() },
+            Ok(None) => {
+                take_for(connection, "", 0, now)?;
+                Made::default()
+            }
+            Ok(Some(embedder)) => work(connection, embedder, now, each)?,
+        };
+        let why = made.failed.as_deref().unwrap_or_default();
+        connection.execute("UPDATE totals SET lacking = ?1 WHERE lacking != ?1", [why])?;
+        Ok(made)
+    };
+    all().map_err(|error| db::Error::of(&place.database(), error))
 }
 
 /// Throws the vectors away when they are another model's.
@@ -96,13 +104,17 @@ fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mu
         made.cached += known.len();
         let unknown: Vec<usize> = (0..bare.len()).filter(|at| !known.contains_key(at)).collect();
         let texts: Vec<&str> = unknown.iter().filter_map(|at| bare.get(*at)).map(|chunk| chunk.text.as_str()).collect();
-        let vectors = match vectors(&mut embedder, &texts) {
-            Ok(vectors) => vectors,
-            Err(error) => {
+        // After a failure nobody is asked again, but what is kept costs nothing.
+        let vectors = match &made.failed {
+            None => vectors(&mut embedder, &texts).unwrap_or_else(|error| {
                 made.failed = Some(error.to_string());
-                break;
-            }
+                Vec::new()
+            }),
+            Some(_) => Vec::new(),
         };
+        if vectors.is_empty() && known.is_empty() {
+            continue;
+        }
         let dims =
             vectors.iter().flatten().map(Vec::len).chain(known.values().map(|packed| packed.len().saturating_sub(4))).max();
         if let (Embedder::Model(model), Some(dims)) = (&embedder, dims.filter(|dims| *dims > 0)) {
@@ -123,6 +135,9 @@ fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mu
         transaction.commit()?;
         each(Progress { done: made.made.min(missing), total: missing });
     }
+    if let Embedder::Model(model) = &embedder {
+        made.cost_usd = model.spent_usd();
+    }
     Ok(made)
 }
 
@@ -138,14 +153,16 @@ fn bare(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Ve
 
 fn vectors(embedder: &mut Embedder, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, embed::Error> {
     match embedder {
-        Embedder::Model(model) => model.embed(texts),
+        Embedder::Model(model) => model.embed(Kind::Passage, texts),
         // Both cores: it is all there is to do.
         Embedder::Table(table) => {
-            let one = |text: &&str| table.passage(text.lines());
+            table.check()?;
+            let of = |table: &mut Table, texts: &[&str]| texts.iter().map(|text| table.passage(text.lines())).collect::<Vec<_>>();
+            let mut other = Table::of(table.shared().clone());
             let (left, right) = texts.split_at(texts.len() / 2);
             Ok(std::thread::scope(|scope| {
-                let left = scope.spawn(|| left.iter().map(one).collect::<Vec<_>>());
-                let right: Vec<_> = right.iter().map(one).collect();
+                let left = scope.spawn(|| of(&mut other, left));
+                let right = of(table, right);
                 let mut all = left.join().unwrap_or_default();
                 all.extend(right);
                 all
@@ -168,6 +185,62 @@ fn write(transaction: &Transaction<'_>, bare: &[Bare], packed: &HashMap<usize, V
     let count = i64::try_from(packed.len()).unwrap_or(0);
     transaction.execute("UPDATE totals SET version = ?1, vectors = vectors + ?2", (version, count))?;
     Ok(())
+}
+
+/// What the vectors of texts would cost that have none: asked for as [`make`] asks.
+pub(super) struct Forecast<'a> {
+    model: &'a dyn Model,
+    connection: Option<&'a Connection>,
+    /// What is kept by then.
+    keys: HashSet<Vec<u8>>,
+    batch: Vec<String>,
+    usd: Option<f64>,
+}
+
+impl<'a> Forecast<'a> {
+    pub(super) fn new(model: &'a dyn Model, connection: Option<&'a Connection>) -> Self {
+        Self { model, connection, keys: HashSet::new(), batch: Vec::new(), usd: Some(0.0) }
+    }
+
+    /// Takes in the chunks that lack a vector already, but those of the files `gone`.
+    pub(super) fn lacking(&mut self, gone: &HashSet<i64>) -> rusqlite::Result<()> {
+        let Some(connection) = self.connection else { return Ok(()) };
+        let is_other = blocks::state(connection)?.model != self.model.name();
+        let mut query = connection.prepare(
+            "SELECT file, text FROM chunks WHERE ?1 OR NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id",
+        )?;
+        let mut rows = query.query([is_other])?;
+        while let Some(row) = rows.next()? {
+            if !gone.contains(&row.get(0)?) {
+                self.add(row.get(1)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in the text of a chunk.
+    pub(super) fn add(&mut self, text: String) -> rusqlite::Result<()> {
+        self.batch.push(text);
+        if self.batch.len() == BATCH { self.ask() } else { Ok(()) }
+    }
+
+    fn ask(&mut self) -> rusqlite::Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        let keys: Vec<Vec<u8>> = batch.iter().map(|text| key(self.model.name(), text)).collect();
+        let known = self.connection.map_or(Ok(HashMap::new()), |connection| cached(connection, &keys))?;
+        let is_known = |(at, key): &(usize, &Vec<u8>)| known.contains_key(at) || self.keys.contains(*key);
+        let unknown = keys.iter().enumerate().filter(|one| !is_known(one)).filter_map(|(at, _)| batch.get(at));
+        let more = self.model.cost_usd(&unknown.map(String::as_str).collect::<Vec<_>>());
+        self.usd = self.usd.zip(more).map(|(usd, more)| usd + more);
+        self.keys.extend(keys);
+        Ok(())
+    }
+
+    /// Returns US dollars; `None` when nobody knows.
+    pub(super) fn usd(mut self) -> rusqlite::Result<Option<f64>> {
+        self.ask()?;
+        Ok(self.usd)
+    }
 }
 
 /// Returns under what the vector of a text is kept.

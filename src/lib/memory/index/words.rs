@@ -5,6 +5,7 @@
 //! spaces (Chinese, Japanese) give pairs of letters, emoji a word each.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use rust_stemmers::{Algorithm, Stemmer};
@@ -35,7 +36,7 @@ pub(in crate::memory) struct Words {
     cyrillic: Stemmer,
     greek: Stemmer,
     arabic: Stemmer,
-    known: HashMap<String, Word>,
+    known: HashMap<String, Word, BuildHasherDefault<Fnv>>,
 }
 
 impl Words {
@@ -45,7 +46,7 @@ impl Words {
             cyrillic: Stemmer::create(Algorithm::Russian),
             greek: Stemmer::create(Algorithm::Greek),
             arabic: Stemmer::create(Algorithm::Arabic),
-            known: HashMap::new(),
+            known: HashMap::default(),
         }
     }
 
@@ -108,6 +109,9 @@ impl Words {
 
 /// Gives `each` the words of `text` as they stand there, folded.
 pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
+    if text.is_ascii() {
+        return each_ascii_word(text, each);
+    }
     let mut word = String::new();
     let mut letters = 0;
     let mut unspaced = Vec::new();
@@ -130,12 +134,24 @@ pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
             end(&mut word, &mut letters, &mut each);
         }
     };
-    if text.is_ascii() {
-        text.chars().map(|c| c.to_ascii_lowercase()).for_each(&mut put);
-    } else {
-        text.nfkc().flat_map(char::to_lowercase).map(plain).for_each(&mut put);
-    }
+    text.nfkc().flat_map(char::to_lowercase).map(plain).for_each(&mut put);
     put(' ');
+}
+
+/// Does the same, several times as fast.
+fn each_ascii_word(text: &str, mut each: impl FnMut(&str)) {
+    let mut lower = String::new();
+    for word in text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.get(..MAX_LETTERS).unwrap_or(word);
+        if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            lower.clear();
+            lower.push_str(word);
+            lower.make_ascii_lowercase();
+            each(&lower);
+        } else {
+            each(word);
+        }
+    }
 }
 
 fn end(word: &mut String, letters: &mut usize, each: &mut impl FnMut(&str)) {
@@ -180,6 +196,26 @@ fn is_picture(c: char) -> bool {
 /// Marks inside a word or a picture that nobody sees: soft hyphen, joiners, variation selectors.
 fn is_joint(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// FNV-1a, 64 bits: a third of the time of the usual hash for a word, and nobody gains by making them collide in his
+/// own notes.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// FNV-1a, 32 bits: the same in every version and on every machine.

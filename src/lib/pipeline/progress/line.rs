@@ -16,6 +16,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("memory_get", "Reading memory"),
     ("memory_read", "Reading memory"),
     ("memory_write", "Writing memory"),
+    ("memory_forget", "Forgetting"),
     ("remember", "Writing memory"),
     ("message", "Sending message"),
     ("send_media", "Sending file"),

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -12,6 +12,44 @@ use crate::secret::Secret;
 type Vectors = Result<Vec<Option<Vec<f32>>>, Error>;
 
 const KEY: &str = "sk-embedding-canary-1";
+
+/// What was set aside and what was booked, in order; with `allowed` requests left, refuses the next.
+#[derive(Clone)]
+struct Book {
+    lines: Arc<Mutex<Vec<String>>>,
+    allowed: usize,
+}
+
+impl Till for Book {
+    fn cost_usd(&self, tokens: u64) -> Option<f64> {
+        u32::try_from(tokens).ok().map(f64::from)
+    }
+
+    fn spent_usd(&self) -> f64 {
+        0.0
+    }
+
+    fn reserve(&mut self, kind: Kind, most_tokens: u64) -> BoxFuture<'_, Result<(), String>> {
+        let may = self.allowed.checked_sub(1).ok_or_else(|| "no money".to_owned());
+        self.allowed = self.allowed.saturating_sub(1);
+        self.note(format!("{kind:?} {most_tokens}"));
+        Box::pin(async move { may.map(drop) })
+    }
+
+    fn settle<'a>(&'a mut self, ended: Result<Usage, &'a provider::Error>) -> BoxFuture<'a, ()> {
+        self.note(match ended {
+            Ok(usage) => format!("{}{}", usage.input_tokens, if usage.estimated { "?" } else { "" }),
+            Err(error) => format!("failed, {}", if error.may_be_charged() { "unknown" } else { "free" }),
+        });
+        Box::pin(async {})
+    }
+}
+
+impl Book {
+    fn note(&self, line: String) {
+        self.lines.lock().expect("lock").push(line);
+    }
+}
 
 fn provider(kind: ProviderType, base_url: &str) -> Provider {
     Provider {
@@ -29,15 +67,27 @@ fn provider(kind: ProviderType, base_url: &str) -> Provider {
 struct Play {
     server: loopback::Server,
     remote: Option<Remote>,
+    book: Book,
 }
 
 impl Play {
     async fn of(kind: ProviderType, model: &str, dims: u32, replies: impl IntoIterator<Item = Reply>) -> Self {
         let server = loopback::Server::start(replies).await;
         let key = Some(Secret::new(KEY));
-        let mut remote = Remote::new(loopback::client(), &provider(kind, &server.url), key, model, dims).expect("remote");
+        let mut play = Self { server, remote: None, book: Book { lines: Arc::default(), allowed: usize::MAX } };
+        let server = provider(kind, &play.server.url);
+        play.put(Remote::new(loopback::client(), &server, key, model, dims, play.till()).expect("remote"));
+        play
+    }
+
+    fn till(&self) -> impl FnOnce(&str) -> Box<dyn Till> + use<> {
+        let book = self.book.clone();
+        |_| Box::new(book)
+    }
+
+    fn put(&mut self, mut remote: Remote) {
         remote.server.pause = Duration::from_millis(1);
-        Self { server, remote: Some(remote) }
+        self.remote = Some(remote);
     }
 
     async fn openai(dims: u32, replies: impl IntoIterator<Item = Reply>) -> Self {
@@ -46,11 +96,15 @@ impl Play {
 
     /// Asks from a thread of the test's runtime that may wait.
     async fn embed(&mut self, texts: &[String]) -> Vectors {
+        self.embed_as(Kind::Passage, texts).await
+    }
+
+    async fn embed_as(&mut self, kind: Kind, texts: &[String]) -> Vectors {
         let mut remote = self.remote.take().expect("one at a time");
         let texts = texts.to_vec();
         let work = move || {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let vectors = remote.embed(&texts);
+            let vectors = remote.embed(kind, &texts);
             (vectors, remote)
         };
         let (vectors, remote) = tokio::task::spawn_blocking(work).await.expect("no panic");
@@ -70,6 +124,10 @@ impl Play {
     fn known(&mut self) -> (String, usize) {
         let remote = self.remote();
         (remote.name().to_owned(), remote.dims)
+    }
+
+    fn booked(&self) -> Vec<String> {
+        std::mem::take(&mut self.book.lines.lock().expect("lock"))
     }
 
     fn bodies(&self) -> Vec<Value> {
@@ -145,8 +203,8 @@ async fn two_hundred_and_one_texts_are_three_requests() {
     let sizes: Vec<_> = play.bodies().iter().map(|body| body["input"].as_array().map(Vec::len)).collect();
     assert_eq!(sizes, [Some(100), Some(100), Some(1)]);
     assert_eq!(play.bodies().get(1).map(|body| body["input"][99].clone()), Some(json!("text 199")));
-    assert_eq!(play.remote().take_usage(), Usage { input_tokens: 15, ..Usage::default() });
-    assert_eq!(play.remote().take_usage(), Usage::default());
+    // "text 0" has six bytes, and around each text there are 32.
+    assert_eq!(play.booked(), ["Passage 3890", "5", "Passage 4000", "5", "Passage 40", "5"]);
 }
 
 #[tokio::test]
@@ -163,13 +221,34 @@ async fn gemini_is_asked_for_a_content_each_and_needs_no_numbers() {
     let mut play = Play::of(ProviderType::Gemini, "", 2, [answer]).await;
     let vectors = play.embed(&texts(&["a", "b"])).await.expect("vectors");
     assert_eq!(vectors, [unit(0.0, 1.0), unit(1.0, 0.0)]);
-    let part = |text: &str| json!({"model": "models/gemini-embedding-001", "content": {"parts": [{"text": text}]}, "outputDimensionality": 2});
+    let part = |text: &str| {
+        json!({"model": "models/gemini-embedding-001", "content": {"parts": [{"text": text}]},
+        "taskType": "RETRIEVAL_DOCUMENT", "outputDimensionality": 2})
+    };
     assert_eq!(play.bodies(), [json!({"requests": [part("a"), part("b")]})]);
     let request = play.server.request();
     assert_eq!(request.path, "/v1beta/models/gemini-embedding-001:batchEmbedContents");
     assert_eq!(request.headers["x-goog-api-key"], KEY);
-    assert_eq!(play.remote().name(), "mock/gemini-embedding-001/2");
-    assert_eq!(play.remote().take_usage(), Usage { input_tokens: 2, estimated: true, ..Usage::default() });
+    assert_eq!(play.remote().name(), "mock/gemini-embedding-001/2/retrieval");
+    assert_eq!(play.booked(), ["Passage 66", "2?"], "it counted none");
+}
+
+#[tokio::test]
+async fn gemini_is_told_what_is_a_question_in_a_field_and_its_second_generation_in_the_text() {
+    let answer = || Reply::json(200, &json!({"embeddings": [{"values": [0, 1]}]}));
+    for (model, asked, told) in [
+        ("", json!({"text": "a"}), json!("RETRIEVAL_QUERY")),
+        ("models/gemini-embedding-2", json!({"text": "task: search result | query: a"}), Value::Null),
+    ] {
+        let mut play = Play::of(ProviderType::Gemini, model, 0, [answer()]).await;
+        play.embed_as(Kind::Question, &texts(&["a"])).await.expect("vectors");
+        let body = play.bodies().remove(0);
+        assert_eq!((&body["requests"][0]["content"]["parts"][0], &body["requests"][0]["taskType"]), (&asked, &told));
+        assert_eq!(play.booked(), ["Question 33", "1?"]);
+    }
+    let mut play = Play::of(ProviderType::Gemini, "gemini-embedding-2-preview", 0, [answer()]).await;
+    play.embed(&texts(&["a"])).await.expect("vectors");
+    assert_eq!(play.bodies()[0]["requests"][0]["content"]["parts"][0]["text"], "title: none | text: a");
 }
 
 #[tokio::test]
@@ -276,15 +355,29 @@ async fn a_server_that_never_answers_is_given_up_twice() {
     assert!(matches!(&error, Error::Failed(said) if said.contains("it was not whole within 0.2 s")), "{error}");
     assert!((400..5_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert_eq!(play.server.requests().len(), 2);
+    assert_eq!(play.booked(), ["Passage 33", "failed, unknown", "Passage 33", "failed, unknown"]);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_without_money_not_even_once_more() {
+    for (allowed, sent) in [(0, 0), (1, 1)] {
+        let mut play = Play::openai(0, [refused(503), counted(0, 1)]).await;
+        play.book.allowed = allowed;
+        let server = provider(ProviderType::Openai, &play.server.url);
+        play.put(Remote::new(loopback::client(), &server, None, "", 0, play.till()).expect("remote"));
+        let error = play.embed(&texts(&["a"])).await.expect_err("refused");
+        assert_eq!(error, Error::Failed("mock/text-embedding-3-small: no money".to_owned()));
+        assert_eq!(play.server.requests().len(), sent);
+    }
 }
 
 #[tokio::test]
 async fn nobody_there_is_a_failure_in_words() {
-    let mut remote =
-        Remote::new(loopback::client(), &provider(ProviderType::Openai, "http://127.0.0.1:1"), None, "", 0).expect("remote");
-    remote.server.pause = Duration::from_millis(1);
-    let (error, _) = tokio::task::spawn_blocking(move || (remote.embed(&["a"]), remote)).await.expect("no panic");
-    let said = error.expect_err("nobody").to_string();
+    let mut play = Play::openai(0, []).await;
+    let nobody = provider(ProviderType::Openai, "http://127.0.0.1:1");
+    play.put(Remote::new(loopback::client(), &nobody, None, "", 0, play.till()).expect("remote"));
+    let said = play.embed(&texts(&["a"])).await.expect_err("nobody").to_string();
+    assert_eq!(play.booked(), ["Passage 33", "failed, free", "Passage 33", "failed, free"]);
     assert!(said.starts_with("mock/text-embedding-3-small: 127.0.0.1:1 cannot be reached"), "{said}");
 }
 
@@ -302,6 +395,8 @@ async fn a_text_that_the_server_finds_too_long_is_cut_until_it_fits_and_its_neig
     let lengths = |body: &Value| [0, 1].map(|at| body["input"][at].as_str().map_or(0, str::len));
     let sent: Vec<_> = play.bodies().iter().map(lengths).collect();
     assert_eq!(sent, [[1600, 5], [1000, 5], [500, 5]]);
+    let booked = ["Passage 1669", "failed, free", "Passage 1069", "failed, free", "Passage 569", "5"];
+    assert_eq!(play.booked(), booked, "each attempt is paid for itself");
     let mut play = Play::openai(0, (0..9).map(|_| overflow())).await;
     let error = play.embed(&words).await.expect_err("never fits");
     assert!(error.to_string().contains("a text is too long for it"), "{error}");
@@ -321,7 +416,7 @@ fn it_works_where_there_is_no_runtime_and_may_be_dropped_inside_one() {
     let other = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
     let mut play = other.block_on(Play::openai(0, [counted(0, 1), counted(1, 1)]));
     for at in [0.0, 1.0] {
-        let vectors = play.remote().embed(&["a"]).expect("vectors");
+        let vectors = play.remote().embed(Kind::Passage, &["a"]).expect("vectors");
         assert_eq!(vectors, [unit(at, 1.0)]);
     }
     other.block_on(async move { drop(play) });
@@ -330,7 +425,8 @@ fn it_works_where_there_is_no_runtime_and_may_be_dropped_inside_one() {
 #[test]
 fn who_has_no_embeddings_says_so_with_the_setting() {
     for kind in [ProviderType::Anthropic, ProviderType::Offline] {
-        let error = Remote::new(loopback::client(), &provider(kind, ""), None, "", 0).err().expect("none");
+        let book = |_: &str| -> Box<dyn Till> { panic!("nothing is paid") };
+        let error = Remote::new(loopback::client(), &provider(kind, ""), None, "", 0, book).err().expect("none");
         let says = format!("the provider `mock` is of type `{}`, which has no embeddings", kind.as_str());
         assert!(
             matches!(&error, Error::Unusable(said) if said.starts_with(&says) && said.contains("[memory.embeddings] provider"))
@@ -338,16 +434,15 @@ fn who_has_no_embeddings_says_so_with_the_setting() {
     }
 }
 
-#[test]
-fn the_cost_is_that_of_the_texts_as_they_are_sent() {
+#[tokio::test]
+async fn the_cost_is_that_of_the_texts_as_they_are_sent() {
+    let mut play = Play::openai(0, []).await;
     let words: Vec<String> = (0..150).map(|_| "x".repeat(100)).chain([String::new()]).collect();
-    let price = Price { usd_per_mtok: 0.02, usd_per_request: 0.001 };
-    let estimated = |price| estimate(words.iter().map(String::as_str), price);
-    let Estimate { tokens, requests, usd } = estimated(Some(price));
-    assert_eq!((tokens, requests), (4500, 2));
-    assert!((usd.expect("a price") - 0.002_09).abs() < 1e-12, "{usd:?}");
-    assert_eq!(estimated(None), Estimate { tokens: 4500, requests: 2, usd: None });
-    assert_eq!(estimate(["x".repeat(50_000).as_str()], None).tokens, 9_600);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // A dollar a token, here.
+    assert_eq!(play.remote().cost_usd(&words), Some(4500.0));
+    assert_eq!(play.remote().cost_usd(&["x".repeat(50_000).as_str()]), Some(9600.0));
+    assert_eq!(play.remote().cost_usd(&["", " "]), Some(0.0));
 }
 
 /// A key that takes more time than a request may, and than any request gets at least.
@@ -372,7 +467,7 @@ impl Ask for Slow {
 async fn a_renewal_of_the_key_is_never_cut_off_by_the_limit_of_a_request() {
     let mut play = Play::openai(0, [refused(401), counted(0, 1)]).await;
     let server = provider(ProviderType::Openai, &play.server.url);
-    play.remote = Some(Remote::new(loopback::client(), &server, Key::Asked(Arc::new(Slow)), "", 0).expect("remote"));
+    play.put(Remote::new(loopback::client(), &server, Key::Asked(Arc::new(Slow)), "", 0, play.till()).expect("remote"));
     play.limit(200);
     play.embed(&texts(&["a"])).await.expect("vectors");
     let requests = play.server.requests();

@@ -7,6 +7,7 @@ use super::super::http::Endpoint;
 use super::super::key::Key;
 use super::super::{Error, gemini, openai};
 use crate::config::ProviderType;
+use crate::embed::Kind;
 
 /// Who is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +78,16 @@ impl Protocol {
         }
     }
 
+    /// Returns the end of a model's name that says that questions and passages are told apart.
+    pub(super) fn task(self) -> &'static str {
+        match self {
+            Self::Openai => "",
+            Self::Gemini => "/retrieval",
+        }
+    }
+
     /// Returns the request as sent; `dims` = 0 asks for no number of dimensions: older models refuse the field.
-    pub(super) fn body(self, model: &str, dims: usize, texts: &[&str]) -> Value {
+    pub(super) fn body(self, model: &str, dims: usize, kind: Kind, texts: &[&str]) -> Value {
         match self {
             Self::Openai => {
                 let mut body = json!({"model": model, "input": texts});
@@ -89,9 +98,18 @@ impl Protocol {
             }
             Self::Gemini => {
                 let model = format!("models/{}", gemini::bare(model));
+                let (task, words) = match kind {
+                    Kind::Question => ("RETRIEVAL_QUERY", "task: search result | query: "),
+                    Kind::Passage => ("RETRIEVAL_DOCUMENT", "title: none | text: "),
+                };
+                // The second generation has no field for the task and reads it in the text (guide "Embeddings").
+                let words = if model.starts_with("models/gemini-embedding-2") { words } else { "" };
                 // A content each: the parts of one content become one vector.
                 let requests = texts.iter().map(|text| {
-                    let mut request = json!({"model": model, "content": {"parts": [{"text": text}]}});
+                    let mut request = json!({"model": model, "content": {"parts": [{"text": format!("{words}{text}")}]}});
+                    if words.is_empty() {
+                        request["taskType"] = json!(task);
+                    }
                     if dims > 0 {
                         request["outputDimensionality"] = json!(dims);
                     }

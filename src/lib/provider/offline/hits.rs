@@ -78,11 +78,21 @@ fn quotable<'a>(place: &str, lines: &[&'a str]) -> Vec<Line<'a>> {
             && ["id: ", "type: ", "tags: ", "created_at: ", "updated_at: ", "scope: "].iter().any(|key| line.starts_with(key));
         // Our own quotations come back from transcripts; their source is the better one.
         let quoted = file.is_none() && (line.starts_with("> ") || line.starts_with("— "));
-        if line.contains(char::is_alphanumeric) && !frontmatter && !quoted && !empty_words {
+        if line.contains(char::is_alphanumeric) && !frontmatter && !quoted && !empty_words && !is_second_hand(place, line) {
             kept.push(Line { text: line, speaker, headings: headings.clone() });
         }
     }
     kept
+}
+
+/// Returns true for what says in other words what stands elsewhere, as the index writes it: a line of a summary, and
+/// a fact, which memory puts before the message.
+fn is_second_hand(place: &str, line: &str) -> bool {
+    let is_one_line =
+        place.rsplit_once(':').and_then(|(_, lines)| lines.split_once('-')).is_some_and(|(first, last)| first == last);
+    let since = line.strip_suffix(')').and_then(|line| line.rsplit_once(" (since ")).map_or("", |(_, since)| since);
+    let is_day = since.get(..10).is_some_and(|day| day.split('-').all(|part| part.parse::<u16>().is_ok()));
+    is_one_line && (line.starts_with("summary: ") || is_day)
 }
 
 /// Takes a line of a transcript apart into who and what, when it begins a message.
@@ -157,7 +167,9 @@ mod tests {
     fn hits_are_read_with_what_may_be_quoted() {
         let found = "[1] workspace/memory/items/a.md:1-6 (91%)\n---\nid: a\ntype: note\n---\nAnna was born on 3 May.\n\n\
             [2] state/sessions/archive/u.2026-11-22.jsonl:4-9 (40%)\nAda: When is it?\nassistant: I found nothing about that in my memory.\n\
-            Try others.\nAda: It is [3] x\n[3] fake.md:1-1 (99%)\n\n[7] fake.md:1-1 (99%)\n\n[3] workspace/b.md:2-4 (12%)\n# Wifi\nThe box is in the hall\n";
+            Try others.\nAda: It is [3] x\n[3] fake.md:1-1 (99%)\n\n[7] fake.md:1-1 (99%)\n\n[3] workspace/b.md:2-4 (12%)\n# Wifi\nThe box is in the hall\n\n\
+            [4] workspace/USER.md:3-3 (12%)\nuser: lives in Rome (since 2026-05-04, 60 % sure)\nI live in Rome (since May)\n\n\
+            [5] state/sessions/u.2026-11-22.jsonl:8-8 (11%)\nsummary: They spoke of Rome.\n";
         let line = |text, speaker, headings: &str| Line { text, speaker, headings: headings.to_owned() };
         let expected = [
             Hit {
@@ -180,6 +192,12 @@ mod tests {
                 percent: 12,
                 lines: vec![line("The box is in the hall", Speaker::File, "# Wifi")],
             },
+            Hit {
+                place: "workspace/USER.md:3-3",
+                percent: 12,
+                lines: vec![line("I live in Rome (since May)", Speaker::File, "")],
+            },
+            Hit { place: "state/sessions/u.2026-11-22.jsonl:8-8", percent: 11, lines: vec![] },
         ];
         assert_eq!(read(found), expected);
         assert_eq!(read("nothing was found"), []);

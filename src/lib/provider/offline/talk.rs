@@ -77,8 +77,8 @@ pub(super) fn statement(turn: &Turn<'_>) -> String {
 /// Answers an order to forget, which has no tool.
 pub(super) fn forget(turn: &Turn<'_>) -> String {
     introduced_briefly(
-        "I cannot forget on order. What I keep are lines of files: ask me about it, or `agent-consolidate why WORDS`, and delete the line that is named. \
-         An ended conversation is a file in `state/sessions/archive/`.",
+        "I cannot forget on order. What I keep are lines of files: ask me about it, or `agent-consolidate why WORDS`, and delete the line that is named; \
+         `agent-consolidate forget WORDS` lets it count no more, with `--hard` it is erased. An ended conversation is a file in `state/sessions/archive/`.",
         turn,
     )
 }

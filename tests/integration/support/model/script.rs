@@ -15,7 +15,8 @@ struct Turn {
 
 /// Returns how long to think and what to say. The newest user text decides:
 /// tool results → `result: <their text>` · `[[tool NAME JSON]]` (several: parallel calls) → those calls ·
-/// `[[say TEXT]]` → TEXT · `[[long N]]` → N characters of numbered words · else `echo: <last line>`.
+/// `[[say TEXT]]` → TEXT · `[[long N]]` → N characters of numbered words · a conversation to be read for facts → none ·
+/// else `echo: <last line>`.
 /// `[[sleep MS]]` waits first and combines with any of them.
 pub(super) fn plan(wire: Wire, body: &Value) -> (Duration, Output) {
     let turn = Turn::read(wire, body);
@@ -24,6 +25,11 @@ pub(super) fn plan(wire: Wire, body: &Value) -> (Duration, Output) {
     }
     let sleep = directive(&turn.user, "sleep").and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
     (sleep, turn.answer())
+}
+
+/// Returns true when a conversation is to be read for facts: nobody in it waits for that.
+pub(super) fn is_reading(wire: Wire, body: &Value) -> bool {
+    Turn::read(wire, body).user.starts_with("⟦conversation\n")
 }
 
 impl Turn {
@@ -71,6 +77,10 @@ impl Turn {
         }
         if let Some(length) = directive(&self.user, "long").and_then(|length| length.parse().ok()) {
             return Output::Text(numbered_words(length));
+        }
+        // It reads a conversation for facts, and finds none.
+        if self.user.starts_with("⟦conversation\n") {
+            return Output::Text("{\"facts\": [], \"episode\": null}".to_owned());
         }
         let last = self.user.lines().rfind(|line| !line.trim().is_empty() && !line.starts_with('⟦')).unwrap_or_default();
         Output::Text(format!("echo: {}", last.trim()))

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::server::{Connection, lock},
-    Exchange, Output, Reply, Shared, Usage, Wire, check, script, speech, wire,
+    Exchange, Output, Reply, Shared, Usage, Wire, check, embeddings, script, speech, wire,
 };
 
 /// Bytes in one piece of a stream: odd and small, so that events and letters are torn between reads.
@@ -50,6 +50,12 @@ async fn serve(
         drop(guard);
         return answer;
     }
+    if method == Method::POST && path.ends_with("/embeddings") {
+        let guard = InFlight::enter(&shared);
+        let answer = embeddings::serve(&shared, &connection, path, &headers, &raw).await;
+        drop(guard);
+        return answer;
+    }
     let wire = if path.ends_with("/messages") {
         Wire::Anthropic
     } else if path.ends_with("/chat/completions") {
@@ -61,7 +67,10 @@ async fn serve(
         return refuse(wire, 400, "the body is not JSON", None);
     };
     let guard = InFlight::enter(&shared);
-    let reply = arrive(&shared, path, &headers, &body);
+    let reply = match script::is_reading(wire, &body) {
+        true => arrive_to_read(&shared, &body),
+        false => arrive(&shared, path, &headers, &body),
+    };
     if !has_key(wire, &headers) {
         return refuse(wire, 401, "invalid x-api-key or bearer token", None);
     }
@@ -109,12 +118,19 @@ async fn serve(
 }
 
 /// Records the request and takes the reply the test queued for it.
-fn arrive(shared: &Shared, path: &str, headers: &HeaderMap, body: &Value) -> Option<Reply> {
+pub(super) fn arrive(shared: &Shared, path: &str, headers: &HeaderMap, body: &Value) -> Option<Reply> {
     let text = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers: BTreeMap<_, _> = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let mut state = lock(&shared.state);
     state.exchanges.push(Exchange { path: path.to_owned(), headers, body: body.clone(), at: Instant::now() });
     state.replies.pop_front()
+}
+
+/// The same of a conversation that is to be read for facts.
+fn arrive_to_read(shared: &Shared, body: &Value) -> Option<Reply> {
+    let mut state = lock(&shared.state);
+    state.readings.push(body.clone());
+    state.found.pop_front()
 }
 
 pub(super) fn has_key(wire: Wire, headers: &HeaderMap) -> bool {

@@ -8,7 +8,7 @@ use super::patient::{Patient, blocks, quote};
 use crate::audit::{self, Place as Record};
 use crate::db::{self, Health};
 use crate::memory::index::{self, Place};
-use crate::memory::{embedder, facts};
+use crate::memory::{consolidate, embedder, facts};
 use crate::people::People;
 use crate::{cost, queue};
 
@@ -33,12 +33,13 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     findings.extend(people(patient));
     findings.extend(record(patient));
     findings.extend(vectors(patient));
+    findings.extend(parked(patient));
     findings
 }
 
 /// What has no vector is found by its words, and by nothing else.
 fn vectors(patient: &Patient) -> Option<Finding> {
-    let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env));
+    let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env, None));
     if patient.settings.is_err() || blocks(&place.database()) {
         return None;
     }
@@ -83,6 +84,19 @@ fn of_facts(patient: &Patient, path: &Path, why: &str) -> Finding {
     let shown = patient.shown(path);
     let evidence = format!("{shown} is damaged: {why}; no fact is drawn or recalled, but the files that state them are whole");
     Finding::error("memory-damaged", evidence, patient.program("agent-consolidate", "--backfill"))
+}
+
+/// Stretches of conversations that no model could read: once more is worth a try when the model was changed.
+fn parked(patient: &Patient) -> Option<Finding> {
+    let parked = consolidate::parked(&patient.home).ok()?;
+    let last = parked.first()?;
+    let evidence = format!(
+        "{} stretches of conversations were read by rules alone, because the model failed three times; the last one in {}: {}",
+        parked.len(),
+        last.session_id,
+        last.why
+    );
+    Some(Finding::warning("consolidation-parked", evidence, patient.program("agent-consolidate", "--backfill --dry-run")))
 }
 
 /// What the index holds can always be made again.

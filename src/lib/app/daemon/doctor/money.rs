@@ -26,6 +26,7 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let week = since(cost::start_of_week(patient.now, zone))?;
     let before = cost::Line {
         input_tokens: week.input_tokens - today.input_tokens,
+        vector_tokens: week.vector_tokens - today.vector_tokens,
         cache_read_tokens: week.cache_read_tokens - today.cache_read_tokens,
         cache_write_tokens: week.cache_write_tokens - today.cache_write_tokens,
         ..cost::Line::default()

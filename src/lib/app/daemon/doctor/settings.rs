@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use super::super::super::client;
 use super::super::build;
 use super::patient::{Patient, blocks, quote};
 use super::{Finding, Level, service};
@@ -126,9 +127,8 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
         }
     }
     if findings.is_empty() && keys.store().read().is_ok() {
-        let built = build::providers(&loaded.models, keys)
-            .map(drop)
-            .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
+        let built =
+            client::check(&loaded.models, keys).and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
         findings.extend(built.err().map(|failure| Finding::error("config-invalid", failure.message, patient.agent("check"))));
     }
     findings

@@ -126,6 +126,7 @@ impl Page {
                 let words = format!("{}  {}  {}", head.session_id, head.key, head.contact);
                 piece.push_str(&format!("{}  begins: {}\n", self.time(event), text::visible(&words)));
             }
+            Kind::Forgotten { .. } => line(piece, "≡", "[forgotten]"),
             Kind::Unknown => {}
         }
     }

@@ -61,6 +61,19 @@ fn of_equals_the_newest_comes_first() {
 }
 
 #[test]
+fn what_is_of_the_day_in_question_comes_first_among_equals_and_nothing_is_left_out() {
+    let text = "The gutter was cleaned.\n";
+    let files = ["memory/2026-03-01.md", "memory/2026-03-03.md", "memory/2026-03-02.md"].map(|name| (name, text));
+    let (_dir, place) = place(&files);
+    let today = chrono::NaiveDate::from_ymd_opt(2026, 3, 3);
+    let asked = |text: &str, today| paths(&place, &Query { today, ..Query::new(text) });
+    let newest_first = ["memory/2026-03-03.md", "memory/2026-03-02.md", "memory/2026-03-01.md"];
+    assert_eq!(asked("What about the gutter yesterday?", today), [newest_first[1], newest_first[0], newest_first[2]]);
+    assert_eq!(asked("What about the gutter yesterday?", None), newest_first);
+    assert_eq!(asked("What about the gutter last year?", today), newest_first);
+}
+
+#[test]
 fn a_score_means_the_share_of_the_query_that_was_found() {
     let filler: Vec<(String, String)> =
         (0..30).map(|n| (format!("memory/f{n}.md"), format!("nothing of note happened on walk {n}\n"))).collect();
@@ -108,13 +121,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::embed::table::{Table, tests::small};
-use crate::embed::{Embedder, Error as Trouble, Model, Opener};
+use crate::embed::{Embedder, Error as Trouble, Kind, Model, Opener};
 
 /// The same place with the small table: cats and dogs point one way, cars the other.
 fn with_table(dir: &tempfile::TempDir, place: &Place) -> Place {
     let path = dir.path().join("table.bin");
     atomic::write(&path, &small(), atomic::Durability::Rename).expect("write");
-    let opener: Opener = Arc::new(move || Ok(Some(Embedder::Table(Arc::new(Table::read(&path)?)))));
+    let opener: Opener = Arc::new(move || Ok(Some(Embedder::Table(Table::open(&path)?))));
     let place = place.clone().with(opener);
     sync(&place, Mode::default(), &mut |_| {}).expect("sync");
     place
@@ -132,7 +145,7 @@ impl Model for Server {
         self.name
     }
 
-    fn embed(&mut self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Trouble> {
+    fn embed(&mut self, _: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Trouble> {
         if *self.fails.lock().expect("lock") {
             return Err(Trouble::Failed("the server is down".into()));
         }
@@ -217,6 +230,24 @@ fn what_has_no_vector_is_found_by_its_words_and_tried_again() {
     *fails.lock().expect("lock") = false;
     sync(&with, Mode::default(), &mut |_| {}).expect("sync");
     assert_eq!((asked.load(Ordering::Relaxed), vectors_of(&with).0), (1, 1));
+}
+
+#[test]
+fn a_server_that_fails_takes_no_vector_away_that_was_made_before() {
+    let (dir, place) = place(&[("memory/b.md", "my bike\n"), ("memory/c.md", "my boat\n")]);
+    let (with, asked, fails) = with_server(&place, "server/one/0");
+    sync(&with, Mode::default(), &mut |_| {}).expect("sync");
+    *fails.lock().expect("lock") = true;
+    atomic::write(&dir.path().join("workspace/memory/a.md"), b"my bus\n", atomic::Durability::Rename).expect("write");
+    for mode in [Mode { full: true, dry_run: false }, Mode::default()] {
+        let Ok(super::super::Outcome::Done(report)) = sync(&with, mode, &mut |_| {}) else { panic!("busy") };
+        assert_eq!(report.vectors.failed.as_deref(), Some("the server is down"));
+        let status = super::super::status(&with).expect("status");
+        assert_eq!((status.chunks, status.vectors, status.lacking.as_deref()), (3, 2, Some("the server is down")));
+    }
+    let why = super::super::lack(&with).expect("status");
+    assert_eq!(why.as_deref(), Some("1 of 3 chunks have no vector yet: the server is down"));
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -1,0 +1,28 @@
+//! What is kept of conversations: facts, promises and what happened, see `memory::consolidate`.
+
+use chrono_tz::Tz;
+use tokio::runtime::Handle;
+
+use super::Agent;
+use crate::memory::consolidate;
+
+impl Agent {
+    /// Has days that people name be those of `zone`.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Tz) -> Self {
+        self.zone = zone;
+        self
+    }
+
+    /// Returns the work of drawing facts from what is new, for a thread that may wait, see [`Memory::consolidate`](crate::memory::Memory::consolidate). A
+    /// model reads conversations that have ended; of `session` alone, where one is named, rules keep what they can.
+    pub fn consolidation(&self, session: Option<String>) -> impl FnOnce() -> bool + Send + use<> {
+        let (memory, zone) = (self.memory.clone(), self.zone);
+        let mut model = consolidate::Paid::of(self.client.clone(), Handle::current());
+        move || {
+            let model = model.as_mut().map(|model| model as &mut dyn consolidate::Model);
+            let asks = if session.is_some() { consolidate::Asks::Later } else { consolidate::Asks::AtTheEnd };
+            memory.consolidate(consolidate::Means { zone, model, asks }, session.as_deref())
+        }
+    }
+}

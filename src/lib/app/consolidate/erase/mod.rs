@@ -1,0 +1,245 @@
+//! `agent-consolidate forget --hard`: erases words from everything the agent keeps, and proves it.
+//!
+//! ```text
+//! what is it called, what states it (memory.db, people.json)
+//!   → survey: how much stands where                       nothing is changed yet
+//!   → downloads, files, transcripts, queue.db, index.db    each whole or not at all
+//!   → memory.db, people.json                               last: a run that was broken off finds again what is meant
+//!   → proof: everything is searched once more, the bytes of the databases too; the index is made anew
+//! ```
+//! It holds the locks of the daemon and of `agent-consolidate`: a daemon that runs would write back what it has in memory.
+
+mod files;
+mod words;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use words::Words;
+
+use super::Context;
+use crate::app::cli::{Exit, Failure};
+use crate::config::Home;
+use crate::db::{self, Hit};
+use crate::memory::consolidate;
+use crate::memory::embedder;
+use crate::memory::facts::{self, Fact, Target};
+use crate::memory::index::{self, Place};
+use crate::people::{self, People};
+use crate::sys::{self, jsonl, lock};
+use crate::workspace::Marks;
+use crate::{clock, queue, session};
+
+/// Bytes of a database that are looked at at a time, and how many of them twice.
+const BLOCK: usize = 1 << 20;
+const OVERLAP: usize = 4096;
+
+/// Everything that is to be erased, with the locks that keep others away.
+pub(super) struct Erasing<'a> {
+    context: &'a Context<'a>,
+    target: &'a Target,
+    words: Arc<Words>,
+    _locks: Vec<lock::Lock>,
+}
+
+/// How much stands where: rows, lines or files by store, and what is not the agent's to change.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub counts: BTreeMap<String, usize>,
+    pub left: BTreeMap<String, &'static str>,
+    pub searched: usize,
+}
+
+impl<'a> Erasing<'a> {
+    /// Finds out by which words `target` is known, and takes the locks, unless it is only to be looked at.
+    pub(super) fn of(context: &'a Context<'a>, target: &'a Target, dry_run: bool) -> Result<Self, Failure> {
+        let home = &context.home;
+        let mut locks = Vec::new();
+        let needed = [
+            (home.lock(), "agent-daemon", "stop it, forget, and start it again: systemctl --user stop agent-daemon"),
+            (consolidate::lock_file(home), "agent-consolidate", "try again in a moment"),
+        ];
+        for (file, program, hint) in needed.into_iter().filter(|_| !dry_run) {
+            let Some(held) = lock::try_lock(&file)? else {
+                let pid = lock::holder(&file)?.unwrap_or(0);
+                return Err(Failure::new(Exit::TryAgain, format!("{program} is running (pid {pid})")).hint(hint));
+            };
+            locks.push(held);
+        }
+        let words = match target {
+            Target::Person(person) => Words::of_person(person.names.iter().chain(&person.ids)),
+            Target::Fact(fact) => of_fact(home, fact)?,
+        };
+        let downloads = std::fs::read_dir(home.downloads()).into_iter().flatten().flatten();
+        let names = downloads.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        Ok(Self { context, target, words: Arc::new(words.noting(names)), _locks: locks })
+    }
+
+    fn hit(&self) -> Hit {
+        let words = self.words.clone();
+        Arc::new(move |text| words.are_in(text))
+    }
+
+    fn fact(&self) -> Option<&Fact> {
+        match self.target {
+            Target::Fact(fact) => Some(fact),
+            Target::Person(_) => None,
+        }
+    }
+
+    /// Counts what stands where.
+    pub(super) fn survey(&self) -> Result<Survey, Failure> {
+        self.go_through(false)
+    }
+
+    /// Erases it.
+    pub(super) fn erase(&self) -> Result<(), Failure> {
+        self.go_through(true).map(drop)
+    }
+
+    fn go_through(&self, erase: bool) -> Result<Survey, Failure> {
+        let home = &self.context.home;
+        let mut all = Survey::default();
+        let rows = |all: &mut Survey, name: &str, counts: BTreeMap<String, usize>| {
+            all.counts.extend(counts.into_iter().map(|(table, count)| (format!("{name} {table}"), count)));
+        };
+        // Which downloads belong to rows is known before they go, and they go before the rows.
+        let waiting = queue::erase(&home.queue_db(), &self.hit(), true)?;
+        let found = files::go_through(home, &self.words, erase)?;
+        if erase {
+            queue::erase(&home.queue_db(), &self.hit(), false)?;
+        }
+        rows(&mut all, "queue.db", waiting);
+        all.counts.extend(found.counts.into_iter().map(|(store, count)| (store.to_owned(), count)));
+        (all.left, all.searched) = (found.left, found.searched);
+        self.marks(erase, &mut all)?;
+        let place = Place::of(home);
+        let chunks = index::holds(&place, &self.hit())?;
+        rows(&mut all, "index.db", BTreeMap::from([("chunks".to_owned(), chunks)]));
+        if erase && !index::remove(&place)? {
+            return Err(
+                Failure::new(Exit::TryAgain, "agent-index is running").hint("run the same once more: it finishes the work")
+            );
+        }
+        let kept = facts::erase(&facts::database(home), &self.hit(), self.fact(), !erase, clock::now_ms())?;
+        rows(&mut all, "memory.db", kept);
+        self.people(erase, &mut all)?;
+        all.counts.retain(|_, count| *count > 0);
+        Ok(all)
+    }
+
+    /// Marks of files that are gone go; a mark of one that stays says that its words are somebody else's.
+    fn marks(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
+        let home = &self.context.home;
+        let marks = Marks::new(&home.untrusted());
+        for key in marks.all().unwrap_or_default().into_iter().filter(|key| self.words.are_in(key)) {
+            if home.workspace().join(&key).exists() && !key.starts_with("memory/") {
+                all.left.insert("state/untrusted.json".to_owned(), "the name of a file of yours");
+                continue;
+            }
+            *all.counts.entry("untrusted.json".to_owned()).or_default() += 1;
+            if erase {
+                marks.clear(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is forgotten may not talk any more; who is blocked or muted stays so.
+    fn people(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
+        let path = self.context.home.people();
+        let is_meant = |id: i64, name: &str| self.words.are_in(&id.to_string()) || self.words.are_in(name);
+        let without = |people: &mut People| {
+            let before = people.allowed.len() + people.pending.len() + people.contacts.len();
+            people.allowed.retain(|one| !is_meant(one.id, &one.name));
+            people.pending.retain(|one| !is_meant(one.id, &one.name));
+            people
+                .contacts
+                .retain(|one| !is_meant(one.id, &format!("{} {}", one.name, one.username.as_deref().unwrap_or_default())));
+            before - (people.allowed.len() + people.pending.len() + people.contacts.len())
+        };
+        let mut people = People::read(&path)?;
+        let refused = people.blocked.iter().chain(&people.muted).any(|id| self.words.are_in(&id.to_string()));
+        if refused {
+            all.left.insert("state/people.json".to_owned(), "who is blocked or muted stays so");
+        }
+        all.counts.insert("people.json".to_owned(), without(&mut people));
+        if erase {
+            people::Store::new(&path).change(without)?;
+        }
+        Ok(())
+    }
+
+    /// Searches everything once more, the bytes of the databases too. Returns what still stands where, and makes the index anew.
+    pub(super) fn prove(&self) -> Result<Survey, Failure> {
+        let home = &self.context.home;
+        let place = Place::of(home).with(embedder::opener(home, &self.context.env, None));
+        if let Err(error) = index::sync(&place, index::Mode::default(), &mut |_| {}) {
+            self.context.note(&format!("the index was not made anew: {error}; agent-index does it"));
+        }
+        let mut all = self.survey()?;
+        for name in ["queue.db", "memory.db", "index.db", "cost.db"] {
+            let is_in = |text: &str| match name {
+                "index.db" => self.words.stand_in_numbers(text),
+                _ => self.words.stand_in(text),
+            };
+            for end in [""].into_iter().chain(db::BESIDE) {
+                let path = db::beside(&home.state().join(name), end);
+                all.searched += usize::from(path.exists());
+                match stands_in_bytes(&path, &is_in)? {
+                    true if name == "cost.db" => drop(all.left.insert(home.display(&path), "the ledger of what was paid")),
+                    true => drop(all.counts.insert(format!("{name}{end}, as bytes"), 1)),
+                    false => {}
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Returns true when `is_in` finds something in the bytes of a file.
+fn stands_in_bytes(path: &Path, is_in: &dyn Fn(&str) -> bool) -> Result<bool, Failure> {
+    let mut file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        file => file.map_err(sys::Error::at("open", path))?,
+    };
+    let mut block = Vec::new();
+    loop {
+        let before = block.len();
+        let count = file.by_ref().take(BLOCK as u64).read_to_end(&mut block).map_err(sys::Error::at("read", path))?;
+        if count == 0 {
+            return Ok(false);
+        }
+        // A word at the edge may be the rest of another: it is whole in the next block, or was in the last.
+        let is_last = count < BLOCK;
+        let text = String::from_utf8_lossy(&block);
+        let text = if before > 0 { text.trim_start_matches(char::is_alphanumeric) } else { &text };
+        let text = if is_last { text } else { text.trim_end_matches(char::is_alphanumeric) };
+        if is_in(text) {
+            return Ok(true);
+        }
+        block.drain(..block.len().saturating_sub(OVERLAP));
+    }
+}
+
+/// Returns the words of a fact, and the runs in which it was said.
+fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
+    let origins = facts::why(&facts::database(home), fact.id)?.map(|(_, origins)| origins).unwrap_or_default();
+    let mut runs = Vec::new();
+    for (id, seq) in origins.iter().filter_map(|origin| origin.session_id.as_deref().zip(origin.seq)) {
+        for file in session::transcript_files(&home.sessions(), &home.archive(), id)? {
+            // As it stands there: a run that was broken off left a placeholder, which names its run, too.
+            jsonl::for_each_line(&file, 0, |line, _| {
+                let event = serde_json::from_slice::<Value>(line).unwrap_or_default();
+                let run = event.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
+                if event.get("seq").and_then(Value::as_i64) == Some(seq) {
+                    runs.extend(run.map(str::to_owned));
+                }
+            })?;
+        }
+    }
+    Ok(Words::of_fact(origins.iter().map(|origin| &origin.quote), runs, [&fact.entity, &fact.attribute, &fact.value]))
+}

@@ -1,0 +1,136 @@
+//! `agent-consolidate forget`.
+
+use std::io::IsTerminal;
+
+use serde_json::json;
+
+use super::erase::{Erasing, Survey};
+use super::promises::commitment;
+use super::run::{change_document, line};
+use super::{Context, ForgetArguments, PROGRAM, joined, whose, why};
+use crate::app::cli::{self, Exit, Failure};
+use crate::app::table::{self, Column};
+use crate::config;
+use crate::memory::consolidate::{self, Named};
+use crate::memory::facts::{self, Target};
+use crate::people::People;
+use crate::text;
+
+pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exit, Failure> {
+    let words = joined(Some(&wanted.what), &wanted.more).unwrap_or_default();
+    let target = target(context, &words, wanted.hard && !wanted.dry_run)?;
+    if wanted.hard {
+        return hard(context, wanted, &target);
+    }
+    let forgot = match consolidate::forget(&context.home, &target, wanted.dry_run)? {
+        Ok(forgot) => forgot,
+        Err(pid) => return Err(busy("agent-consolidate", pid)),
+    };
+    if context.json {
+        cli::json(&json!({
+            "dry_run": wanted.dry_run, "changes": forgot.changes.iter().map(change_document).collect::<Vec<_>>(),
+            "commitments": forgot.commitments.iter().map(commitment).collect::<Vec<_>>(), "episodes": forgot.episodes.len(),
+        }));
+        return Ok(Exit::Ok);
+    }
+    forgot.changes.iter().for_each(|change| cli::out(&line(change)));
+    forgot.commitments.iter().for_each(|one| cli::out(&text::visible(&format!("- {} promised: {}", one.who, one.what))));
+    forgot.episodes.iter().for_each(|one| cli::out(&text::visible(&format!("- {}  {}", one.date, one.summary))));
+    context.note(match (forgot.is_empty(), wanted.dry_run) {
+        (true, _) => "nothing of it counts now; what was said of it before stays forgotten",
+        (false, true) => "this would be forgotten",
+        (false, false) => "forgotten, until it is stated anew; the lines that state it stand where they stood",
+    });
+    Ok(Exit::Ok)
+}
+
+fn hard(context: &Context<'_>, wanted: &ForgetArguments, target: &Target) -> Result<Exit, Failure> {
+    let is_asked = !wanted.yes && !wanted.dry_run;
+    if is_asked && (context.json || !std::io::stdin().is_terminal()) {
+        return Err(Failure::new(Exit::Usage, "what is erased is gone for good, and nobody is here to be asked")
+            .hint("look with --dry-run, then say --yes"));
+    }
+    let erasing = Erasing::of(context, target, wanted.dry_run)?;
+    let before = erasing.survey()?;
+    if !context.json {
+        let what = match target {
+            Target::Fact(fact) => format!("{}{} {}: {}", whose(fact), fact.entity, fact.attribute, fact.value),
+            Target::Person(person) => person.names.iter().chain(&person.ids).cloned().collect::<Vec<_>>().join(", "),
+        };
+        cli::out(&text::visible(&format!("erased {}: {what}", if wanted.dry_run { "would be" } else { "is" })));
+        show(&before);
+    }
+    if wanted.dry_run {
+        report(context, true, &before, None);
+        return Ok(Exit::Ok);
+    }
+    if is_asked && !confirmed()? {
+        context.note("nothing was erased");
+        return Ok(Exit::Failed);
+    }
+    erasing.erase()?;
+    let after = erasing.prove()?;
+    report(context, false, &before, Some(&after));
+    if after.counts.is_empty() {
+        context.note(&format!("nothing left in {} files; backups are yours to look through", after.searched));
+        return Ok(Exit::Ok);
+    }
+    let places: Vec<&str> = after.counts.keys().map(String::as_str).collect();
+    Err(Failure::new(Exit::Failed, format!("it still stands in {}", places.join("; "))).hint("run the same once more"))
+}
+
+fn show(survey: &Survey) {
+    let rows: Vec<Vec<String>> = survey.counts.iter().map(|(store, count)| vec![count.to_string(), store.clone()]).collect();
+    table::lines(&[Column::right("COUNT"), Column::left("STORE")], &rows, table::room()).iter().for_each(|line| cli::out(line));
+    survey.left.iter().for_each(|(path, why)| cli::out(&text::visible(&format!("left as it is: {path} ({why})"))));
+}
+
+fn report(context: &Context<'_>, dry_run: bool, before: &Survey, after: Option<&Survey>) {
+    if context.json && after.is_none_or(|after| after.counts.is_empty()) {
+        let left: Vec<_> = before.left.iter().map(|(path, why)| json!({"path": path, "why": why})).collect();
+        cli::json(&json!({
+            "dry_run": dry_run, "hard": true, "erased": before.counts, "left": left,
+            "searched": after.unwrap_or(before).searched,
+        }));
+    }
+}
+
+/// Asks on the terminal.
+fn confirmed() -> Result<bool, Failure> {
+    cli::err("Erase this for good? [y/N]");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(|error| Failure::new(Exit::Io, format!("cannot read your answer: {error}")))?;
+    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
+}
+
+/// Returns whom or what `words` mean.
+fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Failure> {
+    let people = People::read(&context.home.people())?;
+    let owners = config::load(&context.home, &context.env, &[]).map(|loaded| loaded.config.telegram);
+    let is_owner = |id: i64| match &owners {
+        Ok(telegram) => people.is_owner(telegram, id),
+        Err(_) => people.owners.iter().any(|owner| owner.id == id),
+    };
+    let usage = |message: String| Failure::new(Exit::Usage, text::visible(&message));
+    match consolidate::named(&context.home, &people, &is_owner, words)? {
+        Named::One(target) => Ok(target),
+        Named::Several(many) => Err(why::several("forget", words, &many)),
+        Named::People(several) => Err(usage(format!("`{words}` may be several people")).hint(several.join(", "))),
+        Named::Both(fact) => Err(usage(format!("`{words}` is a person and a fact"))
+            .hint(format!("{PROGRAM} forget person:{words} or {PROGRAM} forget '#{}'", fact.id))),
+        Named::Owner => Err(usage("that is you: the agent cannot forget its owner".to_owned()).hint(format!("{PROGRAM} facts"))),
+        Named::Nothing => {
+            // What a run was killed at when all but this was done.
+            if hard && facts::database(&context.home).exists() {
+                consolidate::wring_out(&context.home)?.map_err(|pid| busy("agent-consolidate", pid))?;
+            }
+            Err(Failure::new(Exit::Failed, text::visible(&format!("there is no fact and no person `{words}`"))).hint(format!(
+                "{PROGRAM} facts shows them all; person:NAME is whoever is called so, also where no fact is known"
+            )))
+        }
+    }
+}
+
+fn busy(program: &str, pid: i32) -> Failure {
+    Failure::new(Exit::TryAgain, format!("{program} is running (pid {pid})")).hint("try again in a moment")
+}

@@ -1,0 +1,79 @@
+//! Other names of the same one: `alias` facts, as `Robert alias Bob`, decide under which name a fact is filed.
+//!
+//! A name that is an alias stands for one other at most, never for itself, and no chain of them comes back
+//! (specification §13). One that has facts of its own is never taken for somebody else's: two people may be
+//! called the same.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::super::scope::Scope;
+use super::key::{folded, value_key};
+use super::store::Statement;
+
+/// The attribute.
+pub(in crate::memory) const ALIAS: &str = "alias";
+
+/// Returns true for a statement that names an alias.
+pub(super) fn is_one(statement: &Statement) -> bool {
+    folded(&statement.attribute) == ALIAS
+}
+
+/// Other names, of each scope that was asked for.
+pub(super) struct Aliases<'a> {
+    connection: &'a Connection,
+    known: HashMap<String, HashMap<String, String>>,
+}
+
+impl<'a> Aliases<'a> {
+    pub(super) fn new(connection: &'a Connection) -> Self {
+        Self { connection, known: HashMap::new() }
+    }
+
+    /// Returns the names of `scope` that stand for others: the compared form of the alias, the name it stands for.
+    fn of(&mut self, scope: &Scope) -> rusqlite::Result<&mut HashMap<String, String>> {
+        let scope = scope.to_string();
+        if !self.known.contains_key(&scope) {
+            // The attribute of what people have several of goes with the value: see `Key`.
+            let sql = "SELECT value, entity FROM facts
+                       WHERE scope = ?1 AND attribute_key >= 'alias=' AND attribute_key < 'alias>' AND valid_to IS NULL ORDER BY id";
+            let mut names = HashMap::new();
+            let mut query = self.connection.prepare_cached(sql)?;
+            for row in query.query_map([&scope], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))? {
+                let (alias, name) = row?;
+                names.entry(value_key(&alias)).or_insert(name);
+            }
+            self.known.insert(scope.clone(), names);
+        }
+        Ok(self.known.entry(scope).or_default())
+    }
+
+    /// Returns the name under which `entity` is known in `scope`.
+    fn name_of(&mut self, scope: &Scope, entity: &str) -> rusqlite::Result<String> {
+        Ok(self.of(scope)?.get(&folded(entity)).cloned().unwrap_or_else(|| entity.to_owned()))
+    }
+
+    /// Returns the statement under the name that counts; `None` for an alias that cannot be one.
+    pub(super) fn resolve(&mut self, mut statement: Statement) -> rusqlite::Result<Option<Statement>> {
+        statement.entity = self.name_of(&statement.scope, &statement.entity)?;
+        if !is_one(&statement) {
+            return Ok(Some(statement));
+        }
+        let (alias, name) = (value_key(&statement.value), folded(&statement.entity));
+        let there = self.of(&statement.scope)?;
+        let is_taken = there.get(&alias).is_some_and(|other| folded(other) != name);
+        let has_aliases = there.values().any(|other| folded(other) == alias);
+        if alias == name || alias == "user" || is_taken || has_aliases || self.has_facts(&statement.scope, &alias)? {
+            tracing::info!(alias, of = name, "not taken for another name: it is somebody's own, or stands for another already");
+            return Ok(None);
+        }
+        self.of(&statement.scope)?.insert(alias, statement.entity.clone());
+        Ok(Some(statement))
+    }
+
+    fn has_facts(&self, scope: &Scope, entity: &str) -> rusqlite::Result<bool> {
+        let sql = "SELECT EXISTS(SELECT 1 FROM facts WHERE scope = ?1 AND entity_key = ?2 AND valid_to IS NULL)";
+        self.connection.prepare_cached(sql)?.query_row((scope.to_string(), entity), |row| row.get(0))
+    }
+}

@@ -1,0 +1,429 @@
+//! Who promised what, until when, and whether it was kept.
+//!
+//! A commitment lives by the line that states it, as a fact does: gone from there while it is open, it is gone.
+//! One that is done, expired or cancelled stays as history.
+
+use std::path::Path;
+
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
+use chrono_tz::Tz;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::super::scope::Scope;
+use super::forgotten::Forgotten;
+use super::key::{folded, value_key};
+use super::{Error, Places, schema};
+use crate::{clock, db, text};
+
+/// Longer ones are no promises, and longer words are cut.
+const MAX_WHO: usize = 120;
+const MAX_WHAT: usize = 600;
+const MAX_QUOTE: usize = 400;
+/// How a time in the agent's zone is written.
+const LOCAL: &str = "%Y-%m-%dT%H:%M";
+/// One that nobody was shown expires this long after its deadline all the same.
+const PATIENCE_MS: i64 = 7 * 24 * 3600 * 1000;
+
+/// How it stands with a commitment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It waits.
+    Open,
+    /// It was kept.
+    Done,
+    /// Its time is over.
+    Expired,
+    /// It was called off.
+    Cancelled,
+}
+
+impl Status {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Done => "done",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns the one that is called `word`.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Open, Self::Done, Self::Expired, Self::Cancelled].into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// A promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commitment {
+    /// Its number, never used twice.
+    pub id: i64,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Who promised: `user`, or a name.
+    pub who: String,
+    /// What.
+    pub what: String,
+    /// A day (`2026-05-08`) or a time of it (`2026-05-08T17:00`) in the agent's zone, or a moment in RFC 3339.
+    pub deadline: Option<String>,
+    /// How it stands.
+    pub status: Status,
+    /// The file that states it, as printed; where that lies now.
+    pub source: String,
+    /// The line there, from 1.
+    pub source_line: i64,
+    /// The words.
+    pub quote: String,
+    /// When it was first written down, milliseconds since 1970 UTC.
+    pub created_at: i64,
+    /// When it was brought up after its deadline.
+    pub shown_at: Option<i64>,
+}
+
+impl Commitment {
+    /// Returns when it is overdue, milliseconds since 1970 UTC: after the day, or the moment, of its deadline.
+    pub fn due_ms(&self, zone: Tz) -> Option<i64> {
+        due_ms(self.deadline.as_deref()?, zone)
+    }
+
+    /// Returns the words that it is found by.
+    pub fn words(&self) -> String {
+        format!("{} {} {}", self.who, self.what, self.quote)
+    }
+
+    /// Returns true when it is open and its time is over.
+    pub fn is_overdue(&self, now: i64, zone: Tz) -> bool {
+        self.status == Status::Open && self.due_ms(zone).is_some_and(|due| due <= now)
+    }
+}
+
+/// Returns when the time of `deadline` is over, milliseconds since 1970 UTC; `None` when it is none.
+pub(in crate::memory) fn due_ms(deadline: &str, zone: Tz) -> Option<i64> {
+    if let Ok(day) = deadline.parse::<NaiveDate>() {
+        return day.succ_opt().map(|next| clock::start_of_day(next, zone));
+    }
+    let local = NaiveDateTime::parse_from_str(deadline, LOCAL);
+    local.map_or_else(|_| clock::parse_rfc3339(deadline), |local| Some(clock::instant_of(local, zone)))
+}
+
+/// Returns a day, or a time of it, as a deadline is written.
+pub(in crate::memory) fn written(date: NaiveDate, time: Option<NaiveTime>) -> String {
+    time.map_or_else(|| date.to_string(), |time| date.and_time(time).format(LOCAL).to_string())
+}
+
+/// A promise as it is stated somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::memory) struct Promise {
+    pub scope: Scope,
+    pub who: String,
+    pub what: String,
+    /// See [`Commitment::deadline`].
+    pub deadline: Option<String>,
+    pub path: String,
+    pub line: i64,
+    /// The conversation and the event in it.
+    pub session: Option<(String, i64)>,
+    pub quote: String,
+    /// When it was said, milliseconds since 1970 UTC.
+    pub at: i64,
+}
+
+const COLUMNS: &str = "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
+
+/// Makes the commitments of `part` follow from what it states now; returns the new ones.
+pub(in crate::memory) fn restate(
+    connection: &Connection,
+    run: &str,
+    part: super::store::Part<'_>,
+    promises: &[Promise],
+    episode: Option<i64>,
+    now: i64,
+) -> rusqlite::Result<usize> {
+    let mut before = ids_of_part(connection, part)?;
+    let (mut new, forgotten) = (0, Forgotten::read(connection)?);
+    for promise in promises {
+        let Promise { scope, who, what, deadline, path, line, session, quote, at } = promise;
+        let (who, what) = (who.trim(), what.trim());
+        if who.is_empty() || what.is_empty() || who.chars().count() > MAX_WHO || what.chars().count() > MAX_WHAT {
+            continue;
+        }
+        if forgotten.has(scope, &format!("{who} {what} {quote}"), *at) {
+            continue;
+        }
+        // The same promise in other lines is one promise; one that was settled may be made again.
+        let key = format!("{}\n{}", folded(who), value_key(what));
+        let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
+                     AND (status = 'open' OR (path = ?3 AND line = ?4)) ORDER BY status = 'open' DESC LIMIT 1";
+        let known: Option<i64> =
+            connection.prepare_cached(sql)?.query_row((scope.to_string(), &key, path, line), |row| row.get(0)).optional()?;
+        let (session, seq) = session.as_ref().map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
+        let quote = text::shorten(quote.trim(), MAX_QUOTE);
+        if let Some(id) = known {
+            before.retain(|other| *other != id);
+            let sql = "UPDATE commitments SET deadline = coalesce(?2, deadline), path = ?3, line = ?4, session_id = ?5, seq = ?6,
+                         quote = ?7, updated_at = ?8
+                       WHERE id = ?1 AND (path, line, quote) IS NOT (?3, ?4, ?7)";
+            connection.prepare_cached(sql)?.execute((id, deadline, path, line, session, seq, quote, now))?;
+            continue;
+        }
+        let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
+                     created_at, updated_at, episode_id) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13)";
+        connection.prepare_cached(sql)?.execute(rusqlite::params![
+            scope.to_string(),
+            who,
+            what,
+            key,
+            deadline,
+            path,
+            line,
+            session,
+            seq,
+            quote,
+            run,
+            now,
+            episode
+        ])?;
+        new += 1;
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM commitments WHERE id = ?1 AND status = 'open'")?;
+    before.into_iter().try_for_each(|id| delete.execute([id]).map(drop))?;
+    Ok(new)
+}
+
+fn ids_of_part(connection: &Connection, part: super::store::Part<'_>) -> rusqlite::Result<Vec<i64>> {
+    use super::store::Part;
+    match part {
+        Part::File(path) => {
+            let sql = "SELECT id FROM commitments WHERE path = ?1 AND session_id IS NULL";
+            connection.prepare_cached(sql)?.query_map([path], |row| row.get(0))?.collect()
+        }
+        Part::Span { session, from, to } => {
+            let sql = "SELECT id FROM commitments WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3";
+            connection.prepare_cached(sql)?.query_map((session, from, to), |row| row.get(0))?.collect()
+        }
+    }
+}
+
+/// Returns commitments of the database at `path`: the open ones, with `all` the settled ones too. Those with a
+/// deadline first, the nearest first.
+///
+/// # Errors
+/// When the database is damaged or cannot be read.
+pub fn list(path: &Path, all: bool) -> Result<Vec<Commitment>, Error> {
+    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
+    select(&connection, path, if all { "" } else { "WHERE status = 'open'" })
+}
+
+pub(in crate::memory) fn select(connection: &Connection, path: &Path, filter: &str) -> Result<Vec<Commitment>, Error> {
+    if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
+        return Ok(Vec::new());
+    }
+    let sql = format!("SELECT {COLUMNS} FROM commitments {filter} ORDER BY deadline IS NULL, deadline, id");
+    let read = || connection.prepare(&sql)?.query_map([], commitment_of)?.collect::<rusqlite::Result<Vec<_>>>();
+    let mut found = read().map_err(|error| db::Error::of(path, error))?;
+    let mut places = Places::of(path);
+    found.iter_mut().for_each(|one| places.bring_up_to_date(&mut one.source));
+    Ok(found)
+}
+
+fn commitment_of(row: &Row<'_>) -> rusqlite::Result<Commitment> {
+    let (scope, status): (String, String) = (row.get(1)?, row.get(5)?);
+    Ok(Commitment {
+        id: row.get(0)?,
+        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        who: row.get(2)?,
+        what: row.get(3)?,
+        deadline: row.get(4)?,
+        status: Status::parse(&status).unwrap_or(Status::Cancelled),
+        source: row.get(6)?,
+        source_line: row.get(7)?,
+        quote: row.get(8)?,
+        created_at: row.get(9)?,
+        shown_at: row.get(10)?,
+    })
+}
+
+/// What becomes of a commitment; `None` leaves it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// How it stands.
+    pub status: Option<Status>,
+    /// See [`Commitment::deadline`].
+    pub deadline: Option<Option<String>>,
+}
+
+/// Returns true for what may stand as a deadline.
+pub fn is_deadline(text: &str) -> bool {
+    due_ms(text, Tz::UTC).is_some()
+}
+
+/// Changes commitment `id` of the database at `path`, if `may` says yes to it; returns it as it is then, `None` when
+/// there is no such one. One that is open again, or has another deadline, is brought up again when that is over.
+///
+/// # Errors
+/// When the database cannot be used.
+pub fn update(path: &Path, id: i64, change: Change, may: impl Fn(&Commitment) -> bool) -> Result<Option<Commitment>, Error> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let connection = schema::open(path)?;
+    let Some(old) = select(&connection, path, &format!("WHERE id = {id}"))?.pop().filter(may) else { return Ok(None) };
+    let status = change.status.unwrap_or(old.status);
+    let deadline = change.deadline.unwrap_or_else(|| old.deadline.clone());
+    let is_same = deadline == old.deadline && (old.status == Status::Open || status != Status::Open);
+    let shown_at = old.shown_at.filter(|_| is_same);
+    let sql = "UPDATE commitments SET status = ?2, deadline = ?3, shown_at = ?4, updated_at = ?5 WHERE id = ?1";
+    let done = connection.execute(sql, (id, status.as_str(), &deadline, shown_at, clock::now_ms()));
+    done.map_err(|error| db::Error::of(path, error))?;
+    Ok(Some(Commitment { status, deadline, shown_at, ..old }))
+}
+
+/// Lets those expire whose time is over and who were brought up after it, or whose time has been over for a week;
+/// returns them.
+pub(in crate::memory) fn expire(connection: &Connection, path: &Path, zone: Tz, now: i64) -> Result<Vec<Commitment>, Error> {
+    let mut over = select(connection, path, "WHERE status = 'open' AND deadline IS NOT NULL")?;
+    over.retain(|one| {
+        let was_shown = one.shown_at.is_some() || one.due_ms(zone).is_some_and(|due| due + PATIENCE_MS <= now);
+        one.is_overdue(now, zone) && was_shown
+    });
+    let sql = "UPDATE commitments SET status = 'expired', updated_at = ?2 WHERE id = ?1 AND status = 'open'";
+    for one in &over {
+        connection.execute(sql, (one.id, now)).map_err(|error| db::Error::of(path, error))?;
+    }
+    Ok(over)
+}
+
+/// Notes that overdue commitments were brought up.
+///
+/// # Errors
+/// When the database cannot be used.
+pub(in crate::memory) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(), Error> {
+    let connection = schema::open(path)?;
+    let sql = "UPDATE commitments SET shown_at = ?2 WHERE id = ?1 AND shown_at IS NULL";
+    let all = || ids.iter().try_for_each(|id| connection.execute(sql, (id, now)).map(drop));
+    Ok(all().map_err(|error| db::Error::of(path, error))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::Part;
+    use super::*;
+
+    fn promise(what: &str, line: i64, deadline: Option<&str>) -> Promise {
+        Promise {
+            scope: Scope::Owner,
+            who: "user".to_owned(),
+            what: what.to_owned(),
+            deadline: deadline.map(str::to_owned),
+            path: "state/sessions/a.jsonl".to_owned(),
+            line,
+            session: Some(("a".to_owned(), line)),
+            quote: what.to_owned(),
+            at: line,
+        }
+    }
+
+    struct Place {
+        dir: tempfile::TempDir,
+        connection: Connection,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("dir");
+            let connection = schema::open(&dir.path().join("memory.db")).expect("open");
+            Self { dir, connection }
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.dir.path().join("memory.db")
+        }
+
+        fn state(&self, promises: &[Promise]) -> usize {
+            let part = Part::Span { session: "a", from: 0, to: 99 };
+            restate(&self.connection, "r", part, promises, None, 10).expect("restate")
+        }
+
+        fn shown(&self, all: bool) -> Vec<(String, Option<String>, &'static str)> {
+            let found = list(&self.path(), all).expect("list");
+            found.into_iter().map(|one| (one.what, one.deadline, one.status.as_str())).collect()
+        }
+    }
+
+    #[test]
+    fn a_promise_made_twice_is_one_and_one_that_is_taken_back_is_none() {
+        let place = Place::new();
+        let all = [promise("send Bob the report", 1, None), promise("Send Bob the report.", 3, Some("2026-05-08"))];
+        assert_eq!((place.state(&all), place.state(&all)), (1, 0));
+        assert_eq!(place.shown(false), [("send Bob the report".to_owned(), Some("2026-05-08".to_owned()), "open")]);
+        assert_eq!(place.state(&[promise("call mum", 2, None)]), 1);
+        assert_eq!(place.shown(true), [("call mum".to_owned(), None, "open")]);
+    }
+
+    #[test]
+    fn a_settled_promise_stays_and_is_not_made_again_by_the_same_line() {
+        let place = Place::new();
+        let one = [promise("call mum", 1, None)];
+        place.state(&one);
+        let id = list(&place.path(), false).expect("list")[0].id;
+        let done = || Change { status: Some(Status::Done), deadline: None };
+        assert_eq!(update(&place.path(), id, done(), |_| false).expect("update"), None, "it is somebody else's");
+        assert_eq!(update(&place.path(), id + 1, done(), |_| true).expect("update"), None, "there is none");
+        assert!(update(&place.path(), id, done(), |_| true).expect("update").is_some());
+        assert_eq!((place.state(&one), place.shown(true)), (0, vec![("call mum".to_owned(), None, "done")]));
+        assert_eq!(place.state(&[one[0].clone(), promise("call mum", 7, None)]), 1, "it was promised again");
+        place.state(&[]);
+        assert_eq!(place.shown(true), [("call mum".to_owned(), None, "done")]);
+    }
+
+    #[test]
+    fn a_promise_with_a_new_deadline_is_brought_up_again() {
+        let place = Place::new();
+        let one = [promise("call mum", 1, Some("2026-05-08"))];
+        place.state(&one);
+        let id = list(&place.path(), false).expect("list")[0].id;
+        let changed = |status: Option<Status>, deadline: Option<Option<&str>>| {
+            shown(&place.path(), &[id], 7).expect("shown");
+            let change = Change { status, deadline: deadline.map(|deadline| deadline.map(str::to_owned)) };
+            let changed = update(&place.path(), id, change, |_| true).expect("update").expect("it is there");
+            assert_eq!(list(&place.path(), true).expect("list").first(), Some(&changed));
+            (changed.deadline, changed.status, changed.shown_at)
+        };
+        let (old, new) = (Some("2026-05-08".to_owned()), Some("2026-05-09".to_owned()));
+        assert_eq!(changed(None, Some(Some("2026-05-08"))), (old, Status::Open, Some(7)));
+        assert_eq!(changed(None, Some(Some("2026-05-09"))), (new.clone(), Status::Open, None));
+        assert_eq!(place.state(&one), 0);
+        assert_eq!(
+            changed(Some(Status::Cancelled), None),
+            (new.clone(), Status::Cancelled, Some(7)),
+            "the same line moves nothing"
+        );
+        assert_eq!(changed(Some(Status::Open), None), (new, Status::Open, None));
+        assert_eq!(changed(None, Some(None)), (None, Status::Open, None));
+    }
+
+    #[test]
+    fn what_is_overdue_expires_when_it_was_brought_up_or_after_a_week() {
+        let place = Place::new();
+        place.state(&[promise("a", 1, Some("2026-05-08")), promise("b", 2, Some("2026-05-08T12:00")), promise("c", 3, None)]);
+        let zone = chrono_tz::Europe::Berlin;
+        let at = |text: &str| clock::parse_rfc3339(text).expect("time");
+        let overdue = |now: i64| -> Vec<String> {
+            let open = list(&place.path(), false).expect("list");
+            open.into_iter().filter(|one| one.is_overdue(now, zone)).map(|one| one.what).collect()
+        };
+        assert_eq!(overdue(at("2026-05-08T09:59:59Z")), [] as [&str; 0]);
+        assert_eq!(overdue(at("2026-05-08T10:00:00Z")), ["b"]);
+        assert_eq!(overdue(at("2026-05-08T21:59:59Z")), ["b"], "the day is over at midnight in Berlin");
+        let now = at("2026-05-08T22:00:00Z");
+        assert_eq!(overdue(now), ["a", "b"]);
+        let expire = |now: i64| expire(&place.connection, &place.path(), zone, now).expect("expire").len();
+        assert_eq!(expire(now), 0, "nobody was told");
+        let b = list(&place.path(), false).expect("list").into_iter().find(|one| one.what == "b").expect("b").id;
+        shown(&place.path(), &[b], now).expect("shown");
+        assert_eq!((expire(now), expire(now)), (1, 0));
+        assert_eq!(expire(now + PATIENCE_MS), 1);
+        assert_eq!(place.shown(false), [("c".to_owned(), None, "open")]);
+    }
+}

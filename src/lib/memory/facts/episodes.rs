@@ -1,0 +1,162 @@
+//! What happened in a stretch of a conversation, told by a model: when, with whom, about what, what was decided.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Row};
+
+use super::super::scope::Scope;
+use super::forgotten::Forgotten;
+use super::{Error, Places, schema};
+use crate::{db, text};
+
+/// Characters of a summary and of each word beside it.
+const MAX_SUMMARY: usize = 1_200;
+const MAX_WORD: usize = 160;
+/// Participants, topics and decisions, each.
+const MAX_LISTED: usize = 8;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Episode {
+    /// Its number, never used twice.
+    pub id: i64,
+    /// Whose it is.
+    pub scope: Scope,
+    /// The conversation.
+    pub session_id: String,
+    /// The day, in the agent's zone.
+    pub date: String,
+    /// Who took part.
+    pub participants: Vec<String>,
+    /// What it was about.
+    pub topics: Vec<String>,
+    /// What was decided.
+    pub decisions: Vec<String>,
+    /// What happened.
+    pub summary: String,
+    /// In which mood; may be empty.
+    pub emotional_tone: String,
+    /// The transcript, as printed, and the line where it begins.
+    pub source: String,
+    /// From 1.
+    pub source_line: i64,
+}
+
+impl Episode {
+    /// Returns the words that it is found by.
+    pub fn words(&self) -> String {
+        words(&self.summary, [&self.participants, &self.topics, &self.decisions])
+    }
+}
+
+fn words(summary: &str, lists: [&Vec<String>; 3]) -> String {
+    format!("{summary} {}", lists.map(|list| list.join(" ")).join(" "))
+}
+
+/// An episode as it is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::memory) struct Told {
+    pub date: String,
+    pub participants: Vec<String>,
+    pub topics: Vec<String>,
+    pub decisions: Vec<String>,
+    pub summary: String,
+    pub emotional_tone: String,
+    pub path: String,
+    pub line: i64,
+    /// When the last of it was said, milliseconds since 1970 UTC.
+    pub at: i64,
+}
+
+/// Where an episode belongs.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::memory) struct Stretch<'a> {
+    pub session: &'a str,
+    pub first: i64,
+    pub last: i64,
+}
+
+/// Puts `told` in the place of what was told of that stretch before; returns its number.
+pub(in crate::memory) fn restate(
+    connection: &Connection,
+    run: &str,
+    scope: &Scope,
+    stretch: Stretch<'_>,
+    told: Option<&Told>,
+    now: i64,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = "DELETE FROM episodes WHERE session_id = ?1 AND first BETWEEN ?2 AND ?3";
+    connection.prepare_cached(sql)?.execute((stretch.session, stretch.first, stretch.last))?;
+    let forgotten = Forgotten::read(connection)?;
+    let counts = |told: &&Told| {
+        let words = words(&told.summary, [&told.participants, &told.topics, &told.decisions]);
+        !forgotten.has(scope, &words, told.at)
+    };
+    let Some(told) = told.filter(counts) else { return Ok(None) };
+    let list = |words: &[String]| {
+        let words = words.iter().map(|word| text::shorten(word.trim(), MAX_WORD)).filter(|word| !word.is_empty());
+        serde_json::Value::from(words.take(MAX_LISTED).collect::<Vec<_>>()).to_string()
+    };
+    let sql =
+        "INSERT INTO episodes(scope, session_id, first, last, date, participants, topics, decisions, summary, emotional_tone,
+                 path, line, run, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    connection.prepare_cached(sql)?.execute(rusqlite::params![
+        scope.to_string(),
+        stretch.session,
+        stretch.first,
+        stretch.last,
+        told.date,
+        list(&told.participants),
+        list(&told.topics),
+        list(&told.decisions),
+        text::shorten(told.summary.trim(), MAX_SUMMARY),
+        text::shorten(told.emotional_tone.trim(), MAX_WORD),
+        told.path,
+        told.line,
+        run,
+        now
+    ])?;
+    Ok(Some(connection.last_insert_rowid()))
+}
+
+/// Returns the episodes of the database at `path`, the newest first.
+///
+/// # Errors
+/// When the database is damaged or cannot be read.
+pub fn list(path: &Path) -> Result<Vec<Episode>, Error> {
+    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
+    select(&connection, path)
+}
+
+pub(in crate::memory) fn select(connection: &Connection, path: &Path) -> Result<Vec<Episode>, Error> {
+    if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT id, scope, session_id, date, participants, topics, decisions, summary, emotional_tone, path, line
+               FROM episodes ORDER BY date DESC, id DESC";
+    let read = || connection.prepare(sql)?.query_map([], episode_of)?.collect::<rusqlite::Result<Vec<_>>>();
+    let mut found = read().map_err(|error| db::Error::of(path, error))?;
+    let mut places = Places::of(path);
+    found.iter_mut().for_each(|one| places.bring_up_to_date(&mut one.source));
+    Ok(found)
+}
+
+fn episode_of(row: &Row<'_>) -> rusqlite::Result<Episode> {
+    let scope: String = row.get(1)?;
+    let list = |column: usize| -> rusqlite::Result<Vec<String>> {
+        Ok(serde_json::from_str(&row.get::<_, String>(column)?).unwrap_or_default())
+    };
+    Ok(Episode {
+        id: row.get(0)?,
+        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        session_id: row.get(2)?,
+        date: row.get(3)?,
+        participants: list(4)?,
+        topics: list(5)?,
+        decisions: list(6)?,
+        summary: row.get(7)?,
+        emotional_tone: row.get(8)?,
+        source: row.get(9)?,
+        source_line: row.get(10)?,
+    })
+}

@@ -1,0 +1,158 @@
+//! What was forgotten on order. The lines that state it may stand where they stand: what they said until then no
+//! longer counts, however often they are read, and what is stated later counts again.
+
+use rusqlite::{Connection, Row};
+
+use super::super::scope::Scope;
+use super::commitments::{self, Commitment};
+use super::episodes::{self, Episode};
+use super::key::{Key, folded};
+use super::store::{self, Applied};
+use super::{Change, Fact};
+use crate::text;
+
+/// What is to be forgotten.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A fact.
+    Fact(Box<Fact>),
+    /// Somebody.
+    Person(Person),
+}
+
+/// Somebody, by all that they are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Person {
+    /// Names, other names, the username, in lower case.
+    pub names: Vec<String>,
+    /// Ids: what is theirs has the scope `person:<id>`.
+    pub ids: Vec<String>,
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forgot {
+    /// How the current facts changed.
+    pub changes: Vec<Change>,
+    /// Commitments that were open; they are cancelled.
+    pub commitments: Vec<Commitment>,
+    /// Episodes; they are deleted.
+    pub episodes: Vec<Episode>,
+}
+
+impl Forgot {
+    /// Returns true when there was nothing to forget.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.commitments.is_empty() && self.episodes.is_empty()
+    }
+}
+
+/// All that was forgotten.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten(Vec<(Order, i64)>);
+
+#[derive(Debug)]
+enum Order {
+    Fact(Key),
+    Name(String),
+    Of(String),
+}
+
+impl Order {
+    fn is_of(&self, key: &Key, value: &str) -> bool {
+        match self {
+            Self::Fact(other) => other == key,
+            Self::Name(name) => text::has_word(&key.entity, name) || text::has_word(value, name),
+            Self::Of(scope) => *scope == key.scope,
+        }
+    }
+
+    /// `words` are folded.
+    fn is_in(&self, scope: &Scope, words: &str) -> bool {
+        match self {
+            Self::Fact(_) => false,
+            Self::Name(name) => text::has_word(words, name),
+            Self::Of(person) => *person == scope.to_string(),
+        }
+    }
+
+    fn of(target: &Target) -> Vec<Self> {
+        match target {
+            Target::Fact(fact) => vec![Self::Fact(Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value))],
+            Target::Person(Person { names, ids }) => {
+                let scopes = ids.iter().map(|id| Self::Of(Scope::Person(id.clone()).to_string()));
+                names.iter().map(|name| Self::Name(folded(name))).chain(scopes).collect()
+            }
+        }
+    }
+}
+
+fn order_of(row: &Row<'_>) -> rusqlite::Result<(Order, i64)> {
+    let order = match (row.get(0)?, row.get(1)?, row.get(2)?) {
+        (Some(scope), Some(entity), Some(attribute)) => Order::Fact(Key { scope, entity, attribute }),
+        (Some(scope), _, _) => Order::Of(scope),
+        (None, name, _) => Order::Name(name.unwrap_or_default()),
+    };
+    Ok((order, row.get(3)?))
+}
+
+impl Forgotten {
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT scope, entity_key, attribute_key, at FROM forgotten ORDER BY at, id";
+        Ok(Self(connection.prepare_cached(sql)?.query_map([], order_of)?.collect::<rusqlite::Result<_>>()?))
+    }
+
+    /// Returns when that was forgotten which was stated at `at`; `None` when it counts.
+    pub(super) fn since(&self, key: &Key, value: &str, at: i64) -> Option<i64> {
+        self.0.iter().find(|(order, until)| at <= *until && order.is_of(key, value)).map(|(_, until)| *until)
+    }
+
+    /// Returns true when `words`, said at `at` and of `scope`, speak of somebody who was forgotten since.
+    pub(super) fn has(&self, scope: &Scope, words: &str, at: i64) -> bool {
+        self.0.iter().any(|(order, until)| at <= *until && order.is_in(scope, &folded(words)))
+    }
+}
+
+/// Forgets `target`, inside the caller's transaction; `path` is that of the database.
+pub(in crate::memory) fn forget(
+    connection: &Connection,
+    path: &std::path::Path,
+    target: &Target,
+    now: i64,
+) -> Result<Forgot, super::Error> {
+    let fail = |error| crate::db::Error::of(path, error);
+    let orders = Order::of(target);
+    let open = commitments::select(connection, path, "WHERE status = 'open'")?;
+    let told = episodes::select(connection, path)?;
+    let is_meant = |scope: &Scope, words: &str| orders.iter().any(|order| order.is_in(scope, &folded(words)));
+    let commitments: Vec<_> = open.into_iter().filter(|one| is_meant(&one.scope, &one.words())).collect();
+    let episodes: Vec<_> = told.into_iter().filter(|one| is_meant(&one.scope, &one.words())).collect();
+    let write = || -> rusqlite::Result<Applied> {
+        let keys: Vec<Key> = store::current(connection)?
+            .into_iter()
+            .filter(|(key, value)| orders.iter().any(|order| order.is_of(key, value)))
+            .map(|(key, _)| key)
+            .collect();
+        // The day of a note may not have begun yet, and clocks are set back: what is there now is forgotten all the same.
+        let newest = store::newest_source(connection, &keys)?;
+        for order in &orders {
+            let (scope, entity, attribute) = match order {
+                Order::Fact(key) => (Some(&key.scope), Some(&key.entity), Some(&key.attribute)),
+                Order::Name(name) => (None, Some(name), None),
+                Order::Of(scope) => (Some(scope), None, None),
+            };
+            connection
+                .prepare_cached("INSERT INTO forgotten(scope, entity_key, attribute_key, at) VALUES (?1, ?2, ?3, ?4)")?
+                .execute((scope, entity, attribute, newest.map_or(now, |newest| newest.max(now))))?;
+        }
+        for one in &commitments {
+            connection.execute("UPDATE commitments SET status = 'cancelled', updated_at = ?2 WHERE id = ?1", (one.id, now))?;
+        }
+        for one in &episodes {
+            connection.execute("DELETE FROM episodes WHERE id = ?1", [one.id])?;
+        }
+        store::settle_again(connection, &keys, now)
+    };
+    let Applied { changes, .. } = write().map_err(fail)?;
+    Ok(Forgot { changes, commitments, episodes })
+}

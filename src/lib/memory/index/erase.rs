@@ -1,0 +1,25 @@
+//! Takes the index away in which words stand that are to be erased; it is made anew from the files.
+
+use super::{Error, Place, schema};
+use crate::db::{self, Hit};
+use crate::sys::lock;
+
+/// Returns how many chunks have what `hit` finds.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn holds(place: &Place, hit: &Hit) -> Result<usize, Error> {
+    let path = place.database();
+    let Some(connection) = db::open_read(&path)? else { return Ok(0) };
+    Ok(db::count_rows(&connection, "chunks", hit).map_err(|error| db::Error::of(&path, error))?)
+}
+
+/// Removes the index with all that is kept in it; false when another process is at it.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn remove(place: &Place) -> Result<bool, Error> {
+    let Some(_lock) = lock::try_lock(&place.lock())? else { return Ok(false) };
+    schema::remove(&place.database())?;
+    Ok(true)
+}

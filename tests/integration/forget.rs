@@ -1,0 +1,227 @@
+//! Forgetting: what no longer counts, what is erased from everything that the agent keeps, and what a kill in the middle leaves.
+#![allow(clippy::disallowed_methods, reason = "a test reads and copies files plainly")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use crate::support::{Action, Calls, Disk, House, Output, Plan, Reply, Sandbox};
+
+const SOON: Duration = Duration::from_secs(20);
+const OWNER: i64 = 1001;
+
+fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
+    sandbox.run("agent-consolidate", arguments, "")
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory").flatten();
+    entries.flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] }).collect()
+}
+
+/// Returns the files below the home in whose bytes, or names, `word` stands in any letter case.
+fn standing(sandbox: &Sandbox, word: &str) -> Vec<String> {
+    let has = |bytes: &[u8]| bytes.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
+    let all = files(&sandbox.home()).into_iter();
+    let regular = all.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_file()));
+    let found = regular.filter(|path| {
+        let below = path.strip_prefix(sandbox.home()).expect("below the home");
+        has(below.to_string_lossy().as_bytes()) || has(&fs::read(path).expect("readable"))
+    });
+    found.map(|path| path.strip_prefix(sandbox.home()).expect("below").display().to_string()).collect()
+}
+
+fn say(house: &House, text: &str) {
+    let id = house.telegram.say(OWNER, OWNER, text).1;
+    house.telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (OWNER, Some(id)), SOON);
+}
+
+/// A home in which Rosalind and a birthday stand everywhere, and its daemon is stopped.
+fn lived_in() -> House {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    sandbox.put(
+        "workspace/MEMORY.md",
+        b"# Notes\n- Dog: Rex\n- Rosalind lives in Faro.\n- Birthday: 7 March 1934\n\nWe met Rosalind\nin Porto.\n",
+    );
+    sandbox.put("workspace/memory/people/rosalind.md", b"- Birthday: 4 May\n");
+    sandbox.put("workspace/memory/people/rosalind.episodes.md", b"# Memory from 2026-05-04T10:00:00Z\n\nShe sang.\n");
+    sandbox.put("workspace/draft.md", b"Dear Rosalind\n");
+    say(&house, "Rosalind phoned; my birthday is 7 March 1934.");
+    say(&house, r#"[[tool edit {"path": "draft.md", "old_string": "Dear Rosalind", "new_string": "Dear friend"}]]"#);
+    assert_eq!(
+        sandbox.send(&["--wait", "--attach", sandbox.path("workspace/MEMORY.md").to_str().expect("text"), "Keep this."]).code,
+        0
+    );
+    assert_eq!(sandbox.send(&["--wait", "--reset", "cli:cli"]).code, 0);
+    assert_eq!(sandbox.send(&["--wait", "Is Rosalind well?"]).code, 0);
+    sandbox.put("state/chat_history", b"hello\nand Rosalind?\n");
+    house
+}
+
+fn stop(house: House) -> Sandbox {
+    let House { daemon, sandbox, .. } = house;
+    assert_eq!(daemon.term(), 0);
+    let day = files(&sandbox.path("state/logs")).pop().expect("a log");
+    let line = r#"{"timestamp":"2026-05-04T10:00:00Z","level":"INFO","message":"to Rosalind"}"#;
+    fs::write(&day, format!("{}{line}\n", fs::read_to_string(&day).expect("a log"))).expect("writable");
+    assert_eq!(sandbox.run("agent-index", &["sync"], "").code, 0);
+    assert_eq!(consolidate(&sandbox, &["--backfill"]).code, 0);
+    sandbox
+}
+
+#[test]
+fn a_person_is_erased_from_everything_and_it_is_proved() {
+    let house = lived_in();
+    let refused = consolidate(&house.sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (75, ""), "{refused:?}");
+    assert!(refused.stderr.contains("agent-daemon is running") && refused.stderr.contains("systemctl"), "{}", refused.stderr);
+    let looked = consolidate(&house.sandbox, &["forget", "person:Rosalind", "--hard", "--dry-run"]);
+    assert!(looked.code == 0 && looked.stdout.contains("queue.db inbox"), "one may look while it runs: {looked:?}");
+    let sandbox = stop(house);
+    let before = standing(&sandbox, "rosalind");
+    for store in
+        ["queue.db", "memory.db", "index.db", "sessions/", "sessions/archive/", "undo/", "downloads/", "logs/", "chat_history"]
+    {
+        assert!(before.iter().any(|path| path.starts_with(&format!("state/{store}"))), "{store} of {before:?}");
+    }
+    let unasked = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard"]);
+    assert!(unasked.code == 2 && unasked.stderr.contains("--yes"), "{unasked:?}");
+    let tried = consolidate(&sandbox, &["forget", "rosalind", "--hard", "--dry-run", "--json"]).json();
+    assert_eq!((&tried["dry_run"], &tried["hard"]), (&json!(true), &json!(true)));
+    assert!(tried["erased"]["sessions"].as_u64() > Some(2) && tried["erased"]["notes"].as_u64() > Some(3), "{tried}");
+    assert_eq!(standing(&sandbox, "rosalind"), before, "nothing was changed");
+
+    let erased = consolidate(&sandbox, &["forget", "rosalind", "--hard", "--yes"]);
+    assert_eq!(erased.code, 0, "{erased:?}");
+    assert!(erased.stderr.contains("nothing left in "), "{}", erased.stderr);
+    assert_eq!(standing(&sandbox, "rosalind"), [] as [&str; 0]);
+    assert_eq!(
+        sandbox.read("workspace/MEMORY.md").expect("notes"),
+        "# Notes\n- Dog: Rex\n- Birthday: 7 March 1934\n\nin Porto.\n"
+    );
+    let facts = consolidate(&sandbox, &["facts", "--all"]).stdout;
+    assert!(facts.contains("Rex") && !facts.contains("Faro") && !facts.contains("4 May"), "{facts}");
+    let found = sandbox.run("agent-index", &["search", "birthday", "--json"], "").json();
+    assert!(!found["results"].as_array().expect("a list").is_empty(), "the index was made anew: {found}");
+    let again = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes", "--json"]);
+    assert_eq!((again.code, &again.json()["erased"]), (0, &json!({})), "{again:?}");
+    assert!(consolidate(&sandbox, &["--backfill", "--verbose"]).stderr.contains("0 new, 0 changed, 0 gone"));
+}
+
+#[test]
+fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
+    let sandbox = stop(lived_in());
+    assert!(!standing(&sandbox, "march 1934").is_empty());
+    let erased = consolidate(&sandbox, &["forget", "birthday 1934", "--hard", "--yes"]);
+    assert_eq!(erased.code, 0, "{erased:?}");
+    let left = standing(&sandbox, "march 1934");
+    assert_eq!(left, [] as [&str; 0], "{erased:?}");
+    assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rosalind"));
+    let listed = sandbox.send(&["--sessions", "--json"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+}
+
+#[test]
+fn an_agent_that_was_made_to_forget_goes_on_talking() {
+    let house = lived_in();
+    let House { daemon, sandbox, model, telegram } = house;
+    assert_eq!(daemon.term(), 0);
+    assert_eq!(consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]).code, 0);
+    let daemon = sandbox.ready();
+    assert_eq!(sandbox.send(&["--wait", "Are you there?"]).code, 0);
+    let request = model.requests().pop().expect("a request").to_string().to_lowercase();
+    assert!(request.contains("are you there?") && !request.contains("rosalind"), "{request}");
+    let history = sandbox.send(&["--history", "cli:cli", "--full"]);
+    assert!(history.code == 0 && history.stdout.contains("Are you there?"), "{history:?}");
+    drop((daemon, telegram));
+}
+
+/// Lets the model call a tool in a turn of the shell and returns what the tool answered.
+fn call(house: &House, tool: &str, input: serde_json::Value) -> String {
+    house.model.push(Reply::Tool(tool.to_owned(), input));
+    assert_eq!(house.sandbox.send(&["--wait", "please"]).code, 0);
+    let request = house.model.requests().pop().expect("a request");
+    let messages = request["messages"].as_array().expect("messages");
+    let blocks = messages.iter().rev().filter_map(|message| message["content"].as_array()).flatten();
+    let result = blocks.clone().find(|block| block["type"] == "tool_result").expect("a tool result");
+    result["content"].as_str().map_or_else(|| result["content"][0]["text"].to_string(), str::to_owned)
+}
+
+#[test]
+fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    sandbox.put("workspace/MEMORY.md", b"- Birthday: 7 March 1934\n- Bob lives in Faro.\n");
+    assert_eq!(consolidate(sandbox, &[]).code, 0);
+    let told = call(&house, "memory_forget", json!({"fact": "march 1934"}));
+    assert!(told.starts_with("forgotten: user birthday: 7 March 1934 (it stood in workspace/MEMORY.md:1)"), "{told}");
+    assert_eq!(consolidate(sandbox, &["--backfill"]).code, 0);
+    let facts = consolidate(sandbox, &["facts", "--all", "--json"]).json();
+    let ended = |fact: &&serde_json::Value| fact["forgotten"] == true && fact["valid_to"].is_string();
+    assert_eq!(facts["facts"].as_array().expect("a list").iter().filter(ended).count(), 1, "{facts}");
+    assert!(consolidate(sandbox, &["why", "1934"]).stdout.contains("forgotten, as you wanted it"));
+    for (input, says) in [
+        (json!({}), "give either fact or id"),
+        (json!({"id": "nothing"}), "no item is called"),
+        (json!({"fact": "qqq"}), "no fact has these words"),
+    ] {
+        let told = call(&house, "memory_forget", input);
+        assert!(told.starts_with(says), "{told}");
+    }
+    let kept = call(&house, "memory_write", json!({"type": "note", "content": "Gate code is kept by Carla."}));
+    let path = kept.strip_prefix("kept as ").expect("a receipt").to_owned();
+    let id = path.rsplit('/').next().and_then(|name| name.strip_suffix(".md")).expect("a name");
+    let told = call(&house, "memory_forget", json!({"id": id}));
+    assert!(told.starts_with(&format!("removed {path}; an undo")) && sandbox.read(&path).is_none(), "{told}");
+    assert_eq!(sandbox.send(&["--undo"]).code, 0);
+    assert!(sandbox.read(&path).expect("it is back").contains("Carla"));
+    let forgot = consolidate(sandbox, &["forget", "person:Bob", "--json"]).json();
+    assert_eq!((forgot["changes"].as_array().expect("a list").len(), &forgot["dry_run"]), (1, &json!(false)), "{forgot}");
+}
+
+#[test]
+fn a_kill_anywhere_leaves_valid_stores_and_the_next_run_finishes() {
+    let home = stop(lived_in());
+    let erase = |sandbox: &Sandbox, disk: Option<&Disk>| {
+        let mut command: Command = sandbox.command("agent-consolidate");
+        command.args(["forget", "rosalind", "--hard", "--yes"]);
+        disk.map(|disk| command.envs(disk.environment(&sandbox.home())).env("FAULTS_PROGRAM", "agent-consolidate"));
+        command.output().expect("it runs")
+    };
+    let copy = || {
+        let sandbox = Sandbox::new();
+        let (from, to) = (home.home(), sandbox.home());
+        let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(&to).status().expect("cp runs");
+        assert!(copied.success());
+        sandbox
+    };
+    let sandbox = copy();
+    let disk = Disk::new(&sandbox.path("../faults"));
+    disk.arm(Plan { calls: Calls::Any, action: Action::Pass, from: 1, until: i32::MAX });
+    assert_eq!(erase(&sandbox, Some(&disk)).status.code(), Some(0));
+    let all = disk.count();
+    assert!(all > 40, "{all} calls");
+    for at in (1..=all).step_by(usize::try_from(all / 24 + 1).expect("small")) {
+        let sandbox = copy();
+        let disk = Disk::new(&sandbox.path("../faults"));
+        disk.arm(Plan { calls: Calls::Any, action: Action::Kill, from: at, until: at });
+        let killed = erase(&sandbox, Some(&disk));
+        assert_eq!(killed.status.code(), None, "call {at}: {killed:?}");
+        for database in ["queue", "memory"] {
+            let sound = sandbox.query(database, "PRAGMA integrity_check");
+            assert_eq!(format!("{sound:?}"), "[[Text(\"ok\")]]", "call {at}: {database}");
+        }
+        // A fact of hers is known until all else is done; then nothing is left to be named.
+        let again = erase(&sandbox, None);
+        let is_known = again.status.code() == Some(0) || String::from_utf8_lossy(&again.stderr).contains("there is no fact");
+        assert!(is_known, "call {at}: {again:?}");
+        let left = standing(&sandbox, "rosalind");
+        assert_eq!(left, [] as [&str; 0], "call {at}: {again:?}\n{}", disk.log());
+    }
+}
