@@ -271,8 +271,8 @@ impl Memory {
         true
     }
 
-    /// Draws facts from what was written down and said, or from what was said in `session` alone; false when that did not work, or another process is at
-    /// it. Trouble is logged.
+    /// Draws facts from what was written down and said, or from what was said in `session` alone; false when that did
+    /// not work, or another process is at it. Trouble is logged.
     pub fn consolidate(&self, means: Means<'_>, session: Option<&str>) -> bool {
         let options = Options { session, ..Options::default() };
         match consolidate::run(self.home(), means, options, &mut |_| {}) {

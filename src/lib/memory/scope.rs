@@ -29,6 +29,11 @@ impl Scope {
         }
     }
 
+    /// Returns the scope that is kept as `text`; one of a newer version is nobody's that this one knows.
+    pub(in crate::memory) fn stored(text: String) -> Self {
+        Self::parse(&text).unwrap_or(Self::Chat(text))
+    }
+
     /// Returns whose a conversation is: the owner's when it is a direct one in which the daemon took
     /// a message for the owner's own words. One that several people share is never the owner's.
     pub fn of_session(key: &str, owner_spoke: bool) -> Self {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::{Context, FactsArguments, PROGRAM, document, joined, whose};
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::query;
 use crate::app::table::{self, Column};
 use crate::memory::facts::{self, Fact, Filter};
 use crate::{clock, text};
@@ -39,7 +38,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &FactsArguments) -> Result<Exit
 
 /// Prints facts as a table.
 pub(super) fn print(context: &Context<'_>, facts: &[Fact]) {
-    let (zone, _) = query::zone(&context.home, &context.env);
+    let zone = context.zone();
     lines(facts, zone, table::room()).iter().for_each(|line| cli::out(line));
 }
 

@@ -12,10 +12,12 @@ mod why;
 
 use std::process::ExitCode;
 
+use chrono_tz::Tz;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::{Value, json};
 
 use super::cli::{self, Exit, Failure, Shared};
+use super::query;
 use crate::clock;
 use crate::config::{Environment, Home};
 use crate::memory::facts::{Error, Fact};
@@ -194,6 +196,11 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Returns the agent's zone; UTC where the settings cannot be read.
+    fn zone(&self) -> Tz {
+        query::zone(&self.home, &self.env).0
+    }
+
     /// Says a word beside the data.
     fn note(&self, words: &str) {
         if !self.shared.quiet {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::{Context, ListArguments};
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::query;
 use crate::app::table::{self, Column};
 use crate::memory::facts;
 use crate::memory::facts::commitments::{self, Commitment};
@@ -29,7 +28,7 @@ pub(super) fn commitments(context: &Context<'_>, wanted: &ListArguments) -> Resu
     } else if found.is_empty() {
         context.note("nothing is promised that is still open; --all shows what is settled, too");
     } else {
-        let (zone, _) = query::zone(&context.home, &context.env);
+        let zone = context.zone();
         let rows: Vec<_> = found.iter().map(|one| row(one, zone, clock::now_ms())).collect();
         table::lines(&COMMITMENTS, &rows, table::room()).iter().for_each(|line| cli::out(line));
     }

@@ -6,7 +6,6 @@ use super::reader::Reader;
 use super::{Context, PROGRAM, RunArguments, document, whose};
 use crate::app::bar::{self, Bar};
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::query;
 use crate::memory::consolidate::{Asks, Change, Means, Model, Options, Outcome, Report, Skipped, run as consolidate};
 use crate::memory::facts::{self, Fact};
 use crate::text;
@@ -16,7 +15,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
     if !options.dry_run {
         cli::prepare(&context.home)?;
     }
-    let (zone, _) = query::zone(&context.home, &context.env);
+    let zone = context.zone();
     let mut reader = Reader::of(context);
     let means = Means { zone, model: reader.as_mut().map(|reader| reader as &mut dyn Model), asks: Asks::Now };
     let bar = Bar::new(context.shared, "consolidating", "");

@@ -7,14 +7,13 @@ use super::run::{change_document, line};
 use super::{Context, PROGRAM, UndoArguments, document};
 use crate::app::bar;
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::query;
 use crate::memory::consolidate::{self, Conflict};
 use crate::memory::facts::Fact;
 use crate::text;
 
 pub(super) fn maintain(context: &Context<'_>) -> Result<Exit, Failure> {
     cli::prepare(&context.home)?;
-    let (zone, _) = query::zone(&context.home, &context.env);
+    let zone = context.zone();
     let done = match consolidate::maintain(&context.home, zone)? {
         Ok(done) => done,
         Err(pid) => {

@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::{Context, WhyArguments, document, facts as listing, joined, whose};
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::query;
 use crate::memory::facts::{self, Fact, Meant, Origin};
 use crate::{clock, text};
 
@@ -30,7 +29,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<Exit, 
         };
         cli::json(&json!({"fact": document(&fact), "sources": origins.iter().map(source).collect::<Vec<_>>()}));
     } else {
-        let (zone, _) = query::zone(&context.home, &context.env);
+        let zone = context.zone();
         lines(&fact, &origins, zone).iter().for_each(|line| cli::out(line));
     }
     Ok(Exit::Ok)

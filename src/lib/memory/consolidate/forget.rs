@@ -26,8 +26,8 @@ pub enum Named {
 }
 
 /// Returns whom or what `words` mean: somebody with that name, other name, id or username, else a fact as [`facts::find`]
-/// does. `#12` is a fact; `person:12` is
-/// somebody, and `person:NAME` whoever is called so. `is_owner` says whose id is an owner's.
+/// does. `#12` is a fact; `person:12` is somebody, and `person:NAME` whoever is called so. `is_owner` says whose id is an
+/// owner's.
 ///
 /// # Errors
 /// When the database is damaged or cannot be read.

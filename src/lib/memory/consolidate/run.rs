@@ -348,14 +348,15 @@ impl Run<'_, '_> {
 
     /// Returns what was stated in a span: as a model understands it, else by rules.
     fn read(&mut self, id: &str, talk: &Talk, span: &Span) -> Result<Result<Found, Trouble>, Error> {
+        let (zone, fail) = (self.means.zone, self.fail());
+        let Some(model) = self.means.model.as_mut() else { return Ok(Ok(talk.by_rules(id, span, zone))) };
         let lines = talk.lines(span);
-        let zone = self.means.zone;
         let own = lines.iter().filter(|line| line.who == Who::Owner);
         let words: usize = own.map(|line: &Line| line.words.split_whitespace().count()).sum();
-        let names = rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(self.fail())?;
-        let Some(model) = self.means.model.as_mut().filter(|_| words >= LEAST_WORDS) else {
+        if words < LEAST_WORDS {
             return Ok(Ok(talk.by_rules(id, span, zone)));
-        };
+        }
+        let names = rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(fail)?;
         let question = model::question(&lines, &names, zone);
         if self.options.dry_run {
             self.report.asked += 1;

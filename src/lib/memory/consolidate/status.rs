@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::{Error, Means, Options, Outcome, lock_file, run};
 use crate::config::Home;
-use crate::memory::facts::{self, commitments, episodes};
+use crate::memory::facts;
 use crate::sys::{self, lock};
 use crate::{clock, db};
 
@@ -76,9 +76,11 @@ pub fn status(home: &Home) -> Result<Status, Error> {
         Ok(())
     });
     read.map_err(|error| db::Error::of(&path, error))?;
-    status.commitments =
-        i64::try_from(commitments::select(&connection, &path, "WHERE status = 'open'")?.len()).unwrap_or(i64::MAX);
-    status.episodes = i64::try_from(episodes::select(&connection, &path)?.len()).unwrap_or(i64::MAX);
+    if facts::has_promises(&connection).map_err(|error| db::Error::of(&path, error))? {
+        let sql = "SELECT (SELECT count(*) FROM commitments WHERE status = 'open'), (SELECT count(*) FROM episodes)";
+        let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        (status.commitments, status.episodes) = read.map_err(|error| db::Error::of(&path, error))?;
+    }
     status.parked = parked_in(&connection).map_err(|error| db::Error::of(&path, error))?;
     Ok(status)
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::super::facts::commitments::{self, Commitment};
 use super::super::facts::store::Applied;
-use super::super::facts::{self, Change, Error, Fact};
+use super::super::facts::{self, Change, Error, Fact, Filter};
 use super::lock_file;
 use crate::config::Home;
 use crate::sys::lock;
@@ -151,11 +151,11 @@ fn conflicts(connection: &Connection, path: &std::path::Path) -> Result<Vec<Conf
             .collect::<rusqlite::Result<Vec<(i64, i64)>>>()
     };
     let pairs = read().map_err(|error| db::Error::of(path, error))?;
-    let mut found = Vec::new();
-    for (other, current) in pairs {
-        if let (Some((other, _)), Some((current, _))) = (facts::why(path, other)?, facts::why(path, current)?) {
-            found.push(Conflict { current, other });
-        }
+    if pairs.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(found)
+    let all = facts::list(path, &Filter { all: true, ..Filter::default() })?;
+    let fact = |id: i64| all.iter().find(|fact| fact.id == id).cloned();
+    let conflict = |(other, current)| Some(Conflict { current: fact(current)?, other: fact(other)? });
+    Ok(pairs.into_iter().filter_map(conflict).collect())
 }

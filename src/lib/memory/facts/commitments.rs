@@ -231,7 +231,7 @@ fn commitment_of(row: &Row<'_>) -> rusqlite::Result<Commitment> {
     let (scope, status): (String, String) = (row.get(1)?, row.get(5)?);
     Ok(Commitment {
         id: row.get(0)?,
-        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        scope: Scope::stored(scope),
         who: row.get(2)?,
         what: row.get(3)?,
         deadline: row.get(4)?,

@@ -148,7 +148,7 @@ fn episode_of(row: &Row<'_>) -> rusqlite::Result<Episode> {
     };
     Ok(Episode {
         id: row.get(0)?,
-        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        scope: Scope::stored(scope),
         session_id: row.get(2)?,
         date: row.get(3)?,
         participants: list(4)?,

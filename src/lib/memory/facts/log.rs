@@ -84,7 +84,7 @@ fn statement_of(row: &Row<'_>) -> rusqlite::Result<Statement> {
     let scope: String = row.get(0)?;
     let (session, seq): (Option<String>, Option<i64>) = (row.get(6)?, row.get(7)?);
     Ok(Statement {
-        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        scope: Scope::stored(scope),
         entity: row.get(1)?,
         attribute: row.get(2)?,
         value: row.get(3)?,

@@ -151,8 +151,7 @@ pub(super) fn fact_of(row: &Row<'_>) -> rusqlite::Result<Fact> {
     let scope: String = row.get(1)?;
     Ok(Fact {
         id: row.get(0)?,
-        // A scope of a newer version is nobody's that this one knows.
-        scope: Scope::parse(&scope).unwrap_or(Scope::Chat(scope)),
+        scope: Scope::stored(scope),
         entity: row.get(2)?,
         attribute: row.get(3)?,
         value: row.get(4)?,

@@ -426,7 +426,7 @@ fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
     let (session, seq): (Option<String>, Option<i64>) = (row.get(8)?, row.get(9)?);
     let (entity, attribute, value): (String, String, String) = (row.get(3)?, row.get(4)?, row.get(5)?);
     let statement = Statement {
-        scope: Scope::parse(&scope).unwrap_or_else(|| Scope::Chat(scope.clone())),
+        scope: Scope::stored(scope.clone()),
         entity: entity.clone(),
         attribute: attribute.clone(),
         value: value.clone(),

@@ -54,13 +54,11 @@ pub(super) fn periods(said: &mut Vec<Said>, known: &[Known]) -> Vec<Period> {
     let mut now: Option<String> = None;
     said.retain(|one| {
         let was_so = now.as_ref() == Some(&one.value);
-        now = if !one.ended {
-            Some(one.value.clone())
+        if !one.ended {
+            now = Some(one.value.clone());
         } else if was_so {
-            None
-        } else {
-            now.take()
-        };
+            now = None;
+        }
         !one.ended || was_so
     });
     let mut periods: Vec<Period> = Vec::new();
