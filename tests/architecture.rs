@@ -13,7 +13,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["clock", "message", "secret", "sys", "text"]),
     ("settings", &["config", "logging"]),
     ("doors", &["auth", "channel", "control", "db", "embed", "mcp", "net", "provider", "sandbox"]),
-    ("stores", &["audit", "cost", "media", "memory", "monitor", "people", "queue", "session", "skills", "undo", "workspace"]),
+    (
+        "stores",
+        &["audit", "cost", "jobs", "media", "memory", "monitor", "people", "queue", "session", "skills", "undo", "workspace"],
+    ),
     ("mind", &["agent", "context"]),
     ("hands", &["tools"]),
     ("path", &["pipeline"]),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeZone, Utc};
-use chrono_tz::Tz;
+use chrono_tz::{GapInfo, Tz};
 use nix::time::{ClockId, clock_gettime};
 
 /// Returns the time now, milliseconds since 1970 UTC.
@@ -81,10 +81,11 @@ pub fn start_of_day(date: NaiveDate, zone: Tz) -> i64 {
 }
 
 /// Returns the first instant at which clock and calendar show `local` in `zone`, or where they skip it (DST), the
-/// first quarter of an hour after it that they show; milliseconds since 1970 UTC.
+/// first instant after what they skip; milliseconds since 1970 UTC.
 pub fn instant_of(local: NaiveDateTime, zone: Tz) -> i64 {
-    let quarters = (0..4 * 24).filter_map(|quarters| local.checked_add_signed(chrono::TimeDelta::minutes(15 * quarters)));
-    quarters.filter_map(|local| zone.from_local_datetime(&local).earliest()).next().map_or(0, |time| time.timestamp_millis())
+    let shown = zone.from_local_datetime(&local).earliest();
+    let time = shown.or_else(|| GapInfo::new(&local, &zone)?.end);
+    time.map_or(0, |time| time.timestamp_millis())
 }
 
 fn at(ms: i64) -> DateTime<Utc> {
@@ -100,6 +101,15 @@ mod tests {
         let zone: Tz = "America/Sao_Paulo".parse().expect("zone");
         let date = NaiveDate::from_ymd_opt(2018, 11, 4).expect("date");
         assert_eq!(rfc3339(start_of_day(date, zone)), "2018-11-04T03:00:00.000Z");
+    }
+
+    #[test]
+    fn a_skipped_time_is_the_first_instant_after_the_gap() {
+        let local = |text: &str| text.parse::<NaiveDateTime>().expect("local time");
+        let check = |text: &str, zone: Tz, expected: &str| assert_eq!(rfc3339(instant_of(local(text), zone)), expected, "{text}");
+        check("2026-03-29T02:07:30", Tz::Europe__Berlin, "2026-03-29T01:00:00.000Z");
+        check("2026-10-04T02:07:30", Tz::Australia__Lord_Howe, "2026-10-03T15:30:00.000Z");
+        check("2026-10-25T02:30:00", Tz::Europe__Berlin, "2026-10-25T00:30:00.000Z");
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod sandbox;
 // 3 stores
 pub mod audit;
 pub mod cost;
+pub mod jobs;
 pub mod media;
 pub mod memory;
 pub mod monitor;

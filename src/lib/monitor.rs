@@ -90,6 +90,8 @@ pub struct Lane {
     pub tool_tail: Option<String>,
     /// Model calls made, the newest last, at most 20.
     pub turns: Vec<TurnLine>,
+    /// Sub-agents that the conversation sent; the turn that did may be over.
+    pub children: Vec<Lane>,
 }
 
 /// A model call that was made.
@@ -153,11 +155,10 @@ pub struct ProviderState {
 impl State {
     /// Takes in what happened in a run.
     pub fn apply(&mut self, event: &AgentEvent) {
-        let at = self.lanes.iter().position(|lane| lane.run_id == event.run_id);
-        match (&event.step, at) {
-            (Step::Started { contact, model }, _) => {
+        match &event.step {
+            Step::Started { contact, model, parent } => {
                 let now = clock::rfc3339(clock::now_ms());
-                self.lanes.push(Lane {
+                let lane = Lane {
                     session: event.session.0.clone(),
                     run_id: event.run_id.clone(),
                     contact: contact.clone(),
@@ -166,19 +167,51 @@ impl State {
                     started_at: now.clone(),
                     state_since: now,
                     ..Lane::default()
-                });
+                };
+                match parent {
+                    Some(parent) => self.lane_of(&parent.0).children.push(lane),
+                    None => {
+                        // Its sub-agents are older than this turn.
+                        let before = self.lanes.iter().position(|lane| lane.session == event.session.0);
+                        let children = before.map(|at| self.lanes.remove(at).children).unwrap_or_default();
+                        self.lanes.push(Lane { children, ..lane });
+                    }
+                }
             }
-            (Step::Ended, Some(at)) => {
-                self.lanes.remove(at);
-            }
-            (step, Some(at)) => {
-                if let Some(lane) = self.lanes.get_mut(at) {
+            Step::Ended => self.keep(|lane| lane.run_id != event.run_id),
+            step => {
+                let run = |lane: &Lane| lane.run_id == event.run_id;
+                let mut lanes = self.lanes.iter_mut();
+                let found =
+                    lanes.find_map(|lane| if run(lane) { Some(lane) } else { lane.children.iter_mut().find(|lane| run(lane)) });
+                if let Some(lane) = found {
                     lane.apply(step);
                 }
             }
-            (_, None) => {}
         }
         self.settle();
+    }
+
+    /// Leaves only the turns for which `runs` is true. A conversation whose sub-agents still work stays, at rest.
+    pub fn keep(&mut self, runs: impl Fn(&Lane) -> bool) {
+        for lane in &mut self.lanes {
+            lane.children.retain(|child| runs(child));
+            if !lane.is_at_rest() && !runs(lane) {
+                let (session, contact, children) =
+                    (lane.session.clone(), lane.contact.clone(), std::mem::take(&mut lane.children));
+                *lane = Lane { children, ..Lane::at_rest(session, contact) };
+            }
+        }
+        self.lanes.retain(|lane| !lane.is_at_rest() || !lane.children.is_empty());
+    }
+
+    /// Returns the lane of a conversation, at rest if no turn of it runs.
+    fn lane_of(&mut self, session: &str) -> &mut Lane {
+        let at = self.lanes.iter().position(|lane| lane.session == session).unwrap_or_else(|| {
+            self.lanes.push(Lane::at_rest(session.to_owned(), session.to_owned()));
+            self.lanes.len() - 1
+        });
+        &mut self.lanes[at]
     }
 
     /// Sets the daemon's state to that of its busiest lane.
@@ -192,6 +225,16 @@ impl State {
 }
 
 impl Lane {
+    /// Returns the lane of a conversation in which no turn runs.
+    fn at_rest(session: String, contact: String) -> Self {
+        let now = clock::rfc3339(clock::now_ms());
+        Self { session, contact, state: "idle".to_owned(), started_at: now.clone(), state_since: now, ..Self::default() }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.run_id.is_empty()
+    }
+
     fn apply(&mut self, step: &Step) {
         match step {
             Step::Thinking { turn } => {
@@ -276,13 +319,41 @@ mod tests {
         };
         let answered =
             Step::Answered { duration_ms: 5, usage: Usage::default(), stop: StopReason::ToolUse, tools: vec!["exec".into()] };
-        assert_eq!(after(Step::Started { contact: "ada".into(), model: "primary".into() }), "thinking");
+        assert_eq!(after(Step::Started { contact: "ada".into(), model: "primary".into(), parent: None }), "thinking");
         assert_eq!(after(Step::Thinking { turn: 1 }), "thinking");
         assert_eq!(after(answered), "thinking");
         assert_eq!(after(Step::ToolStarted { name: "exec".into() }), "tools");
         assert_eq!(after(Step::ToolDone { name: "exec".into(), duration_ms: 1, is_error: false }), "thinking");
         assert_eq!(after(Step::RetryWait { reason: "busy".into() }), "retry_wait");
         assert_eq!(after(Step::Ended), "idle");
+    }
+
+    #[test]
+    fn sub_agents_stand_below_the_conversation_that_sent_them_and_change_nothing_of_it() {
+        let mut state = State::default();
+        let ada = || SessionKey("cli:ada".into());
+        let event =
+            |run: &str, session: &str, step: Step| AgentEvent { run_id: run.into(), session: SessionKey(session.into()), step };
+        let started = |parent| Step::Started { contact: "x".into(), model: "m".into(), parent };
+        let shown = |state: &State| {
+            let line = |lane: &Lane| format!("{} {}", lane.session, lane.state);
+            let one = |lane: &Lane| format!("{} {:?}", line(lane), lane.children.iter().map(line).collect::<Vec<_>>());
+            (state.state.clone(), state.lanes.iter().map(one).collect::<Vec<_>>().join("; "))
+        };
+        state.apply(&event("r1", "cli:ada", started(None)));
+        state.apply(&event("c1", "subagent:1", started(Some(ada()))));
+        state.apply(&event("c1", "subagent:1", Step::ToolStarted { name: "exec".into() }));
+        assert_eq!(shown(&state), ("thinking".into(), r#"cli:ada thinking ["subagent:1 tools"]"#.into()));
+        state.apply(&event("r1", "cli:ada", Step::Ended));
+        assert_eq!(shown(&state), ("idle".into(), r#"cli:ada idle ["subagent:1 tools"]"#.into()));
+        state.apply(&event("r2", "cli:ada", started(None)));
+        state.apply(&event("c2", "subagent:2", started(Some(ada()))));
+        state.apply(&event("c1", "subagent:1", Step::Ended));
+        assert_eq!(shown(&state), ("thinking".into(), r#"cli:ada thinking ["subagent:2 thinking"]"#.into()));
+        state.keep(|lane| lane.session == "subagent:2");
+        assert_eq!(shown(&state).1, r#"cli:ada idle ["subagent:2 thinking"]"#);
+        state.apply(&event("c2", "subagent:2", Step::Ended));
+        assert_eq!(shown(&state), ("idle".into(), String::new()));
     }
 
     #[test]

@@ -35,10 +35,11 @@ fn shell(program: &str, arguments: &[&str], input: &str) -> Option<Output> {
 }
 
 /// What is typed, and what it becomes.
-const CASES: [(&str, &str); 9] = [
+const CASES: [(&str, &str); 10] = [
     ("agent-send --stat", "--status"),
     ("agent-send --wait --no-q", "--no-queue"),
     ("agent-monitor --js", "--json"),
+    ("agent-monitor --fol", "--follow"),
     ("agent-index --vers", "--version"),
     ("agent-consolidate --backf", "--backfill"),
     ("agent-daemon comp", "completions"),

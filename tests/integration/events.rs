@@ -111,7 +111,7 @@ fn a_notification_reaches_the_owner_where_they_were_last_heard_in_that_conversat
             .model
             .requests()
             .iter()
-            .all(|request| !request.to_string().contains("hello") || !request.to_string().contains("77"))
+            .all(|request| !request.to_string().contains("hello") || !request.to_string().contains("number 77"))
     );
     // The owner's next words follow on it.
     house.talk(OWNER, OWNER, "what was that?");

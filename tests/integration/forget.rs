@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Action, Calls, Disk, House, Output, Plan, Reply, Sandbox};
+use crate::support::{Action, Calls, Disk, House, Output, Plan, Reply, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -61,6 +61,13 @@ fn lived_in() -> House {
     assert_eq!(sandbox.send(&["--wait", "--reset", "cli:cli"]).code, 0);
     assert_eq!(sandbox.send(&["--wait", "Is Rosalind well?"]).code, 0);
     sandbox.put("state/chat_history", b"hello\nand Rosalind?\n");
+    for (id, text) in [("call", "Ask Rosalind how she is"), ("rent", "Pay the rent")] {
+        let added = sandbox.send(&["--job", "add", "--id", id, "--every", "100d", "--text", text]);
+        assert_eq!(added.code, 0, "{added:?}");
+        assert_eq!(sandbox.send(&["--job", "run", id]).code, 0);
+        let log = || sandbox.read(&format!("state/cron/runs/{id}.jsonl"));
+        wait_for("its run", SOON, log);
+    }
     house
 }
 
@@ -85,9 +92,19 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
     assert!(looked.code == 0 && looked.stdout.contains("queue.db inbox"), "one may look while it runs: {looked:?}");
     let sandbox = stop(house);
     let before = standing(&sandbox, "rosalind");
-    for store in
-        ["queue.db", "memory.db", "index.db", "sessions/", "sessions/archive/", "undo/", "downloads/", "logs/", "chat_history"]
-    {
+    for store in [
+        "queue.db",
+        "memory.db",
+        "index.db",
+        "cron/jobs.json",
+        "cron/runs/",
+        "sessions/",
+        "sessions/archive/",
+        "undo/",
+        "downloads/",
+        "logs/",
+        "chat_history",
+    ] {
         assert!(before.iter().any(|path| path.starts_with(&format!("state/{store}"))), "{store} of {before:?}");
     }
     let unasked = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard"]);
@@ -105,6 +122,8 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
         sandbox.read("workspace/MEMORY.md").expect("notes"),
         "# Notes\n- Dog: Rex\n- Birthday: 7 March 1934\n\nin Porto.\n"
     );
+    let jobs = sandbox.send(&["--job", "list"]).stdout;
+    assert!(jobs.contains("rent") && !jobs.contains("call"), "{jobs}");
     let facts = consolidate(&sandbox, &["facts", "--all"]).stdout;
     assert!(facts.contains("Rex") && !facts.contains("Faro") && !facts.contains("4 May"), "{facts}");
     let found = sandbox.run("agent-index", &["search", "birthday", "--json"], "").json();

@@ -249,6 +249,55 @@ fn a_home_where_none_ever_ran_says_how_to_begin() {
     assert!(told.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(&begin), "{}", told.stdout);
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_as_old_as_it_was_written() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
+    daemon.kill9();
+    fs::write(sandbox.path(FILE), "{\"state\":\"idl").expect("the sandbox is writable");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(7_200);
+    let old = |below: &str, at| {
+        let file = fs::File::options().write(true).open(sandbox.path(below)).expect("it is there");
+        file.set_modified(at).expect("the sandbox is writable");
+    };
+    old("state/daemon.lock", long_ago);
+    old(FILE, long_ago + Duration::from_secs(3_600));
+    check(&sandbox, 69, "dead  last seen 1h 0m ago\n");
+    assert_eq!(sandbox.monitor(&["--json"]).json(), json!({"state": "unknown"}));
+}
+
+// ------------------------------------------------------------------ --check
+
+#[test]
+fn one_line_for_nagios_says_how_bad_it_is() {
+    let (model, sandbox) = Sandbox::with_model();
+    let check = |sandbox: &Sandbox, code: i32, begins: &str| {
+        let told = sandbox.monitor(&["--check"]);
+        assert_eq!((told.code, told.stderr.as_str()), (code, ""), "{told:?}");
+        assert!(told.stdout.starts_with(begins) && told.stdout.lines().count() == 1, "{begins}: {told:?}");
+        told.stdout
+    };
+    check(&sandbox, 2, "AGENT CRITICAL - not running, it never ran here | lanes=0;;;0 ");
+    let daemon = sandbox.ready();
+    let line = check(&sandbox, 0, "AGENT OK - idle, up ");
+    has(&line, &[" | lanes=0;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 today_usd=", " age=0s;;60;0\n"]);
+    busy(&sandbox, &model, "ada");
+    has(&check(&sandbox, 0, "AGENT OK - running tools, up "), &["lanes=1;", "inbox=1;"]);
+    daemon.signal(Signal::SIGSTOP);
+    rewrite(&sandbox, |file| file["updated_at"] = json!(secs_ago(61)));
+    check(&sandbox, 2, "AGENT CRITICAL - stale, nothing written for 1m 1s | ");
+    daemon.kill9();
+    check(&sandbox, 2, "AGENT CRITICAL - dead, last seen 1m ");
+    fs::remove_file(sandbox.path("state/queue.db-wal")).expect("it is there");
+    fs::write(sandbox.path("state/queue.db"), "no database | at all").expect("the sandbox is writable");
+    let line = check(&sandbox, 3, "AGENT UNKNOWN - ");
+    has(&line, &["queue.db"]);
+    assert!(!line.contains('|'), "{line}");
+    let told = output(sandbox.command("agent-monitor").args(["--check", "--instance", "../x"]).env_remove("AGENT_HOME"));
+    assert_eq!((told.code, told.stderr.as_str()), (3, ""), "{told:?}");
+    assert!(told.stdout.starts_with("AGENT UNKNOWN - "), "{told:?}");
+}
+
 // ------------------------------------------------------------------ the terminal
 
 #[test]

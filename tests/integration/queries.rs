@@ -157,10 +157,12 @@ fn questions_change_nothing() {
     for entry in snapshot.filter(|entry| entry.file_name().to_string_lossy().ends_with(".state.json")) {
         fs::write(entry.path(), "{}").expect("the sandbox is writable");
     }
+    let SqlValue::Text(id) = sandbox.query("queue", "SELECT id FROM inbox")[0][0].clone() else { panic!("an id is a text") };
     let before = everything(&sandbox);
     for (question, code) in QUESTIONS {
         assert_eq!(sandbox.send(question).code, code, "{question:?}");
     }
+    assert_eq!(ask(&sandbox, &["--explain", &id])["text"], "hello");
     assert_eq!(ask(&sandbox, &["--sessions"])["sessions"][0]["message_count"], 2, "what is torn is made from the transcript");
     let after = everything(&sandbox);
     let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
@@ -220,8 +222,18 @@ fn the_documents_have_their_fields() {
     let numbers =
         ["calls", "unpriced_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd"];
     let cost = ask(&sandbox, &["--cost"]);
-    let fields =
-        ["period", "since", "total_cost_usd", "estimated_usd", "cache_read_ratio", "calls", "unpriced_calls", "models", "caps"];
+    let fields = [
+        "period",
+        "since",
+        "total_cost_usd",
+        "estimated_usd",
+        "cache_read_ratio",
+        "forecast_usd",
+        "calls",
+        "unpriced_calls",
+        "models",
+        "caps",
+    ];
     assert_eq!(keys(&cost), set(&fields));
     assert_eq!(keys(&cost["models"][0]), set(&[&numbers[..], &["model"]].concat()));
     assert_eq!(keys(&cost["caps"]), set(&["day_usd", "month_usd", "day_left_usd", "month_left_usd"]));

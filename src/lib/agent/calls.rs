@@ -66,9 +66,18 @@ impl Running<'_> {
 
     /// Runs the calls that a crash left without a result.
     pub(super) async fn run_open_calls(&mut self, open: Vec<(ToolCall, bool)>) -> Result<Option<String>, Break> {
-        let lost = open.iter().filter(|(_, began)| *began).map(|(call, _)| self.result(call, 0, not_run(INTERRUPTED)));
+        // What finds out by itself whether it happened is simply called again.
+        let again = |call: &ToolCall| self.offer.get(&call.name).is_some_and(|tool| tool.is_resumable());
+        let open: Vec<(ToolCall, bool)> = open
+            .into_iter()
+            .map(|(call, began)| {
+                let lost = began && !again(&call);
+                (call, lost)
+            })
+            .collect();
+        let lost = open.iter().filter(|(_, lost)| *lost).map(|(call, _)| self.result(call, 0, not_run(INTERRUPTED)));
         let events: Vec<Kind> = lost.collect();
-        let calls = open.into_iter().filter(|(_, began)| !began).map(|(call, _)| self.offer.meant(call)).collect();
+        let calls = open.into_iter().filter(|(_, lost)| !lost).map(|(call, _)| self.offer.meant(call)).collect();
         self.run_calls(events, calls).await
     }
 
@@ -123,7 +132,8 @@ impl Running<'_> {
         let mut enough = None;
         let fates = self.pass_the_gate(&mut events, &calls).await?;
         self.context.tainted = self.session.state().is_tainted();
-        let at_once = calls.len() > 1 && calls.iter().all(|call| self.offer.get(&call.name).is_some_and(|tool| tool.read_only()));
+        let at_once =
+            calls.len() > 1 && calls.iter().all(|call| self.offer.get(&call.name).is_some_and(|tool| tool.goes_beside_others()));
         // Each with its own fate: a model may give two calls one id.
         let calls: Vec<(ToolCall, Fate)> = calls.into_iter().zip(fates).collect();
         let groups: Vec<Vec<(ToolCall, Fate)>> =
@@ -190,7 +200,10 @@ impl Running<'_> {
         let record = self.agent.audit.begin(self.audited(call), &call.input);
         self.emit(Step::ToolStarted { name: call.name.clone() });
         let started = Instant::now();
-        let mut output = self.offer.run(&call.name, &call.input, &Context { approved, ..self.context.clone() }).await;
+        let mut output = self
+            .offer
+            .run(&call.name, &call.input, &Context { approved, call_id: call.id.clone(), ..self.context.clone() })
+            .await;
         if output.untrusted {
             output.text = fence::around(&fence::marker(self.order.run_id), &call.name, &output.text);
         }

@@ -4,27 +4,26 @@
 //! Every step is in the transcript, on the disk, before the next begins; so a turn that a crash
 //! interrupted goes on from there ([`Agent::run`] starts by looking at what is already done).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
 use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
 
 use super::broken::{break_off, message};
 use super::compact::{Need, Room};
-use super::gate::{Circumstances, Owner};
+use super::gate::Circumstances;
 use super::guard::Guard;
+use super::order::{Ended, Limits, Order, Reply, Written};
 use super::tool::{Context, Offer, Progress, Registry};
 use crate::audit;
 use crate::config::Compaction;
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
-use crate::memory::{Memory, Scope, Viewer};
-use crate::message::{AgentEvent, Block, Message, Role, Route, SessionKey, Step, StopReason, ToolCall, Usage};
-use crate::provider::{self, SystemBlock, repair};
+use crate::memory::{Memory, Scope};
+use crate::message::{AgentEvent, Block, Bounds, Message, Role, SessionKey, Step, StopReason, ToolCall, Usage};
+use crate::provider::{self, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
 use crate::sys;
 
@@ -32,17 +31,6 @@ use crate::sys;
 const REMIND: u32 = 5;
 /// What a vendor that made a pause is told.
 const GO_ON: &str = "(go on)";
-
-/// How far a turn may go.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Model calls a turn.
-    pub max_turns: u32,
-    /// The same for single sources, by name.
-    pub max_turns_for: BTreeMap<String, u32>,
-    /// A whole turn.
-    pub run_timeout: Duration,
-}
 
 /// The loop with everything it needs.
 pub struct Agent {
@@ -58,82 +46,14 @@ pub struct Agent {
     pub(super) zone: Tz,
 }
 
-/// One turn to run. The user's message is in the session already.
-pub struct Order<'a> {
-    /// The run.
-    pub run_id: &'a str,
-    /// The input it answers.
-    pub inbox_id: &'a str,
-    /// Who speaks, by their id.
-    pub person: &'a str,
-    /// Whether it is an owner's.
-    pub from_owner: bool,
-    /// Whose memories it may use.
-    pub viewer: &'a Viewer,
-    /// The chat that is talked in, if it is one.
-    pub route: Option<&'a Route>,
-    /// The channel's id of the message that is answered.
-    pub message_id: Option<&'a str>,
-    /// The source of the input.
-    pub source: &'static str,
-    /// The configured model.
-    pub model: &'a str,
-    /// The system text.
-    pub system: Vec<SystemBlock>,
-    /// Ends the run at once.
-    pub cancel: &'a CancellationToken,
-    /// Whether it is ended by the person's next message: then what they asked stays in the conversation.
-    pub interrupted: &'a AtomicBool,
-    /// Who is asked before what needs a yes.
-    pub owner: &'a dyn Owner,
-    /// Reads along while the model writes.
-    pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
-}
-
-/// What the model writes, for those who read along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written<'a> {
-    /// An answer begins; of one that broke off before it nothing counts.
-    Begin,
-    /// More of it.
-    Text(&'a str),
-}
-
-/// How a turn ended.
-#[derive(Debug)]
-pub enum Ended {
-    /// The agent said something; a silent answer is its silence token.
-    Reply(Reply),
-    /// It was stopped.
-    Stopped,
-    /// No answer came.
-    Failed {
-        /// Why, for the owner's eyes.
-        reason: String,
-        /// What had been done by then.
-        receipts: Vec<String>,
-    },
-}
-
-/// What was said and what it took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
-    /// The words.
-    pub text: String,
-    /// Tokens of all calls of the turn.
-    pub usage: Usage,
-    /// Nano US dollars of the turn; `None` when a call was unpriced.
-    pub cost_nano_usd: Option<i64>,
-    /// What its tools did in the world.
-    pub receipts: Vec<String>,
-}
-
 /// Why the loop broke off.
 pub(super) enum Break {
     Stopped,
     /// The vendor says that the conversation does not fit, in these words.
     Overflow(String),
     Failed(String),
+    /// Its time was over, in these words.
+    TooLong(String),
 }
 
 impl From<sys::Error> for Break {
@@ -180,6 +100,11 @@ impl Agent {
         &self.client
     }
 
+    /// Returns the estimated tokens of the tools that a turn of these bounds is offered.
+    pub fn tool_tokens(&self, bounds: Option<&Bounds>) -> u64 {
+        self.registry.offer().within(bounds).tokens()
+    }
+
     /// Returns the events of all runs from now on.
     pub fn events(&self) -> broadcast::Receiver<AgentEvent> {
         self.events.subscribe()
@@ -188,7 +113,11 @@ impl Agent {
     /// Runs a turn to its end, wherever it was interrupted before.
     pub async fn run(&self, session: &mut Session, order: Order<'_>) -> Ended {
         let mut turn = Running::new(self, session, order);
-        turn.emit(Step::Started { contact: turn.session.head().contact.clone(), model: turn.order.model.to_owned() });
+        turn.emit(Step::Started {
+            contact: turn.session.head().contact.clone(),
+            model: turn.order.model.to_owned(),
+            parent: turn.order.bounds.map(|bounds| bounds.parent.clone()),
+        });
         let ended = turn.work().await;
         let ended = match ended {
             Ok(text) => {
@@ -222,8 +151,11 @@ impl<'a> Running<'a> {
         let state = session.state();
         let owners_alone = order.viewer.may_see(&Scope::Owner);
         let key = SessionKey(session.head().key.clone());
+        let time = order.bounds.map_or(agent.limits.run_timeout, |bounds| Duration::from_secs(bounds.timeout_secs));
         let context = Context {
             run_id: order.run_id.to_owned(),
+            call_id: String::new(),
+            team: order.team.clone(),
             session_id: session.id().to_owned(),
             conversation: SessionKey(session.head().key.clone()),
             person: order.person.to_owned(),
@@ -239,11 +171,11 @@ impl<'a> Running<'a> {
         Self {
             agent,
             key,
-            offer: agent.registry.offer(),
+            offer: agent.registry.offer().within(order.bounds),
             others_read: !owners_alone,
             context,
             guard: Guard::default(),
-            deadline: Instant::now() + agent.limits.run_timeout,
+            deadline: Instant::now() + time,
             order,
             session,
         }
@@ -302,7 +234,13 @@ impl Running<'_> {
             may_call: !last,
             messages: self.with_pictures(repair(&self.session.state().messages())).await,
         };
-        let purpose = Purpose { run_id: self.order.run_id, session_id: self.session.id(), source: self.order.source };
+        let purpose = Purpose {
+            run_id: self.order.paying_run,
+            session_id: self.session.id(),
+            source: self.order.source,
+            budget_usd: self.order.budget_usd,
+            share_usd: self.order.share_usd,
+        };
         let reader = self.order.reader;
         let on_retry = |reason: &str| {
             self.emit(Step::RetryWait { reason: reason.to_owned() });
@@ -354,12 +292,16 @@ impl Running<'_> {
     /// Returns the model calls this turn may make.
     fn max_turns(&self) -> u32 {
         let Limits { max_turns, max_turns_for, .. } = &self.agent.limits;
-        max_turns_for.get(self.order.source).copied().unwrap_or(*max_turns)
+        let of_source = max_turns_for.get(self.order.source).copied().unwrap_or(*max_turns);
+        self.order.bounds.and_then(|bounds| bounds.max_turns).map_or(of_source, |turns| turns.min(of_source))
     }
 
     fn too_long(&self) -> Break {
         let limit = self.agent.limits.run_timeout.as_secs();
-        Break::Failed(format!("the turn took longer than [agent] run_timeout_secs = {limit}"))
+        match self.order.bounds {
+            Some(bounds) => Break::TooLong(format!("it took longer than its {} s", bounds.timeout_secs)),
+            None => Break::TooLong(format!("the turn took longer than [agent] run_timeout_secs = {limit}")),
+        }
     }
 
     /// Writes an answer down and runs what it asks for; returns the final words if these are.
@@ -430,8 +372,9 @@ impl Running<'_> {
             Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
             Break::Failed(reason) | Break::Overflow(reason) => {
-                (reason.clone(), Ended::Failed { reason, receipts: self.receipts() })
+                (reason.clone(), Ended::Failed { reason, timed_out: false, receipts: self.receipts() })
             }
+            Break::TooLong(reason) => (reason.clone(), Ended::Failed { reason, timed_out: true, receipts: self.receipts() }),
         };
         if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text, interrupted).await {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");

@@ -11,14 +11,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::{self, Circumstances, Decision, Question, Reach};
 use super::more;
+use super::team::Team;
 use crate::config::Policy;
 use crate::memory::Viewer;
-use crate::message::{AgentEvent, Route, SessionKey, Step, ToolCall};
+use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 
 /// The most characters of a tool's answer that reach the model (specification §7).
 const MAX_OUTPUT: usize = 30_000;
+
+/// What a sub-agent never does: send others, speak, come back by itself (specification §7).
+const NOT_FOR_SUBAGENTS: [&str; 8] =
+    ["sessions_spawn", "tts", "react", "schedule_message", "cron", "message", "send_media", "silent"];
 
 /// The most characters of what a call is said to have done.
 const RECEIPT: usize = 160;
@@ -28,6 +33,10 @@ const RECEIPT: usize = 160;
 pub struct Context {
     /// The run.
     pub run_id: String,
+    /// The model's id of the call.
+    pub call_id: String,
+    /// Who sends sub-agents; `None` where nobody does.
+    pub team: Option<Arc<dyn Team>>,
     /// The session.
     pub session_id: String,
     /// The conversation, which goes on when its session ends.
@@ -141,6 +150,16 @@ pub trait Tool: Send + Sync {
     /// Returns true when it changes nothing, so that several may run at once.
     fn read_only(&self) -> bool;
 
+    /// Returns true when several calls in a row may run at once.
+    fn goes_beside_others(&self) -> bool {
+        self.read_only()
+    }
+
+    /// Returns true when a call that a restart broke off may be made again: it finds out by itself what happened.
+    fn is_resumable(&self) -> bool {
+        false
+    }
+
     /// Returns whose it is.
     fn rights(&self) -> Rights;
 
@@ -242,6 +261,28 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// Returns it without what a sub-agent of these bounds may not do.
+    pub(super) fn within(mut self, bounds: Option<&Bounds>) -> Self {
+        let Some(bounds) = bounds else { return self };
+        let may = |name: &str| {
+            !NOT_FOR_SUBAGENTS.contains(&name) && (bounds.tools.is_empty() || bounds.tools.iter().any(|tool| tool == name))
+        };
+        self.tools.retain(|name, _| may(name));
+        self.rare.retain(|spec| may(&spec.name));
+        let usual = self.specs.iter().filter(|spec| spec.name != more::NAME && may(&spec.name)).cloned();
+        self.specs = usual.chain(more::spec(&self.rare)).collect();
+        self
+    }
+
+    /// Returns the estimated tokens of what the model is shown.
+    pub(super) fn tokens(&self) -> u64 {
+        let tokens = |tool: &ToolSpec| {
+            let words = text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
+            words + text::estimate_tokens(&tool.schema.to_string())
+        };
+        self.specs.iter().map(tokens).sum()
+    }
+
     /// Returns the tool of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         // `bash` is what many models were trained to call the shell.

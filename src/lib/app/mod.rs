@@ -9,6 +9,7 @@ pub mod index;
 pub mod monitor;
 pub mod paint;
 pub mod query;
+mod reminders;
 pub mod send;
 mod table;
 

@@ -1,17 +1,21 @@
-//! `agent-monitor`: one frame of what the daemon is doing, for `watch`.
+//! `agent-monitor`: one frame of what the daemon is doing, for `watch`; one line for what watches many
+//! machines (`--check`); or the whole screen (`--follow`).
 //!
 //! ```text
-//! lock, monitor.json → life (alive, how?) ┐
-//! queue.db, cost.db, settings → status    ┴→ frame (facts, lanes) → lines → paint
+//! lock, monitor.json → pulse → life (alive, how?) ┐
+//! queue.db, cost.db, settings → status            ┴→ frame (facts, lanes) → lines → paint
 //! ```
 //! Everything after the reading is pure: the same view in the same room is the same frame.
 
 mod advice;
+mod check;
+mod follow;
 mod frame;
 mod lanes;
 mod life;
 mod line;
 mod parts;
+mod pulse;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -22,13 +26,14 @@ use clap::{CommandFactory, Parser};
 
 use self::advice::Advice;
 use self::frame::Frame;
-use self::life::{Life, Signs};
+use self::life::Life;
+use self::pulse::Pulse;
 use super::cli::{self, Exit, Failure, Shared};
 use super::paint::{Color, Paint};
 use super::query::{self, Status};
-use crate::config::Environment;
-use crate::monitor::{self, Lane, State};
-use crate::{clock, sys};
+use crate::config::{Environment, Home};
+use crate::monitor::{Lane, State};
+use crate::{clock, jobs};
 
 /// Lines that `watch` puts above what it runs.
 const TITLE_OF_WATCH: usize = 2;
@@ -36,6 +41,7 @@ const TITLE_OF_WATCH: usize = 2;
 /// Show what the daemon is doing right now
 ///
 /// Exit code: 0 idle or working, 1 stale (it lives, and wrote nothing for more than 60 s), 69 not running.
+/// With --check that of a Nagios plugin: 0 OK to 3 UNKNOWN.
 #[derive(Debug, Parser)]
 #[command(name = "agent-monitor", version = cli::version(), after_help = "Example: watch -c -n1 agent-monitor --color=always")]
 struct Arguments {
@@ -44,6 +50,12 @@ struct Arguments {
     /// Print monitor.json
     #[arg(long)]
     json: bool,
+    /// Fill the screen and keep it up to date; ? shows the keys, q quits
+    #[arg(long, conflicts_with = "json")]
+    follow: bool,
+    /// Print one line for Nagios and its like
+    #[arg(long, conflicts_with_all = ["json", "follow"])]
+    check: bool,
     /// Use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
@@ -57,6 +69,18 @@ struct View<'a> {
     state: Option<&'a State>,
     now: i64,
     advice: Advice,
+    /// The job that comes next, and when.
+    next_job: Option<NextJob>,
+}
+
+/// A job's name, and its next time in milliseconds since 1970 UTC.
+type NextJob = (String, i64);
+
+/// Returns the job that comes next; none where the jobs cannot be read, which others say.
+fn next_job(home: &Home) -> Option<NextJob> {
+    let known = jobs::read(&home.jobs()).ok()?;
+    let coming = known.iter().filter(|job| job.enabled).filter_map(|job| Some((job.name.clone(), job.next_at?.0)));
+    coming.min_by_key(|(_, at)| *at)
 }
 
 impl View<'_> {
@@ -82,7 +106,13 @@ pub fn command() -> clap::Command {
 /// Runs the program.
 pub fn main() -> ExitCode {
     match cli::parse::<Arguments>() {
-        Ok(arguments) => cli::end("agent-monitor", arguments.json, || show(&arguments.shared, arguments.json, arguments.color)),
+        Ok(arguments) if arguments.check => check::main(&arguments.shared),
+        Ok(arguments) => cli::end("agent-monitor", arguments.json, || {
+            if arguments.follow {
+                return follow::follow(&arguments.shared, arguments.color);
+            }
+            show(&arguments.shared, arguments.json, arguments.color)
+        }),
         Err(code) => code,
     }
 }
@@ -90,30 +120,32 @@ pub fn main() -> ExitCode {
 /// Prints the frame, or monitor.json, and returns what the daemon's life means as an exit code.
 pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
-    let mut state = monitor::read(&home.monitor())?;
-    let mut status = query::status_with(&home, &env, state.clone())?;
-    let mut boot_id = String::new();
-    if !status.running {
-        // It may have ended between the two looks; now nobody writes any more.
-        state = monitor::read(&home.monitor())?;
-        boot_id = monitor::boot_id();
-    }
-    let now = clock::now_ms();
-    let signs = Signs { pid: status.pid, locked_at: sys::modified_at(&home.lock()), state: state.as_ref(), boot_id: &boot_id };
-    let life = Life::of(signs, now);
     if json {
-        cli::json(&query::Monitor::of(state));
+        let pulse = Pulse::take(&home)?;
+        let life = pulse.life(clock::now_ms());
+        cli::json(&query::Monitor::of(pulse.file));
         return Ok(life.exit());
     }
-    let own = state.as_ref().filter(|state| status.pid.is_none_or(|pid| life::is_of(pid, state)));
-    if own.is_none() {
+    let (pulse, status) = look(&home, &env)?;
+    let now = clock::now_ms();
+    let advice = Advice::new(shared, &env, &home, status.pid);
+    let next_job = next_job(&home);
+    let view = View { life: pulse.life(now), status: &status, state: pulse.own(), now, advice, next_job };
+    cli::out(&frame::draw(&view, room(&env), Paint::new(color, &env)));
+    Ok(view.life.exit())
+}
+
+/// Reads what is known of the daemon.
+fn look(home: &Home, env: &Environment) -> Result<(Pulse, Status), Failure> {
+    let pulse = Pulse::take(home)?;
+    let mut status = query::status_with(home, env, pulse.file.clone())?;
+    // It may have come or gone between the two looks.
+    (status.pid, status.running) = (pulse.pid, pulse.pid.is_some());
+    if pulse.own().is_none() {
         // What the file says of these is the word of the daemon before.
         status = Status { channels: Vec::new(), providers: Vec::new(), sandbox: String::new(), last_error: None, ..status };
     }
-    let advice = Advice::new(shared, &env, &home, status.pid);
-    let view = View { life, status: &status, state: own, now, advice };
-    cli::out(&frame::draw(&view, room(&env), Paint::new(color, &env)));
-    Ok(life.exit())
+    Ok((pulse, status))
 }
 
 /// Returns the room for a frame: that of the terminal but its last line, where the prompt will

@@ -6,13 +6,14 @@
 mod arguments;
 mod asks;
 mod chat;
+mod job;
 mod mcp;
 mod pair;
 mod progress;
 mod show;
 mod skill;
 mod tail;
-mod talk;
+pub(super) mod talk;
 mod wait;
 
 use std::process::ExitCode;
@@ -55,6 +56,9 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Compact { session, wait } => talk::compact(&home, session, wait, json, quiet),
         Verb::Decide { request, verdict, why } => asks::decide(&home, request, verdict, why, json),
         Verb::Undo { run, wait } => talk::undo(&home, run, wait, json),
+        Verb::Job(ordered) => job::job(&asker, *ordered),
+        Verb::Heartbeat { dry_run: true } => Ok(show::wake(&asker, &query::wake(&home, &env)?)),
+        Verb::Heartbeat { dry_run: false } => talk::heartbeat(&home, json),
         Verb::Pair(words) => pair::pair(&home, &words, json),
         Verb::Skill(words) => skill::skill(&home, &env, &words, json),
         Verb::Mcp(words) => mcp::mcp(&home, &env, &words, json),
@@ -63,6 +67,7 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Cost { period, by } => Ok(show::cost(&asker, &query::cost(&home, &env, period, by)?)),
         Verb::Sessions => Ok(show::sessions(&asker, &query::sessions(&home, &env)?)),
         Verb::History { target, full } => show::history(&asker, &query::history(&home, &env, &target, full)?),
+        Verb::Explain { id } => Ok(show::explain(&asker, &query::explain(&home, &id)?)),
         Verb::Queue => Ok(show::queue(&asker, &query::queue(&home)?)),
         Verb::Audit { entries } => Ok(show::audit(&asker, &query::audit(&home, entries)?)),
         Verb::Verify => Ok(show::verify(&asker, &query::verify(&home)?)),

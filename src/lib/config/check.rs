@@ -73,6 +73,13 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ),
         ("http.listen", http.address().is_some(), "expected ADDRESS:PORT or unix:/path"),
         ("http.token_env", is_variable(&http.token_env), NO_VARIABLE),
+        ("http.reads_per_minute", http.reads_per_minute >= 1, "expected at least 1"),
+        ("http.writes_per_minute", http.writes_per_minute >= 1, "expected at least 1"),
+        (
+            "telegram.webhook",
+            !(http.enabled && telegram.webhook_path().is_some_and(is_path_of_api)),
+            "its path is one of the HTTP API, which is enabled; choose another path",
+        ),
         (
             "tools.exec.timeout_secs",
             (1..=exec.max_timeout_secs).contains(&exec.timeout_secs),
@@ -103,7 +110,10 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ("compaction.keep", compaction.keep != Some(Keep::Tokens(0)), "expected at least 1 token"),
         ("cost.day_usd", is_amount(cost.day_usd), NO_AMOUNT),
         ("cost.month_usd", is_amount(cost.month_usd), NO_AMOUNT),
+        ("cost.session_usd", is_amount(cost.session_usd), NO_AMOUNT),
+        ("cost.job_usd", is_amount(cost.job_usd), NO_AMOUNT),
         ("cost.message_usd", is_amount(cost.message_usd), NO_AMOUNT),
+        ("heartbeat.day_usd", is_amount(config.heartbeat.day_usd), NO_AMOUNT),
         (
             "memory.embeddings.model",
             embeddings.provider != "local" || embeddings.model.is_empty() || Path::new(&embeddings.model).is_absolute(),
@@ -178,8 +188,9 @@ fn is_below(path: &str) -> bool {
 }
 
 /// The left sides of `[agent.max_turns_for]`.
-const SOURCES: [&str; 4] = ["telegram", "cli", "system", "notify"];
-const NO_SOURCE: &str = "expected `telegram`, `cli`, `system` or `notify` on the left";
+const SOURCES: [&str; 9] = ["telegram", "cli", "http", "system", "notify", "job", "heartbeat", "subagent", "report"];
+const NO_SOURCE: &str =
+    "expected `telegram`, `cli`, `http`, `system`, `notify`, `job`, `heartbeat`, `subagent` or `report` on the left";
 const NO_SIZE: &str = "expected at least 1000 tokens, or 0 for the preset's";
 
 /// Takes the links out that say nothing, or two things, and returns what was taken.
@@ -198,7 +209,7 @@ pub(super) fn drop_bad_links(session: &mut Session, origin: &dyn Fn(&str) -> Str
             let other = links.iter().find(|(other, ids)| *other != person && ids.contains(id));
             match other {
                 _ if !is_id(id) => warn(format!(
-                    "has `{id}`, which is no id and is ignored: expected `telegram:NUMBER` (a user's id) or `cli:NAME`"
+                    "has `{id}`, which is no id and is ignored: expected `telegram:NUMBER` (a user's id), `cli:NAME` or `http:NAME`"
                 )),
                 Some((other, _)) => warn(format!("has `{id}`, which is {other}, too, and is ignored: an id is one person's")),
                 None => good.push(id.clone()),
@@ -218,7 +229,7 @@ fn is_person(name: &str) -> bool {
 fn is_id(id: &str) -> bool {
     match id.split_once(':') {
         Some(("telegram", id)) => id.parse::<i64>().is_ok_and(|number| number.to_string() == id && number > 0),
-        Some(("cli", name)) => (1..=200).contains(&name.chars().count()) && !name.contains(char::is_control),
+        Some(("cli" | "http", name)) => (1..=200).contains(&name.chars().count()) && !name.contains(char::is_control),
         _ => false,
     }
 }
@@ -229,6 +240,11 @@ const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
 const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
 const NO_PROMPT: &str = "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` stands for Memory.md";
 const NO_VARIABLE: &str = "expected the NAME of a variable; the secret itself belongs in .env";
+
+/// What the HTTP API answers, or may one day.
+fn is_path_of_api(path: &str) -> bool {
+    ["/api/", "/v1/"].iter().any(|of_api| path.starts_with(of_api)) || ["/metrics", "/openapi.json"].contains(&path)
+}
 
 pub(super) fn is_http(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -334,25 +350,13 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
     warnings
 }
 
-/// Returns the settings that are active and have no room in this build. `is_set` tells whether a
-/// key was written anywhere.
-pub(super) fn notes(config: &Config, is_set: &dyn Fn(&str) -> bool) -> Vec<Note> {
-    let Config { agent, pipeline, http, tools, heartbeat, .. } = config;
-    let heartbeat_set =
-        ["every", "active_start", "active_end", "driver"].iter().any(|key| is_set(&names::join("heartbeat", key)));
+/// Returns the settings that are active and have no room in this build.
+pub(super) fn notes(config: &Config) -> Vec<Note> {
+    let Config { agent, pipeline, tools, .. } = config;
     let active = [
         ("agent.mode", agent.mode != Mode::Tools, "the agent answers and calls tools"),
         ("pipeline.on_busy", pipeline.on_busy == OnBusy::Replan, "works like `collect`"),
-        ("http.enabled", http.enabled, "there is no HTTP API"),
         ("tools.exec.sandbox", tools.exec.sandbox == Sandbox::Bubblewrap, "works like `auto`"),
-        ("heartbeat", heartbeat_set, format_heartbeat(heartbeat)),
     ];
     active.into_iter().filter(|(_, set, _)| *set).map(|(key, _, instead)| Note { key: key.to_owned(), instead }).collect()
-}
-
-fn format_heartbeat(heartbeat: &super::types::Heartbeat) -> &'static str {
-    match heartbeat.driver {
-        super::types::Driver::Internal => "the agent does not wake by itself",
-        super::types::Driver::Cron => "`agent-send --heartbeat` is refused",
-    }
 }

@@ -268,6 +268,16 @@ impl Home {
         self.state.join("downloads")
     }
 
+    /// Returns the jobs.
+    pub fn jobs(&self) -> PathBuf {
+        self.state.join("cron/jobs.json")
+    }
+
+    /// Returns the directory of what came of jobs.
+    pub fn job_runs(&self) -> PathBuf {
+        self.state.join("cron/runs")
+    }
+
     /// Returns the directory of the logs.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")

@@ -116,7 +116,7 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
     let (models, of_models) = provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
     warnings.extend(check::warnings(&config, &|key| origin_text(&origins, key)));
     warnings.extend(of_models);
-    let notes = check::notes(&config, &|key| origins.contains_key(key));
+    let notes = check::notes(&config);
     Ok(Loaded { config, models, origins, warnings, notes })
 }
 

@@ -45,7 +45,7 @@ pub(super) fn sections() -> Vec<String> {
 pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
     let (parent, name) = unknown.rsplit_once('.').unwrap_or(("", unknown));
     let siblings = known.iter().filter_map(|key| sibling(key, parent));
-    let by_distance = siblings.map(|key| (distance(name, key.rsplit('.').next().unwrap_or("")), key)).min();
+    let by_distance = siblings.map(|key| (edits(name, key.rsplit('.').next().unwrap_or("")), key)).min();
     match by_distance {
         Some((far, key)) if far <= (name.chars().count() / 3).max(1) => Some(key),
         _ => {
@@ -71,8 +71,8 @@ fn sibling(key: &str, parent: &str) -> Option<String> {
     Some(join(&path, parts.next()?))
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two words.
-fn distance(a: &str, b: &str) -> usize {
+/// Returns the edits (insert, delete, replace, swap of neighbours) that make `b` of `a`.
+pub(crate) fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
     for i in 1..=a.len() {
@@ -120,6 +120,6 @@ mod tests {
 
     #[test]
     fn swapped_letters_are_one_edit() {
-        assert_eq!((distance("ulr", "url"), distance("", "abc"), distance("käse", "kase")), (1, 3, 1));
+        assert_eq!((edits("ulr", "url"), edits("", "abc"), edits("käse", "kase")), (1, 3, 1));
     }
 }

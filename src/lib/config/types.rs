@@ -7,6 +7,7 @@
 mod channels;
 mod compaction;
 mod hands;
+mod heartbeat;
 mod mcp;
 mod session;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use channels::{DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram};
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use hands::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
+pub use heartbeat::{Driver, Every, Heartbeat};
 pub use mcp::{Mcp, McpServer};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 
@@ -234,14 +236,18 @@ pub struct Cost {
     pub day_usd: f64,
     /// The most a calendar month may cost; default 0.
     pub month_usd: f64,
-    /// The most one message may cost; default 0.
+    /// The most a session may cost, from its beginning to its reset, with the sub-agents it sends; default 0.
+    pub session_usd: f64,
+    /// The most one message may cost, with the sub-agents it sends; default 0.
     pub message_usd: f64,
+    /// The most one run of a job may cost, whatever the job itself says; default 0.
+    pub job_usd: f64,
 }
 
 impl Cost {
     /// Returns true when any cap is set: then a model without a price is refused.
     pub fn capped(&self) -> bool {
-        self.day_usd > 0.0 || self.month_usd > 0.0 || self.message_usd > 0.0
+        [self.day_usd, self.month_usd, self.session_usd, self.message_usd, self.job_usd].iter().any(|usd| *usd > 0.0)
     }
 }
 
@@ -299,38 +305,6 @@ impl Default for Embeddings {
     fn default() -> Self {
         Self { provider: "local".to_owned(), model: String::new(), dims: 0 }
     }
-}
-
-/// `[heartbeat]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, expecting = "a table")]
-pub struct Heartbeat {
-    /// How often to look at HEARTBEAT.md; default `30m`.
-    pub every: String,
-    /// Begin of the active hours, `HH:MM` in the agent's zone; default `08:00`.
-    pub active_start: String,
-    /// End of the active hours; default `23:00`.
-    pub active_end: String,
-    /// `internal` (default) or `cron`.
-    pub driver: Driver,
-}
-
-impl Default for Heartbeat {
-    fn default() -> Self {
-        let [every, active_start, active_end] = ["30m", "08:00", "23:00"].map(str::to_owned);
-        Self { every, active_start, active_end, driver: Driver::Internal }
-    }
-}
-
-/// Who wakes the heartbeat.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Driver {
-    /// The daemon's timer.
-    #[default]
-    Internal,
-    /// cron, by `agent-send --heartbeat`.
-    Cron,
 }
 
 /// `[log]`

@@ -13,7 +13,7 @@ mod survey;
 pub use budget::Cut;
 pub use carried::{carried, pinned};
 pub use file::Label;
-pub use sources::Sources;
+pub use sources::{Section, Sources};
 pub use survey::{About, Remark, survey};
 
 use chrono_tz::Tz;
@@ -34,9 +34,24 @@ pub fn message(envelope: &Envelope, zone: Tz, marker: &str) -> Vec<Block> {
         (Source::Telegram, Some(group)) => format!("{who} in the group \"{}\" on Telegram", name(group)),
         (Source::Telegram, None) => format!("{who} on Telegram"),
         (Source::Cli, _) => format!("{who} from the shell"),
+        (Source::Http, _) => format!("{who} from HTTP"),
         (Source::System, _) => format!("{}, an event and nobody's question: your answer is read by nobody", event(envelope)),
         (Source::Notify, _) => {
             format!("{}, an event: tell the owner what matters of it, or be silent if nothing does", event(envelope))
+        }
+        (Source::Job, _) if envelope.route.is_some() => {
+            format!("the job {}, whose time has come: do what it says; your answer is sent as it is", event(envelope))
+        }
+        (Source::Job, _) => format!("the job {}, whose time has come: do what it says; your answer is read by nobody", event(envelope)),
+        (Source::Subagent, _) => {
+            "you are a sub-agent: do this task and answer with what came of it; it is read by the agent that sent you".to_owned()
+        }
+        (Source::Report, _) => {
+            "the sub-agents you sent have ended: go on with what you sent them for, and tell what came of it".to_owned()
+        }
+        (Source::Heartbeat, _) => {
+            "you woke by yourself: look after what HEARTBEAT.md lists, and nothing else; if nothing needs the owner now, answer HEARTBEAT_OK"
+                .to_owned()
         }
     };
     let whose = match (envelope.trust, envelope.from_owner, &envelope.forwarded_from) {
@@ -55,6 +70,12 @@ pub fn message(envelope: &Envelope, zone: Tz, marker: &str) -> Vec<Block> {
         let author = if quoted.own { "you".to_owned() } else { name(&quoted.who) };
         let words = line(&if quoted.own { quoted.text.clone() } else { fence::tame(&quoted.text) });
         Block::Context { text: format!("⟦Replying to: {words} ({author} wrote that)⟧") }
+    }));
+    blocks.extend(envelope.background.as_ref().map(|words| match envelope.trust {
+        Trust::Owner => Block::Context {
+            text: format!("⟦background, given with the message⟧\n{}\n⟦end of background⟧", plain(words)),
+        },
+        Trust::Other => Block::Context { text: fence::around(marker, "background, given with the message", words) },
     }));
     match envelope.trust {
         _ if envelope.text.is_empty() => {}

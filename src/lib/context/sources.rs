@@ -18,6 +18,22 @@ use crate::workspace::{Files, MAX_CHARS, PromptFile, prompt_dirs};
 /// Skills that are listed: the names of more fill a prompt and help nobody.
 pub(super) const MAX_LISTED: usize = 100;
 
+/// What the words are called that stand before all files.
+const BASE: &str = "instructions";
+
+/// A piece of the system text, for whoever asks what it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The file, `Skills`, or what it is.
+    pub name: String,
+    /// How long it stays the same.
+    pub tier: Tier,
+    /// Its estimated tokens.
+    pub tokens: u64,
+    /// Whether there was no room for all of it.
+    pub cut: bool,
+}
+
 /// Everything on disk that the system text is made of; each file is read again when it changed.
 #[derive(Debug)]
 pub struct Sources {
@@ -56,16 +72,41 @@ impl Sources {
         envelope: &Envelope,
         owners_alone: bool,
     ) -> Vec<SystemBlock> {
-        let by_source = if envelope.source == Source::System { "operational" } else { "full" };
+        self.sections(config, models, model, envelope, owners_alone).0
+    }
+
+    /// Returns the system text, and what it is made of.
+    pub fn sections(
+        &self,
+        config: &Config,
+        models: &Models,
+        model: &str,
+        envelope: &Envelope,
+        owners_alone: bool,
+    ) -> (Vec<SystemBlock>, Vec<Section>) {
+        let is_light = matches!(envelope.source, Source::System | Source::Heartbeat | Source::Subagent);
+        let by_source = if is_light { "operational" } else { "full" };
         let tier = envelope.tier.as_deref().unwrap_or(by_source);
         let model = models.get(model, "a turn").ok();
         let mut pieces = self.pieces(config, model.as_ref().map(|model| model.name.as_str()), tier, owners_alone);
+        let mut cut = Vec::new();
         if let Some(model) = model
-            && let Some(cut) = budget::fit(&mut pieces, window(models, &model))
+            && let Some(found) = budget::fit(&mut pieces, window(models, &model))
         {
-            self.tell(&model, &cut);
+            self.tell(&model, &found);
+            cut = found.names;
         }
-        blocks(&config.agent.name, &pieces)
+        let base = base(&config.agent.name);
+        let section = |piece: &Piece| Section {
+            name: piece.name.clone(),
+            tier: piece.tier,
+            tokens: text::estimate_tokens(&section(piece)),
+            cut: cut.contains(&piece.name),
+        };
+        let first = Section { name: BASE.to_owned(), tier: Tier::Stable, tokens: text::estimate_tokens(&base), cut: false };
+        let mut sections: Vec<Section> = std::iter::once(first).chain(pieces.iter().map(section)).collect();
+        sections.sort_by_key(|section| section.tier);
+        (blocks(base, &pieces), sections)
     }
 
     /// Returns what is cut of the most that a turn for `model` can have.
@@ -189,12 +230,18 @@ fn xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn blocks(name: &str, pieces: &[Piece]) -> Vec<SystemBlock> {
-    let base = format!(
+fn base(name: &str) -> String {
+    format!(
         "You are {name}, a personal assistant that runs on its owner's machine. Text in ⟦ ⟧ before a message is written by the system, \
          not by the person. Answer in the person's language. Say what you did, not what you might have done."
-    );
-    let section = |piece: &Piece| format!("# {}\n\n{}", piece.name, piece.body.text());
+    )
+}
+
+fn section(piece: &Piece) -> String {
+    format!("# {}\n\n{}", piece.name, piece.body.text())
+}
+
+fn blocks(base: String, pieces: &[Piece]) -> Vec<SystemBlock> {
     let of = |tier: Tier| pieces.iter().filter(move |piece| piece.tier == tier).map(section);
     let stable: Vec<String> = std::iter::once(base).chain(of(Tier::Stable)).collect();
     let semi_stable: Vec<String> = of(Tier::SemiStable).collect();

@@ -55,6 +55,46 @@ pub fn leave(tmp: &Path, new: &Path, id: &Id, files: &[PathBuf]) -> Result<Vec<A
     moved
 }
 
+/// A file whose bytes came with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brought {
+    /// What it is called.
+    pub filename: String,
+    /// Its MIME type, when the sender knows it.
+    pub content_type: Option<String>,
+    /// The file.
+    pub bytes: Vec<u8>,
+}
+
+/// Writes `files` into the spool for command `id`, durably, as [`leave`] copies those of this machine.
+///
+/// # Errors
+/// [`Error::Unfit`] for a file of more than [`MAX_FILE`] bytes, or too many of them; nothing is then left behind.
+pub fn bring(tmp: &Path, new: &Path, id: &Id, files: &[Brought]) -> Result<Vec<Attachment>, Error> {
+    not_too_many(files.len())?;
+    if let Some(large) = files.iter().find(|file| file.bytes.len() as u64 > MAX_FILE) {
+        let why = format!("it is larger than {} MB", MAX_FILE >> 20);
+        return Err(Error::Unfit { path: large.filename.clone(), why });
+    }
+    let mark = uuid::Uuid::new_v4().simple().to_string();
+    let draft = tmp.join(format!("{id}.{mark}.d"));
+    make_dir(&draft)?;
+    let write = |(number, file): (usize, &Brought)| {
+        let path = safe_name(&format!("{}-{number}", crate::text::head(&mark, 8)), &file.filename);
+        let target = draft.join(&path);
+        write_new(&target, &mut file.bytes.as_slice())?;
+        Ok(Attachment { path, content_type: file.content_type.clone(), filename: Some(file.filename.clone()) })
+    };
+    let written: Result<Vec<Attachment>, Error> = files.iter().enumerate().map(write).collect();
+    let moved = written.and_then(|written| {
+        move_in(&draft, &new.join(format!("{id}.d")), &written)?;
+        atomic::sync_dir(new).map_err(sys::Error::at("sync", new))?;
+        Ok(written)
+    });
+    clear(&draft)?;
+    moved
+}
+
 /// Moves files into a directory that the daemon may take away at any moment.
 fn move_in(draft: &Path, target: &Path, files: &[Attachment]) -> Result<(), sys::Error> {
     for file in files {
@@ -164,17 +204,26 @@ fn copy(file: &Path, dir: &Path, number: &str) -> Result<Attachment, Error> {
         return Err(unfit(format!("it is larger than {} MB", MAX_FILE >> 20)));
     }
     let name = name_of(file);
+    let path = safe_name(number, &name);
+    // It may grow while it is read.
+    write_new(&dir.join(&path), &mut source.take(MAX_FILE))?;
+    Ok(Attachment { path, content_type: None, filename: Some(name) })
+}
+
+/// Returns a name of our own for a file, which begins with `number` and ends like `name`.
+fn safe_name(number: &str, name: &str) -> String {
     let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
-    let path = format!("{number}-{}", crate::text::tail(&safe, 60));
-    let target = dir.join(&path);
+    // Letters have up to four bytes, and names of files 255.
+    format!("{number}-{}", crate::text::tail(&safe, 60))
+}
+
+fn write_new(target: &Path, source: &mut impl Read) -> Result<(), sys::Error> {
     let mut options = OpenOptions::new();
-    let written = options.create(true).write(true).truncate(true).mode(0o600).open(&target).and_then(|mut out: File| {
-        // It may grow while it is read.
-        std::io::copy(&mut source.take(MAX_FILE), &mut out)?;
+    let written = options.create(true).write(true).truncate(true).mode(0o600).open(target).and_then(|mut out: File| {
+        std::io::copy(source, &mut out)?;
         out.sync_all()
     });
-    written.map_err(sys::Error::at("write", &target))?;
-    Ok(Attachment { path, content_type: None, filename: Some(name) })
+    written.map_err(sys::Error::at("write", target))
 }
 
 fn not_too_many(count: usize) -> Result<(), Error> {
@@ -246,6 +295,22 @@ mod tests {
             let text = std::fs::read_to_string(place.downloads.join(&files[0].path)).expect("read");
             assert_eq!((text.as_str(), place.new.join("a.d").exists()), ("one", false));
         }
+    }
+
+    #[test]
+    fn bytes_of_a_request_come_the_same_way_under_safe_names() {
+        let place = place();
+        let file = |filename: &str| Brought { filename: filename.into(), content_type: None, bytes: b"x".to_vec() };
+        let files = [file("../../etc/passwd"), file("a\u{0}b\n.txt"), file("")];
+        let mut left = bring(&place.tmp, &place.new, &place.id, &files).expect("bring");
+        take_in(&place.new, &place.downloads, &place.id, &mut left).expect("take in");
+        let ends: Vec<_> = left.iter().map(|file| file.path.get(10..).unwrap_or_default()).collect();
+        assert_eq!(ends, ["-0-.._.._etc_passwd", "-1-a_b_.txt", "-2-"]);
+        assert!(left.iter().all(|file| place.downloads.join(&file.path).is_file()));
+        let large = [Brought { bytes: vec![0; usize::try_from(MAX_FILE).expect("size") + 1], ..file("large") }];
+        assert!(matches!(bring(&place.tmp, &place.new, &place.id, &large), Err(Error::Unfit { .. })));
+        assert!(matches!(bring(&place.tmp, &place.new, &place.id, &vec![file("x"); 21]), Err(Error::Unfit { .. })));
+        assert_eq!(std::fs::read_dir(&place.tmp).expect("tmp").count(), 0);
     }
 
     #[test]

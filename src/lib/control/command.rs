@@ -3,9 +3,38 @@
 use serde_json::{Map, Value};
 
 use super::Id;
-use crate::message::Approval;
+use crate::message::{Approval, JobOrder};
 
-const VERBS_OF_LATER_BUILDS: &[&str] = &["forget", "heartbeat", "job", "pair"];
+const VERBS_OF_LATER_BUILDS: &[&str] = &["forget", "pair"];
+
+/// What a line may say of a job that is added, see `jobs::Ask`.
+const JOB_FIELDS: [&str; 17] = [
+    "name",
+    "at",
+    "every",
+    "cron",
+    "tz",
+    "text",
+    "literal",
+    "deliver",
+    "to",
+    "topic",
+    "session",
+    "model",
+    "missed",
+    "overlap",
+    "delete_after_run",
+    "budget_usd",
+    "by",
+];
+
+/// Returns a short id for what is called after the command `id`: a UUID is too long to type.
+fn short(id: &str) -> String {
+    match uuid::Uuid::parse_str(id) {
+        Ok(uuid) => uuid.simple().to_string().chars().skip(24).collect(),
+        Err(_) => id.to_owned(),
+    }
+}
 
 /// What the daemon is asked to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +69,8 @@ pub enum Command {
         reference: Option<String>,
         /// What is kept with it and not shown to the model.
         data: Option<Value>,
+        /// Files that come with the words.
+        attachments: Vec<Attachment>,
     },
     /// Words that go to a person as they are, with no model call.
     Raw {
@@ -80,6 +111,10 @@ pub enum Command {
         /// Its id; the newest run that changed any when absent.
         run: Option<String>,
     },
+    /// Add, change or take out a job.
+    Job(JobOrder),
+    /// Wake now, if there is a reason to.
+    Heartbeat,
     /// Archive a session.
     Reset {
         /// A session, a contact, or `all`.
@@ -99,6 +134,8 @@ pub enum Command {
 pub struct Words {
     /// The words.
     pub text: String,
+    /// What the caller knows beside them; the model reads it first.
+    pub context: Option<String>,
     /// How much the model is told beside them.
     pub tier: Option<String>,
     /// The configured model to use.
@@ -142,6 +179,7 @@ impl Fields<'_> {
     fn words(&self) -> Result<Words, String> {
         Ok(Words {
             text: self.required("text")?,
+            context: self.text("context")?,
             tier: self.text("tier")?,
             model: self.text("model")?,
             untrusted: self.is_true("untrusted"),
@@ -174,6 +212,27 @@ impl Fields<'_> {
         Ok(Command::Approval { request, verdict, why: self.text("why")? })
     }
 
+    /// A job that is added without an id of its own is called after the line: by the end of a UUID, which
+    /// nobody wants to type, or as the line is.
+    fn job(&self, id: Option<&Id>) -> Result<JobOrder, String> {
+        let named = self.text("job")?.map(|job| Id::parse(&job).ok_or("the field \"job\" must match [A-Za-z0-9_-]{1,64}"));
+        let named = named.transpose()?.map(|job| job.as_str().to_owned());
+        let job = || named.clone().ok_or_else(|| "the field \"job\" is missing".to_owned());
+        match self.required("op")?.as_str() {
+            "add" => {
+                let of_line = || id.map(|id| short(id.as_str()));
+                let job = named.clone().or_else(of_line).unwrap_or_else(|| short(Id::new().as_str()));
+                let given = JOB_FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), self.0.get(*name)?.clone())));
+                Ok(JobOrder::Add { job, ask: given.filter(|(_, value)| !value.is_null()).collect::<Map<String, Value>>().into() })
+            }
+            "remove" => Ok(JobOrder::Remove { job: job()? }),
+            "run" => Ok(JobOrder::Run { job: job()? }),
+            "pause" => Ok(JobOrder::Pause { job: job()? }),
+            "resume" => Ok(JobOrder::Resume { job: job()? }),
+            _ => Err("the field \"op\" must be add, remove, run, pause or resume".to_owned()),
+        }
+    }
+
     /// Reads the command called `verb`; `id` is that of the line.
     pub(super) fn command(&self, verb: &str, id: Option<&Id>) -> Result<Command, String> {
         match verb {
@@ -190,6 +249,7 @@ impl Fields<'_> {
                 source: self.required("source")?,
                 reference: self.text("ref")?,
                 data: self.0.get("data").filter(|data| !data.is_null()).cloned(),
+                attachments: self.attachments()?,
             }),
             "raw" => Ok(Command::Raw {
                 to: self.required("to")?,
@@ -203,6 +263,8 @@ impl Fields<'_> {
             "compact" => Ok(Command::Compact { session: self.text("session")? }),
             "approval" => self.approval(id),
             "undo" => Ok(Command::Undo { run: self.text("run")? }),
+            "job" => self.job(id).map(Command::Job),
+            "heartbeat" => Ok(Command::Heartbeat),
             "reset" => Ok(Command::Reset { target: self.required("target")? }),
             "reload" => Ok(Command::Reload),
             "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
@@ -221,7 +283,9 @@ impl Command {
     /// Returns the files that come with it.
     pub fn attachments_mut(&mut self) -> Option<&mut Vec<Attachment>> {
         match self {
-            Self::User { attachments, .. } | Self::Raw { attachments, .. } => Some(attachments),
+            Self::User { attachments, .. } | Self::Raw { attachments, .. } | Self::Notify { attachments, .. } => {
+                Some(attachments)
+            }
             _ => None,
         }
     }
@@ -235,7 +299,7 @@ impl Command {
             some => Value::Array(some.iter().map(Attachment::to_json).collect()),
         };
         let spoken = |words: &Words, mut more: Vec<(&'static str, Value)>| {
-            let mut fields = vec![("text", Value::from(words.text.as_str()))];
+            let mut fields = vec![("text", Value::from(words.text.as_str())), ("context", optional(&words.context))];
             fields.append(&mut more);
             fields.extend([
                 ("tier", optional(&words.tier)),
@@ -255,11 +319,12 @@ impl Command {
                 ("user", spoken(words, more))
             }
             Command::System { words, source } => ("system", spoken(words, vec![("source", optional(source))])),
-            Command::Notify { words, source, reference, data } => {
+            Command::Notify { words, source, reference, data, attachments } => {
                 let more = vec![
                     ("source", source.as_str().into()),
                     ("ref", optional(reference)),
                     ("data", data.clone().unwrap_or_default()),
+                    ("attachments", files(attachments)),
                 ];
                 ("notify", spoken(words, more))
             }
@@ -282,6 +347,19 @@ impl Command {
                 ("approval", fields)
             }
             Command::Undo { run } => ("undo", vec![("run", optional(run))]),
+            Command::Job(order) => {
+                let none = Value::Null;
+                let (op, ask) = match order {
+                    JobOrder::Add { ask, .. } => ("add", ask),
+                    JobOrder::Remove { .. } => ("remove", &none),
+                    JobOrder::Run { .. } => ("run", &none),
+                    JobOrder::Pause { .. } => ("pause", &none),
+                    JobOrder::Resume { .. } => ("resume", &none),
+                };
+                let asked = JOB_FIELDS.iter().map(|name| (*name, ask.get(name).cloned().unwrap_or_default()));
+                ("job", [("op", op.into()), ("job", order.job().into())].into_iter().chain(asked).collect())
+            }
+            Command::Heartbeat => ("heartbeat", Vec::new()),
             Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
             Command::Reload => ("reload", Vec::new()),
             Command::Spool { id } => ("spool", vec![("id", id.as_str().into())]),

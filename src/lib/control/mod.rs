@@ -13,13 +13,15 @@
 //!
 //! | `cmd` | fields beside `id` | what comes of it |
 //! |---|---|---|
-//! | `user` | `text`, `sender?`, `session?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
+//! | `user` | `text`, `sender?`, `session?`, `context?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
 //! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else hears of it |
-//! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?` | a turn on an event; its reply goes to the owner |
+//! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?`, `attachments?` | a turn on an event; its reply goes to the owner |
 //! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
 //! | `reset` | `target` | the session is archived |
 //! | `stop` | `session?` | runs end |
 //! | `approval` | `request?`, `verdict`, `why?` | what the agent asked for is done, or not; alone, `id` is the request's |
+//! | `job` | `op` = `add` (and what `jobs::Ask` names), `remove`, `run`, `pause`, `resume`; `job` | a job is added, changed, taken out |
+//! | `heartbeat` | | the agent wakes, if there is a reason to |
 //! | `reload`, `spool` | | the configuration, the spool are read |
 
 pub mod attached;
@@ -131,7 +133,7 @@ pub fn encode(id: &Id, command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Approval;
+    use crate::message::{Approval, JobOrder};
     use proptest::prelude::*;
 
     fn reason(line: &str) -> String {
@@ -145,7 +147,10 @@ mod tests {
         assert_eq!(reason(r#"{"cmd":"user"}"#), "the field \"text\" is missing");
         assert_eq!(reason(r#"{"cmd":"user","text":1}"#), "the field \"text\" must be a string");
         assert_eq!(reason(r#"{"cmd":"dance"}"#), "the command \"dance\" is not known");
-        assert_eq!(reason(r#"{"cmd":"job"}"#), "the command \"job\" is not in this build");
+        assert_eq!(reason(r#"{"cmd":"pair"}"#), "the command \"pair\" is not in this build");
+        assert_eq!(reason(r#"{"cmd":"job","op":"dance"}"#), "the field \"op\" must be add, remove, run, pause or resume");
+        assert_eq!(reason(r#"{"cmd":"job","op":"run"}"#), "the field \"job\" is missing");
+        assert_eq!(reason(r#"{"cmd":"job","op":"add","job":"../x"}"#), "the field \"job\" must match [A-Za-z0-9_-]{1,64}");
         assert_eq!(reason(r#"{"v":2,"cmd":"reload"}"#), "version 2 is not known, 1 is");
         assert_eq!(reason(r#"{"id":"../x","cmd":"reload"}"#), "the id must match [A-Za-z0-9_-]{1,64}");
     }
@@ -173,6 +178,19 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_called_as_its_line_says_or_after_the_line() {
+        let job = |line: &str| match decode(line.as_bytes()).expect("an order").command {
+            Command::Job(order) => order.job().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(job(r#"{"cmd":"job","op":"add","id":"disk","every":"1h","text":"look"}"#), "disk");
+        assert_eq!(job(r#"{"cmd":"job","op":"add","id":"x-1","job":"disk","every":"1h","text":"look"}"#), "disk");
+        let uuid = r#"{"cmd":"job","op":"add","id":"019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e","every":"1h","text":"look"}"#;
+        assert_eq!(job(uuid), "2b3c4d5e");
+        assert_eq!(job(r#"{"cmd":"job","op":"add","every":"1h","text":"look"}"#).len(), 8);
+    }
+
+    #[test]
     fn a_bad_line_with_an_id_can_be_answered() {
         let bad = decode(br#"{"id":"a1","cmd":"user"}"#).expect_err("bad");
         assert_eq!(bad.id.as_ref().map(Id::as_str), Some("a1"));
@@ -189,7 +207,13 @@ mod tests {
 
     fn words() -> impl Strategy<Value = Words> {
         let name = || proptest::option::of("\\PC*");
-        ("\\PC*", name(), name(), any::<bool>()).prop_map(|(text, tier, model, untrusted)| Words { text, tier, model, untrusted })
+        ("\\PC*", name(), name(), name(), any::<bool>()).prop_map(|(text, context, tier, model, untrusted)| Words {
+            text,
+            context,
+            tier,
+            model,
+            untrusted,
+        })
     }
 
     fn commands() -> impl Strategy<Value = Command> {
@@ -200,15 +224,13 @@ mod tests {
         let raw = ("\\PC*", "\\PC*", files.clone(), name(), name(), name()).prop_map(
             |(to, text, attachments, topic, reply_to, emoji)| Command::Raw { to, text, attachments, topic, reply_to, emoji },
         );
-        let user = (words(), "\\PC*", name(), any::<bool>(), files).prop_map(|(words, sender, session, stream, attachments)| {
-            Command::User { words, sender, session, stream, attachments }
-        });
+        let user =
+            (words(), "\\PC*", name(), any::<bool>(), files.clone()).prop_map(|(words, sender, session, stream, attachments)| {
+                Command::User { words, sender, session, stream, attachments }
+            });
         let data = prop_oneof![Just(None), "\\PC*".prop_map(|text| Some(serde_json::json!({"a": [text, false, null]})))];
-        let notify = (words(), "\\PC*", name(), data).prop_map(|(words, source, reference, data)| Command::Notify {
-            words,
-            source,
-            reference,
-            data,
+        let notify = (words(), "\\PC*", name(), data, files).prop_map(|(words, source, reference, data, attachments)| {
+            Command::Notify { words, source, reference, data, attachments }
         });
         let system = (words(), name()).prop_map(|(words, source)| Command::System { words, source });
         let stop = name().prop_map(|session| Command::Stop { session });
@@ -216,7 +238,17 @@ mod tests {
         let compact = name().prop_map(|session| Command::Compact { session });
         let verdict = proptest::sample::select(vec![Approval::Approve, Approval::Session, Approval::Deny]);
         let approval = ("\\PC*", verdict, name()).prop_map(|(request, verdict, why)| Command::Approval { request, verdict, why });
-        prop_oneof![user, notify, system, raw, stop, reset, compact, approval]
+        let ask = ("\\PC*", name(), any::<bool>()).prop_map(|(text, every, deliver)| {
+            let mut ask = serde_json::json!({"text": text, "deliver": deliver});
+            if let Some(every) = every {
+                ask["every"] = every.into();
+            }
+            ask
+        });
+        let job = ("[A-Za-z0-9_-]{1,64}", proptest::option::of(ask)).prop_map(|(job, ask)| {
+            Command::Job(ask.map_or_else(|| JobOrder::Pause { job: job.clone() }, |ask| JobOrder::Add { job: job.clone(), ask }))
+        });
+        prop_oneof![user, notify, system, raw, stop, reset, compact, approval, job, Just(Command::Heartbeat)]
     }
 
     proptest! {

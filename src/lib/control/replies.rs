@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::Id;
 use crate::sys::{Error, atomic};
 
+/// The error of a command that was stopped.
+pub const STOPPED: &str = "stopped";
+
 /// How far a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +51,9 @@ pub struct Reply {
     /// All tokens of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// Those of them that the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
     /// US dollars of the run; absent when a call was unpriced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -60,6 +66,9 @@ pub struct Reply {
     /// What waits for the owner's word while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Ask>,
+    /// What an order about a job made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<serde_json::Value>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -91,10 +100,12 @@ impl Reply {
             session_id: None,
             run_id: None,
             tokens: None,
+            output_tokens: None,
             cost_usd: None,
             silent: None,
             receipts: Vec::new(),
             asks: Vec::new(),
+            job: None,
             error: None,
         }
     }

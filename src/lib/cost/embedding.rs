@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ledger::{Kind, Ledger, NewCall, Outcome, Refusal};
+use super::caps::Refusal;
+use super::ledger::{Kind, Ledger, NewCall, Outcome, Reserved};
 use super::rates::{self, usd};
 use crate::clock;
 use crate::config::{self, Environment, Home, Loaded, Model, Models, Provider};
@@ -28,7 +29,7 @@ pub struct Till {
 }
 
 struct Open {
-    call_id: String,
+    reserved: Reserved,
     began: Instant,
     bound: Option<i64>,
 }
@@ -78,10 +79,12 @@ impl Till {
             model: self.model.as_ref().map_or_else(|| self.id.clone(), |model| model.name.clone()),
             kind: Kind::Embedding,
             bound,
+            budget_usd: None,
+            share_usd: None,
         };
-        let call_id = call.call_id.clone();
-        ledger.reserve(call, &config.cost, clock::now_ms()).await.map_err(failed)?.map_err(|refusal| self.told(&refusal))?;
-        self.open = Some(Open { call_id, began: Instant::now(), bound });
+        let reserved = ledger.reserve(call, &config.cost, clock::now_ms()).await.map_err(failed)?;
+        let reserved = reserved.map_err(|refusal| self.told(&refusal))?;
+        self.open = Some(Open { reserved, began: Instant::now(), bound });
         Ok(())
     }
 
@@ -97,7 +100,7 @@ impl Till {
     }
 
     async fn close(&mut self, ended: Result<Usage, &provider::Error>) {
-        let (Some(Open { call_id, began, bound }), Some(ledger)) = (self.open.take(), &self.ledger) else { return };
+        let (Some(Open { reserved, began, bound }), Some(ledger)) = (self.open.take(), &self.ledger) else { return };
         let (outcome, cost) = match ended {
             Ok(usage) => {
                 let cost = self.price(usage.input_tokens);
@@ -108,7 +111,7 @@ impl Till {
         };
         self.spent = self.spent.saturating_add(cost.unwrap_or(0));
         let latency_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = ledger.settle(&call_id, outcome, latency_ms).await {
+        if let Err(error) = ledger.settle(reserved, outcome, latency_ms).await {
             tracing::error!(%error, "a call stays at its reservation");
         }
     }

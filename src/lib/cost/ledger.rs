@@ -1,25 +1,30 @@
 //! `cost.db`: a row for every paid call, written before the call and settled after it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{Datelike, Days};
 use chrono_tz::Tz;
 use rusqlite::Connection;
+use tokio::sync::Notify;
 
-use super::rates::{self, nano, usd};
+use super::alerts::{self, Span};
+use super::caps::{self, Refusal};
 use crate::clock;
 use crate::config::Cost;
 use crate::db;
 use crate::message::Usage;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_ledger.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_ledger.sql"), include_str!("migrations/0002_caps.sql")];
 
 /// The ledger, shared by every process that pays.
 #[derive(Clone)]
 pub struct Ledger {
-    writer: db::Writer,
+    pub(super) writer: db::Writer,
     zone: Tz,
+    /// Told when there is something new that the owner is to know.
+    pub news: Arc<Notify>,
 }
 
 /// A call that is about to be made.
@@ -41,6 +46,10 @@ pub struct NewCall {
     pub kind: Kind,
     /// The most it can cost, nano US dollars; `None` = unpriced.
     pub bound: Option<i64>,
+    /// The most its run may cost, US dollars, when somebody said so.
+    pub budget_usd: Option<f64>,
+    /// The most its session may cost of that: a sub-agent's own budget.
+    pub share_usd: Option<f64>,
 }
 
 /// What a model is paid for.
@@ -63,14 +72,6 @@ impl Kind {
             Self::Stt => "stt",
         }
     }
-
-    /// Returns the line of a provider file that says that a model is free.
-    fn free(self) -> &'static str {
-        match self {
-            Self::Chat | Self::Embedding => "cost_per_mtok = [0, 0, 0, 0]",
-            Self::Stt => "cost_per_minute = 0",
-        }
-    }
 }
 
 /// How a call ended.
@@ -89,34 +90,11 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Why a call may not be made.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// A cap would be exceeded.
-    #[error(
-        "the {period} limit is reached: {setting} = {} in agent.toml, spent or reserved {}, this call may cost up to {} (US dollars)",
-        rates::dollars(*limit), rates::dollars(*spent), rates::dollars(*bound)
-    )]
-    Cap {
-        /// `day`, `month` or `message`.
-        period: &'static str,
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        limit: f64,
-        /// What is spent or reserved.
-        spent: f64,
-        /// The most this call could cost.
-        bound: f64,
-    },
-    /// A cap is set and the model has no price.
-    #[error("the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}")]
-    Unpriced {
-        /// The model.
-        model: String,
-        /// The line that is missing.
-        line: &'static str,
-    },
+/// A call that may be made, at the most it can cost.
+#[derive(Debug, Clone)]
+pub struct Reserved {
+    call_id: String,
+    spans: Vec<Span>,
 }
 
 impl Ledger {
@@ -125,7 +103,7 @@ impl Ledger {
     /// # Errors
     /// See [`db::Error`].
     pub fn start(path: &Path, zone: Tz) -> Result<Self, db::Error> {
-        Ok(Self { writer: db::Writer::start(path, MIGRATIONS)?, zone })
+        Ok(Self { writer: db::Writer::start(path, MIGRATIONS)?, zone, news: Arc::default() })
     }
 
     /// Reserves the most a call can cost, or refuses it: in one transaction with the sums it is
@@ -133,14 +111,23 @@ impl Ledger {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn reserve(&self, call: NewCall, caps: &Cost, now: i64) -> Result<Result<(), Refusal>, db::Error> {
+    pub async fn reserve(&self, call: NewCall, caps: &Cost, now: i64) -> Result<Result<Reserved, Refusal>, db::Error> {
         let caps = caps.clone();
-        let (day, month) = (start_of_day(now, self.zone), start_of_month(now, self.zone));
-        self.writer
+        let since = (start_of_day(now, self.zone), start_of_month(now, self.zone));
+        let spans = alerts::spans(now, self.zone, &caps);
+        let (reserved, is_news) = self
+            .writer
             .write(move |connection| {
-                if let Some(refusal) = refusal(connection, &call, &caps, day, month)? {
-                    return Ok(Err(refusal));
+                if let Some(refusal) = caps::refusal(connection, &call, &caps, since)? {
+                    let is_news = match &refusal {
+                        Refusal::Cap { period: period @ ("day" | "month"), spent, .. } => {
+                            alerts::refused(connection, &spans, (*period == "day", *spent), now)?
+                        }
+                        Refusal::Cap { .. } | Refusal::Unpriced { .. } => false,
+                    };
+                    return Ok((Err(refusal), is_news));
                 }
+                let reserved = Reserved { call_id: call.call_id.clone(), spans };
                 connection
                     .prepare_cached(
                         "INSERT INTO costs(ts, call_id, run_id, session_id, source, provider, model, kind, cost_nano_usd, estimated)
@@ -157,9 +144,13 @@ impl Ledger {
                         call.kind.as_str(),
                         call.bound,
                     ))?;
-                Ok(Ok(()))
+                Ok((Ok(reserved), false))
             })
-            .await
+            .await?;
+        if is_news {
+            self.news.notify_one();
+        }
+        Ok(reserved)
     }
 
     /// Replaces the reservation by what the call cost. Waits for no disk: a settle lost in a
@@ -167,69 +158,50 @@ impl Ledger {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn settle(&self, call_id: &str, outcome: Outcome, latency_ms: i64) -> Result<(), db::Error> {
-        let call_id = call_id.to_owned();
-        self.writer
-            .write_lazily(move |connection| match outcome {
-                Outcome::Answered { usage, cost } => connection
-                    .prepare_cached(
-                        "UPDATE costs SET ok = 1, latency_ms = ?2, cost_nano_usd = ?3, input_tokens = ?4, output_tokens = ?5,
-                         cache_read_tokens = ?6, cache_write_tokens = ?7, estimated = ?8 WHERE call_id = ?1",
-                    )?
-                    .execute((
-                        call_id,
-                        latency_ms,
-                        cost,
-                        signed(usage.input_tokens),
-                        signed(usage.output_tokens),
-                        signed(usage.cache_read_tokens),
-                        signed(usage.cache_write_tokens),
-                        usage.estimated,
-                    ))
-                    .map(drop),
-                Outcome::Free => connection
-                    .prepare_cached(
-                        "UPDATE costs SET ok = 0, latency_ms = ?2, estimated = 0,
-                         cost_nano_usd = CASE WHEN cost_nano_usd IS NULL THEN NULL ELSE 0 END WHERE call_id = ?1",
-                    )?
-                    .execute((call_id, latency_ms))
-                    .map(drop),
-                Outcome::Unknown => connection
-                    .prepare_cached("UPDATE costs SET ok = 0, latency_ms = ?2 WHERE call_id = ?1")?
-                    .execute((call_id, latency_ms))
-                    .map(drop),
+    pub async fn settle(&self, reserved: Reserved, outcome: Outcome, latency_ms: i64) -> Result<(), db::Error> {
+        let (Reserved { call_id, spans }, now) = (reserved, clock::now_ms());
+        let is_news = self
+            .writer
+            .write_lazily(move |connection| {
+                book(connection, &call_id, outcome, latency_ms)?;
+                alerts::note(connection, &spans, now)
             })
-            .await
+            .await?;
+        if is_news {
+            self.news.notify_one();
+        }
+        Ok(())
     }
 }
 
-fn refusal(connection: &Connection, call: &NewCall, caps: &Cost, day: i64, month: i64) -> rusqlite::Result<Option<Refusal>> {
-    if !caps.capped() {
-        return Ok(None);
+fn book(connection: &Connection, call_id: &str, outcome: Outcome, latency_ms: i64) -> rusqlite::Result<()> {
+    match outcome {
+        Outcome::Answered { usage, cost } => connection
+            .prepare_cached(
+                "UPDATE costs SET ok = 1, latency_ms = ?2, cost_nano_usd = ?3, input_tokens = ?4, output_tokens = ?5,
+                 cache_read_tokens = ?6, cache_write_tokens = ?7, estimated = ?8 WHERE call_id = ?1",
+            )?
+            .execute((
+                call_id,
+                latency_ms,
+                cost,
+                signed(usage.input_tokens),
+                signed(usage.output_tokens),
+                signed(usage.cache_read_tokens),
+                signed(usage.cache_write_tokens),
+                usage.estimated,
+            )),
+        Outcome::Free => connection
+            .prepare_cached(
+                "UPDATE costs SET ok = 0, latency_ms = ?2, estimated = 0,
+                 cost_nano_usd = CASE WHEN cost_nano_usd IS NULL THEN NULL ELSE 0 END WHERE call_id = ?1",
+            )?
+            .execute((call_id, latency_ms)),
+        Outcome::Unknown => connection
+            .prepare_cached("UPDATE costs SET ok = 0, latency_ms = ?2 WHERE call_id = ?1")?
+            .execute((call_id, latency_ms)),
     }
-    let Some(bound) = call.bound else {
-        return Ok(Some(Refusal::Unpriced { model: call.model.clone(), line: call.kind.free() }));
-    };
-    let sum = |sql: &str, parameter: &dyn rusqlite::ToSql| -> rusqlite::Result<i64> {
-        connection.prepare_cached(sql)?.query_row([parameter], |row| row.get(0))
-    };
-    let since = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1";
-    let of_run = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE run_id = ?1";
-    let checks: [(&'static str, &'static str, f64, &str, &dyn rusqlite::ToSql); 3] = [
-        ("day", "[cost] day_usd", caps.day_usd, since, &day),
-        ("month", "[cost] month_usd", caps.month_usd, since, &month),
-        ("message", "[cost] message_usd", caps.message_usd, of_run, &call.run_id),
-    ];
-    for (period, setting, limit, sql, parameter) in checks {
-        if limit <= 0.0 || (period == "message" && call.run_id.is_empty()) {
-            continue;
-        }
-        let spent = sum(sql, parameter)?;
-        if spent.saturating_add(bound) > nano(limit) {
-            return Ok(Some(Refusal::Cap { period, setting, limit, spent: usd(spent), bound: usd(bound) }));
-        }
-    }
-    Ok(None)
+    .map(drop)
 }
 
 fn signed(tokens: u64) -> i64 {

@@ -7,7 +7,10 @@
 //! `transcribe` goes the same way, for speech. Vectors are paid at a [`Till`], by every process that makes them.
 //! Each attempt is a row of its own in `cost.db`, so that what was really paid is what is shown.
 
+mod alerts;
 mod ask;
+mod calls;
+mod caps;
 mod circuit;
 mod embedding;
 mod ledger;
@@ -16,11 +19,14 @@ mod report;
 mod shown;
 mod speech;
 
+pub use alerts::{Alert, alerts};
+pub use calls::{Call, calls};
+pub use caps::Refusal;
 pub use circuit::{Health, Outage};
 pub use embedding::Till;
-pub use ledger::{Kind, Ledger, NewCall, Outcome, Refusal, examine, start_of_day, start_of_month, start_of_week};
+pub use ledger::{Kind, Ledger, NewCall, Outcome, Reserved, examine, start_of_day, start_of_month, start_of_week};
 pub use rates::{Rates, left_usd, usd};
-pub use report::{Group, Line, Report, by_model, report, total_usd};
+pub use report::{Group, Line, Report, by_model, first_call, report, total_usd};
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,12 +65,16 @@ pub struct Purpose<'a> {
     pub session_id: &'a str,
     /// The source of the turn.
     pub source: &'static str,
+    /// The most the run may cost, US dollars.
+    pub budget_usd: Option<f64>,
+    /// The most the session may cost of that; set for a sub-agent.
+    pub share_usd: Option<f64>,
 }
 
 impl Purpose<'_> {
     /// Returns true when a person waits for the answer.
     fn is_a_persons(&self) -> bool {
-        !["system", "notify", "consolidation", "recall"].contains(&self.source)
+        !["system", "notify", "job", "heartbeat", "consolidation", "recall"].contains(&self.source)
     }
 }
 
@@ -79,6 +89,8 @@ impl NewCall {
             model: model.name.clone(),
             kind,
             bound,
+            budget_usd: purpose.budget_usd,
+            share_usd: purpose.share_usd,
         }
     }
 }
@@ -198,7 +210,7 @@ impl Client {
     }
 
     /// Writes a call down before it is made. A disk that fails for a moment is given another.
-    async fn reserve(&self, call: NewCall) -> Result<(), Error> {
+    async fn reserve(&self, call: NewCall) -> Result<Reserved, Error> {
         let again = || self.ledger.reserve(call.clone(), &self.caps, clock::now_ms());
         for pause in PAUSES {
             match again().await {
@@ -217,8 +229,8 @@ impl Client {
         work: impl Future<Output = Result<T, provider::Error>>,
         settled: impl Fn(&T) -> Outcome,
     ) -> Result<(T, Duration), Error> {
-        let (call_id, host) = (call.call_id.clone(), call.provider.clone());
-        self.reserve(call).await?;
+        let host = call.provider.clone();
+        let reserved = self.reserve(call).await?;
         let started = Instant::now();
         let answer = tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} s", self.call_timeout.as_secs());
@@ -231,7 +243,7 @@ impl Client {
             Err(_) => Outcome::Free,
         };
         let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = self.ledger.settle(&call_id, outcome, latency_ms).await {
+        if let Err(error) = self.ledger.settle(reserved, outcome, latency_ms).await {
             tracing::error!(%error, "a call stays at its reservation");
         }
         Ok((answer?, took))

@@ -85,7 +85,15 @@ fn client(a: &Arc<Scripted>, b: &Arc<Scripted>) -> (tempfile::TempDir, Client) {
 
 async fn ask_for(client: &Client, source: &'static str, model: &str, messages: Vec<Message>) -> Result<Paid, Error> {
     let prompt = Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages };
-    client.complete(Purpose { run_id: "r", session_id: "s", source }, model, &prompt, &|_| {}, &|_| {}).await
+    client
+        .complete(
+            Purpose { run_id: "r", session_id: "s", source, budget_usd: None, share_usd: None },
+            model,
+            &prompt,
+            &|_| {},
+            &|_| {},
+        )
+        .await
 }
 
 async fn ask(client: &Client, model: &str) -> Result<Paid, Error> {

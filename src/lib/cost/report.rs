@@ -156,6 +156,15 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
     query().map_err(|source| db::Error::of(path, source))
 }
 
+/// Returns when the first call was made, milliseconds since 1970 UTC; `None` when there was none.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn first_call(path: &Path) -> Result<Option<i64>, db::Error> {
+    let Some(connection) = db::open_read(path)? else { return Ok(None) };
+    connection.query_row("SELECT min(ts) FROM costs", [], |row| row.get(0)).map_err(|source| db::Error::of(path, source))
+}
+
 /// Returns what was spent since `since` (milliseconds since 1970 UTC), a line a model, dearest
 /// first; empty when there is no ledger yet.
 ///

@@ -92,7 +92,7 @@ impl House {
     async fn ask(&self) -> Result<Paid, Error> {
         let prompt =
             Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages: vec![Message::text(Role::User, "hello")] };
-        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli" };
+        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli", budget_usd: None, share_usd: None };
         self.client.complete(purpose, "primary", &prompt, &|_| {}, &|_| {}).await
     }
 
@@ -201,7 +201,7 @@ async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing
         house.client.providers.insert("a".into(), Arc::new(Blind));
         assert_eq!(house.client.sees_pictures("primary"), vision);
         let prompt = Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages: picture() };
-        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli" };
+        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli", budget_usd: None, share_usd: None };
         let paid = house.client.complete(purpose, "primary", &prompt, &|_| {}, &|_| {}).await.expect("an answer");
         assert_eq!(paid.response.message.plain_text(), expected);
     }

@@ -89,6 +89,7 @@ impl Runs {
             // Whose words they were, nobody knows any more: what is left of that run is taken for nobody's.
             Kind::Forgotten { run_id } => self.of_others.extend(run_id.clone()),
             Kind::Session(_)
+            | Kind::Prompt(_)
             | Kind::ToolCall { .. }
             | Kind::ToolResult { .. }
             | Kind::Compaction(_)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::message::{Envelope, SessionKey};
+use crate::message::{Envelope, SessionKey, own_name};
 
 /// Whose a memory is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,10 +52,10 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Returns true for a conversation with one person: `cli:…`, `agent:<name>:<channel>:dm:…`.
+/// Returns true for a conversation with one person: `cli:…`, `http:…`, `agent:<name>:<channel>:dm:…`.
 fn is_direct(key: &str) -> bool {
     let kind = key.strip_prefix("agent:").and_then(|rest| rest.split(':').nth(2));
-    key.starts_with("cli:") || kind == Some("dm")
+    own_name(key).is_some() || kind == Some("dm")
 }
 
 /// What stands before the name of a person with several ids, when it is asked whether they are an owner.
@@ -69,7 +69,7 @@ fn is_own(key: &SessionKey, is_owner: &dyn Fn(&str) -> bool) -> bool {
     }
     // A topic of a direct conversation is the same person's.
     let person = key.0.rsplit_once(":dm:").and_then(|(_, person)| person.split(':').next());
-    key.0.starts_with("cli:") || (is_direct(&key.0) && person.is_some_and(is_owner))
+    key.own_name().is_some() || (is_direct(&key.0) && person.is_some_and(is_owner))
 }
 
 /// Whose memories a turn may use.
@@ -85,6 +85,9 @@ impl Viewer {
     /// What is left to a conversation alone are words of others. In an owner's turn, which has tools,
     /// nothing would tell them from the owner's own: it does not see them.
     pub fn of(envelope: &Envelope, is_owner: &dyn Fn(&str) -> bool) -> Self {
+        if let Some(task) = &envelope.task {
+            return Self::of(&task.report, is_owner);
+        }
         let (key, sender) = (envelope.session_key.0.as_str(), envelope.sender.id.as_str());
         let is_person = envelope.source.is_person();
         let mut scopes = vec![Scope::Shared];
@@ -94,10 +97,16 @@ impl Viewer {
         if is_direct(key) && is_person {
             scopes.push(Scope::Person(sender.to_owned()));
         }
-        if envelope.from_owner && (!is_person || is_own(&envelope.session_key, is_owner)) {
+        let is_theirs = !is_person || is_own(&envelope.session_key, is_owner);
+        if envelope.from_owner && !envelope.heard_by_others && is_theirs {
             scopes.push(Scope::Owner);
         }
         Self(scopes)
+    }
+
+    /// Returns the owner, where nobody else looks on.
+    pub fn of_owner() -> Self {
+        Self(vec![Scope::Shared, Scope::Owner])
     }
 
     /// Returns it with what is remembered of the same person under other ids.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::command::Command;
 use super::media::{Media, Quoted};
-use super::press;
 
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,10 +13,20 @@ pub enum Source {
     Telegram,
     /// A message from `agent-send`, a line in the FIFO, or standard input.
     Cli,
+    /// A request to the HTTP API.
+    Http,
     /// An event that nobody is told of.
     System,
     /// An event that the owner is told of.
     Notify,
+    /// A job whose time has come.
+    Job,
+    /// The agent wakes by itself and looks after what HEARTBEAT.md says.
+    Heartbeat,
+    /// A sub-agent is sent.
+    Subagent,
+    /// Sub-agents have ended, and whoever sent them hears of it.
+    Report,
 }
 
 impl Source {
@@ -25,8 +35,13 @@ impl Source {
         match self {
             Source::Telegram => "telegram",
             Source::Cli => "cli",
+            Source::Http => "http",
             Source::System => "system",
             Source::Notify => "notify",
+            Source::Job => "job",
+            Source::Heartbeat => "heartbeat",
+            Source::Subagent => "subagent",
+            Source::Report => "report",
         }
     }
 
@@ -35,13 +50,15 @@ impl Source {
         match self {
             Source::Telegram => "telegram",
             Source::Cli => "cli",
-            Source::System | Source::Notify => "system",
+            Source::Http => "http",
+            Source::System | Source::Notify | Source::Job | Source::Heartbeat | Source::Report => "system",
+            Source::Subagent => "subagent",
         }
     }
 
     /// Returns true when a person waits for the answer: then it goes first.
     pub fn is_person(self) -> bool {
-        matches!(self, Source::Telegram | Source::Cli)
+        matches!(self, Source::Telegram | Source::Cli | Source::Http)
     }
 }
 
@@ -113,7 +130,7 @@ pub struct Attachment {
     pub content_type: Option<String>,
 }
 
-/// The name of a conversation: `agent:<name>:<channel>:<kind>:<id>` or `cli:<name>`.
+/// The name of a conversation: `agent:<name>:<channel>:<kind>:<id>`, `cli:<name>` or `http:<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionKey(pub String);
@@ -125,7 +142,7 @@ pub enum KeyKind {
     Dm,
     /// In a group.
     Group,
-    /// In the shell, and whatever is named there.
+    /// In the shell or over HTTP, and whatever is named there.
     Cli,
 }
 
@@ -146,6 +163,11 @@ impl SessionKey {
         self.person().is_none() && self.0.starts_with("agent:") && self.0.rsplit_once(":dm:").is_some_and(|(_, id)| id == sender)
     }
 
+    /// Returns what a conversation of the shell, or of the HTTP API, is called; `None` for any other.
+    pub fn own_name(&self) -> Option<&str> {
+        own_name(&self.0)
+    }
+
     /// Returns the kind of conversation it names.
     pub fn kind(&self) -> KeyKind {
         let kind = self.0.strip_prefix("agent:").map(|rest| rest.split(':').nth(2));
@@ -157,6 +179,11 @@ impl SessionKey {
     }
 }
 
+/// Returns the name in `cli:<name>` and `http:<name>`: a conversation with whoever may speak as the owner.
+pub fn own_name(key: &str) -> Option<&str> {
+    key.strip_prefix("cli:").or_else(|| key.strip_prefix("http:"))
+}
+
 /// What stands in a key in the place of the channel when several share the conversation.
 const JOINED: &str = "person";
 
@@ -166,142 +193,34 @@ impl std::fmt::Display for SessionKey {
     }
 }
 
-/// A word that goes to the daemon and never to the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case")]
-pub enum Command {
-    /// Greet.
-    Start,
-    /// List the commands.
-    Help,
-    /// Archive the session and begin a new one (in the lane's order).
-    New {
-        /// The configured model that answers in the new one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
-        /// What the new one begins with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        words: Option<String>,
-    },
-    /// Sum up the older part of the conversation (in the lane's order).
-    Compact,
-    /// Take back what a run changed in files (in the lane's order).
-    Undo {
-        /// Its id; `None` = the newest of this conversation that changed any.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        run: Option<String>,
-    },
-    /// Say which model answers in this conversation, or change it (in the lane's order).
-    Model {
-        /// The configured name; `default` = the usual one; `None` = say which there are.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        choice: Option<String>,
-    },
-    /// Send the text, and the files below it, as they are, at once.
-    Deliver {
-        /// An emoji that is put on the message `reply_to` instead.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        emoji: Option<String>,
-    },
-    /// The order was carried out when it was taken in; say this, at once.
-    Done {
-        /// What is said.
-        text: String,
-    },
-    /// Stop the run of this session (`all`: of every session), at once.
-    Stop {
-        /// Every session, not only this one.
-        all: bool,
-    },
-    /// What the daemon is doing, at once.
-    Status,
-    /// What it cost, at once.
-    Cost,
-    /// The owner's word about something that was asked, at once.
-    Approval {
-        /// The request, or the batch it came in.
-        id: String,
-        /// Yes or no.
-        verdict: Approval,
-        /// Why not, for the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        why: Option<String>,
-    },
-    /// An order that makes no sense; it is answered with the reason, at once.
-    Refused {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl Command {
-    /// Begins anew, and nothing else.
-    pub const ANEW: Self = Self::New { model: None, words: None };
-
-    /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
-    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
-    /// `/approve ID`, `/deny ID WHY`.
-    pub fn spoken(word: &str, rest: &str) -> Option<Self> {
-        let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
-        match word.to_ascii_lowercase().as_str() {
-            "start" => Some(Self::Start),
-            "help" => Some(Self::Help),
-            "new" => Some(Self::New { model: None, words: some(rest) }),
-            "reset" => {
-                let rest = rest.trim();
-                let (model, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                Some(Self::New { model: some(model), words: some(words) })
-            }
-            "compact" => Some(Self::Compact),
-            "undo" => Some(Self::Undo { run: some(rest) }),
-            "model" => Some(Self::Model { choice: some(rest) }),
-            "stop" => Some(Self::Stop { all: false }),
-            "status" => Some(Self::Status),
-            "cost" => Some(Self::Cost),
-            "approve" => Some(press::spoken(Approval::Approve, rest)),
-            "deny" => Some(press::spoken(Approval::Deny, rest)),
-            _ => None,
-        }
-    }
-
-    /// Returns true for what is answered before lanes and model.
-    pub fn at_once(&self) -> bool {
-        !matches!(self, Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. })
-    }
-
-    /// Returns true for what changes a conversation for all who share it.
-    pub fn changes_the_conversation(&self) -> bool {
-        matches!(self, Command::New { .. } | Command::Compact)
-    }
-
-    /// Returns true when words after it are a part of it.
-    pub fn takes_words(&self) -> bool {
-        matches!(
-            self,
-            Command::New { .. } | Command::Undo { .. } | Command::Model { .. } | Command::Approval { .. } | Command::Done { .. }
-        )
-    }
-}
-
-/// The owner's word about something that was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approval {
-    /// Yes, this once.
-    Approve,
-    /// Yes, and the very same thing again in this conversation.
-    Session,
-    /// No.
-    Deny,
-}
-
-/// A button below a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Button {
-    /// What stands on it.
+/// What a sub-agent is sent for, beside the words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// What whoever sent it will hear when it has ended, but for the words: its rights are theirs.
+    pub report: Envelope,
+    /// The run that sent it, and pays for it.
+    pub run_id: String,
+    /// What it is called.
     pub label: String,
-    /// What comes back when it is pressed, at most 64 bytes.
-    pub data: String,
+    /// Whether that run waits for its answer.
+    pub waits: bool,
+    /// How far it may go.
+    pub bounds: Bounds,
+}
+
+/// How far a sub-agent may go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// The conversation that sent it.
+    pub parent: SessionKey,
+    /// The tools it may use; empty: all that a sub-agent may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Model calls it may make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Seconds it may take.
+    pub timeout_secs: u64,
 }
 
 /// An accepted input on its way through the pipeline; stored as JSON in `queue.db`.
@@ -352,6 +271,9 @@ pub struct Envelope {
     /// What an event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
+    /// What the caller knows beside the words; it is told before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<String>,
     /// Files that came with the words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
@@ -365,6 +287,21 @@ pub struct Envelope {
     /// The configured model the caller asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The most its run may cost, US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<f64>,
+    /// Who sent the sub-agent that it is, and how far that may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<Task>>,
+    /// The run that pays for its own; `None` = itself. A sub-agent's report is paid by the run that sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paying_run: Option<String>,
+    /// The conversation of those who hear the answer, when it is none of theirs itself: it is to know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_in: Option<SessionKey>,
+    /// Whether others than the owner hear the answer to what the owner asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub heard_by_others: bool,
     /// How much the model is told beside the conversation; everything when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -386,10 +323,16 @@ impl Envelope {
             return person;
         }
         match (&self.route, self.source) {
-            (Some(route), Source::Notify) => &route.chat.chat,
+            (_, Source::Job) if self.session_key.0 == self.sender.id => &self.sender.name,
+            (Some(route), Source::Notify | Source::Job) => &route.chat.chat,
             (_, Source::Telegram) => self.group.as_ref().unwrap_or(&self.sender.name),
-            _ => self.session_key.0.strip_prefix("cli:").unwrap_or(&self.session_key.0),
+            _ => self.session_key.own_name().unwrap_or(&self.session_key.0),
         }
+    }
+
+    /// Returns the run that pays for its own; `None` = itself.
+    pub fn paid_by(&self) -> Option<&str> {
+        self.task.as_ref().map_or(self, |task| &task.report).paying_run.as_deref()
     }
 
     /// Returns an input that says `text`; everything else is to be set by whoever took it in.
@@ -412,10 +355,16 @@ impl Envelope {
             edited: false,
             group: None,
             about: None,
+            background: None,
             attachments: Vec::new(),
             command: None,
             press: None,
             model: None,
+            budget_usd: None,
+            task: None,
+            paying_run: None,
+            heard_in: None,
+            heard_by_others: false,
             tier: None,
             wants_reply: false,
             stream: false,

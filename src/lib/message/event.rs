@@ -22,6 +22,8 @@ pub enum Step {
         contact: String,
         /// The configured model name.
         model: String,
+        /// The conversation that sent it, when it is a sub-agent.
+        parent: Option<SessionKey>,
     },
     /// A model call began; `turn` counts from 1.
     Thinking {

@@ -1,8 +1,9 @@
-//! How the daemon goes out: the HTTP client for servers that the owner named, the guard for addresses that
+//! Where the daemon listens ([`Listener`]), and how it goes out: the HTTP client for servers that the owner named, the guard for addresses that
 //! anybody may have chosen ([`Guard`]), and the waiting between tries.
 
 mod address;
 mod guard;
+mod listen;
 mod place;
 mod refusal;
 mod unpack;
@@ -10,6 +11,7 @@ mod unpack;
 use std::time::Duration;
 
 pub use guard::{Answer, Guard, Limits, Request, Resolve};
+pub use listen::{Listener, Stream, probe};
 pub use place::{Origin, Rules, join, parameter, with_query};
 pub use refusal::Error;
 

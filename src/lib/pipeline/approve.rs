@@ -186,7 +186,12 @@ impl Asking {
         match (group, source) {
             (Some(group), _) => format!(" in the group {:?}, where {} wrote", name(group), name(&sender.name)),
             (None, Source::Cli) => format!(" in the conversation {} of the shell", name(&self.envelope.session_key.0)),
+            (None, Source::Http) => format!(" in the conversation {} over HTTP", name(&self.envelope.session_key.0)),
             (None, Source::System | Source::Notify) => format!(" because of the event {}", name(&sender.name)),
+            (None, Source::Job) => format!(" for the job {}", name(&sender.name)),
+            (None, Source::Subagent) => format!(" for the sub-agent {}", name(&sender.name)),
+            (None, Source::Report) => " with what my sub-agents brought".to_owned(),
+            (None, Source::Heartbeat) => " when I woke by myself".to_owned(),
             (None, Source::Telegram) if self.envelope.from_owner => String::new(),
             (None, Source::Telegram) => format!(" in the chat with {}", name(&sender.name)),
         }

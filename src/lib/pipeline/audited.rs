@@ -24,8 +24,12 @@ impl Pipeline {
             Approval::Session => "approved for the conversation",
             Approval::Deny => "denied",
         };
-        // What the shell calls itself is free text.
-        let who = if envelope.source == Source::Cli { "shell" } else { &envelope.sender.id };
+        // What the shell or a client calls itself is free text.
+        let who = match envelope.source {
+            Source::Cli => "shell",
+            Source::Http => "HTTP",
+            _ => &envelope.sender.id,
+        };
         requests.iter().for_each(|request| self.audit_request(request, verdict, Some(who)));
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::approve::Nobody;
 use super::commands::FOR_OWNERS;
-use super::turn::{Outcome, declined, model_for, refused, said};
+use super::outcome::{Outcome, declined, refused, said};
+use super::turn::model_for;
 use super::{Bundle, Pipeline, Run};
 use crate::agent::Room;
 use crate::message::{Command, Envelope, SessionKey};

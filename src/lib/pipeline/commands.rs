@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::turn::{as_it_is, decided, reaction, refused, said};
+use super::outcome::{as_it_is, decided, reaction, refused, said};
 use super::{Pipeline, Run};
-use crate::control::replies::Reply;
+use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
 use crate::queue::Accepted;
 use crate::{clock, cost};
@@ -18,7 +18,7 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /status – what I am doing";
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
     /model – which model answers here; /model NAME changes it\n\
-    /undo – take back what I last changed in files\n/cost – what I cost";
+    /undo – take back what I last changed in files\n/cost – what I cost\n/jobs – what I do at its times";
 /// Others read what is said in a group.
 pub(super) const IN_PRIVATE: &str = "Ask me that in our own chat.";
 pub(super) const FOR_OWNERS: &str = "Only my owner may ask that.";
@@ -41,6 +41,17 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => IN_PRIVATE.to_owned(),
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
+        Some(Command::Jobs) if envelope.from_owner && envelope.group.is_some() => IN_PRIVATE.to_owned(),
+        Some(Command::Jobs) if envelope.from_owner => pipeline.jobs_text(),
+        Some(Command::Jobs) => FOR_OWNERS.to_owned(),
+        Some(Command::Job(order)) => {
+            let outcome = pipeline.order_job(&envelope, order).await;
+            return pipeline.finish_one(&envelope, outcome).await;
+        }
+        Some(Command::Heartbeat) => match pipeline.wake(clock::now_ms()).await {
+            Ok(()) => "The agent woke.".to_owned(),
+            Err(asleep) => format!("The agent did not wake: {asleep}."),
+        },
         Some(Command::Done { text }) => text.clone(),
         Some(Command::Deliver { emoji: Some(emoji) }) => {
             return pipeline.finish_one(&envelope, reaction(&envelope, emoji.clone())).await;
@@ -91,7 +102,7 @@ impl Pipeline {
             afterwards += usize::from(works_on);
         }
         for one in stopped.iter().filter(|one| one.wants_reply) {
-            self.answer(&Reply::error(&one.inbox_id, "stopped"));
+            self.answer(&Reply::error(&one.inbox_id, STOPPED));
         }
         Some(stopped.len() + afterwards)
     }

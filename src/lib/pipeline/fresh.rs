@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::gather::Bundle;
 use super::{Live, Pipeline};
 use crate::config::MAX_CARRIED;
-use crate::message::{Block, Envelope};
+use crate::message::{Block, Envelope, Source};
 use crate::session::{Over, Resume, Session, State};
 use crate::{clock, context, session};
 
@@ -34,6 +34,12 @@ impl Pipeline {
         let key = &envelope.session_key;
         let take = || self.persist("a session", || self.sessions.take(key, envelope.contact()));
         let session = take().await?;
+        if is_ones_own(envelope) && !session.state().entries.is_empty() && session.state().resume(&envelope.id) == Resume::Fresh {
+            // However often a job ran: it costs what it costs.
+            self.sessions.put(session);
+            self.archive(key).await?;
+            return Some(Fresh { session: take().await?, carried: None });
+        }
         let Some(over) = is_over(live, envelope, session.state()) else {
             // A crash may have come between the end of the old conversation and the first word of the new one.
             let is_new = session.state().last_seq == 0 && bundle.has_begun();
@@ -58,6 +64,11 @@ impl Pipeline {
         let state = read.await.ok().flatten()?;
         is_over(live, envelope, &state).and_then(|_| carried(live, &state))
     }
+}
+
+/// Returns true for what has a conversation of its own, new each time.
+fn is_ones_own(envelope: &Envelope) -> bool {
+    matches!(envelope.source, Source::Job | Source::Heartbeat) && envelope.session_key.0 == envelope.sender.id
 }
 
 /// Returns why the conversation is over when `envelope` comes into it.

@@ -53,6 +53,16 @@ impl Bundle {
         (begun, rest)
     }
 
+    /// Returns the run that was begun for it before the daemon last ended.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.0.iter().find_map(|row| row.run_id.as_deref())
+    }
+
+    /// Returns when the first and the last of it were taken, milliseconds since 1970 UTC.
+    pub(super) fn received(&self) -> (i64, i64) {
+        (self.leader().received_at, self.last().envelope.received_at)
+    }
+
     /// Returns the input whose id, sender and place stand for all.
     pub(super) fn leader(&self) -> &Envelope {
         &self.0.first().expect("a bundle is never empty").envelope

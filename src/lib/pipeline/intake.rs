@@ -295,7 +295,7 @@ pub(super) fn joined_key(config: &Config, person: &str) -> SessionKey {
 }
 
 /// Returns the conversation of a message of the user `sender` in the group `chat`.
-fn group_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
+pub(super) fn group_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
     let name = &config.agent.name;
     SessionKey(match config.session.group_scope {
         GroupScope::Chat => format!("agent:{name}:telegram:group:{chat}"),

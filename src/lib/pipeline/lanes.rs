@@ -154,8 +154,8 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
                     let debounce = Duration::from_millis(live.config.pipeline.debounce_ms);
                     for row in rows {
                         match &row.envelope.command {
-                            // Words for people go out in the order in which they came.
-                            Some(Command::Deliver { .. }) => drop(deliver.send(row)),
+                            // Words for people go out, and jobs are changed, in the order in which they came.
+                            Some(Command::Deliver { .. } | Command::Job(_)) => drop(deliver.send(row)),
                             Some(command) if command.at_once() => {
                                 tokio::spawn(super::commands::at_once(pipeline.clone(), row));
                             }

@@ -6,9 +6,10 @@
 //! 4. [`turn`]: session → context → agent loop, each step on the disk before the next
 //! 5. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! [`progress`] shows a turn in its chat while it runs.
-//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files; [`orders`] is the intake of the shell.
+//! [`subagents`] are sent by a turn and answer to it. [`jobs`] makes what is done at its times an input like any other. [`progress`] shows a turn in its chat while it runs.
+//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files; [`orders`] is the intake of the shell, [`requests`] that of the HTTP API; [`alerts`] tells the owner what the limits leave.
 
+mod alerts;
 mod approve;
 mod attach;
 mod audited;
@@ -19,20 +20,27 @@ mod fetch;
 mod fresh;
 mod gather;
 mod intake;
+mod jobs;
 mod lanes;
 mod orders;
+mod outcome;
 mod persist;
 mod progress;
+mod prompt;
 mod recall;
+mod requests;
 mod silence;
 mod stream;
+mod subagents;
 mod transcribe;
 mod turn;
 mod undoing;
 
 pub use deliver::Outgoing;
 pub use gather::Bundle;
+pub use jobs::{Schedule, Waking, heartbeat, waking};
 pub use lanes::drive;
+pub use requests::Refusal;
 pub use transcribe::Listener;
 
 use std::collections::{HashMap, HashSet};
@@ -96,10 +104,16 @@ pub struct Pipeline {
     pub parked: Mutex<HashSet<SessionKey>>,
     /// Told when the owner has said a word.
     pub decided: Notify,
+    /// Told when an input has ended.
+    pub ended: Notify,
+    /// What is done at its times.
+    pub schedule: Schedule,
     /// Parts that wait, a queue a chat.
     pub outgoing: Outgoing,
     /// What shows turns in chats, and takes back what it showed.
     pub previews: TaskTracker,
+    /// Told when an answer got further.
+    pub answered: Notify,
     /// Told when an answer file could not be written: it is to be written again from the queue.
     pub unwritten: Notify,
     /// The daemon is ending: no new input, no new turn.
@@ -200,5 +214,6 @@ impl Pipeline {
             self.note_trouble(&error.to_string());
             self.unwritten.notify_one();
         }
+        self.answered.notify_waiters();
     }
 }

@@ -31,6 +31,17 @@ impl Pipeline {
     pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
         let now = clock::now_ms();
         let live = self.live();
+        let known = self.known(orders).await?;
+        let mut taken = Vec::with_capacity(orders.len());
+        for order in orders {
+            let input = Input { id: order.id.as_str(), now, door: Source::Cli };
+            taken.push((&order.id, self.envelopes(order, &input, &live, &known)));
+        }
+        self.accept(taken, now).await
+    }
+
+    /// Returns what is needed to find the people and conversations that `orders` mean.
+    pub(super) async fn known(&self, orders: &[Order]) -> Result<Known, db::Error> {
         let asks_for_owner = |order: &Order| match &order.command {
             control::Command::Notify { .. } => true,
             control::Command::Raw { to, .. } => to == "owner",
@@ -38,12 +49,14 @@ impl Pipeline {
         };
         let routes = if orders.iter().any(asks_for_owner) { self.queue.routes().await? } else { Vec::new() };
         // When the address book cannot be read now, whom a command means is not known yet: it waits.
-        let known = Known { people: self.people.read()?, routes };
-        let arrival = |order: &Order| Arrival {
-            key: key_of(&order.id),
-            verdict: Verdict::Accept(self.envelopes(order, &live, &known, now)),
-        };
-        let arrivals = orders.iter().map(arrival).collect();
+        Ok(Known { people: self.people.read()?, routes })
+    }
+
+    /// Takes orders in, each with the inputs it stands for.
+    pub(super) async fn accept(&self, orders: Vec<(&control::Id, Vec<Envelope>)>, now: i64) -> Result<(), db::Error> {
+        let arrival =
+            |(id, envelopes): (&control::Id, Vec<Envelope>)| Arrival { key: key_of(id), verdict: Verdict::Accept(envelopes) };
+        let arrivals = orders.into_iter().map(arrival).collect();
         let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
         for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
             self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
@@ -68,7 +81,7 @@ impl Pipeline {
         let arrival = |text: String| {
             let id = format!("stdin:{}", control::Id::new());
             let words = Words { text, ..Words::default() };
-            let envelope = self.user(&Input { id: &id, now }, &live, &known, &words, "cli", None);
+            let envelope = self.user(&Input { id: &id, now, door: Source::Cli }, &live, &known, &words, "cli", None);
             let route =
                 Route { channel: Source::Cli.as_str().to_owned(), chat: ChatRef { chat: "stdout".to_owned(), topic: None } };
             let envelope = envelope.map(|envelope| Envelope { route: Some(route), ..envelope });
@@ -82,12 +95,12 @@ impl Pipeline {
 
     /// Returns an order as inputs. What makes no sense is one too: it is answered once, like the
     /// rest.
-    fn envelopes(&self, order: &Order, live: &Live, known: &Known, now: i64) -> Vec<Envelope> {
+    pub(super) fn envelopes(&self, order: &Order, input: &Input<'_>, live: &Live, known: &Known) -> Vec<Envelope> {
         let mut rest = Vec::new();
-        let input = Input { id: order.id.as_str(), now };
+        let door = input.door.as_str();
         let envelope = match &order.command {
             control::Command::User { words, sender, session, stream, attachments } => {
-                self.user(&input, live, known, words, sender, session.as_deref()).map(|envelope| Envelope {
+                self.user(input, live, known, words, sender, session.as_deref()).map(|envelope| Envelope {
                     stream: *stream && order.answer,
                     attachments: attachments.iter().map(taken_in).collect(),
                     ..envelope
@@ -97,7 +110,7 @@ impl Pipeline {
                 let about = About { source: source.clone(), ..About::default() };
                 Ok(input.event(live, Source::System, words, event_key(words, "system"), about))
             }
-            control::Command::Notify { words, source, reference, data } => {
+            control::Command::Notify { words, source, reference, data, attachments } => {
                 let about = About { source: Some(source.clone()), reference: reference.clone(), data: data.clone() };
                 let way = self.way_to_owner(&live.config, known);
                 if way.is_none() {
@@ -107,7 +120,8 @@ impl Pipeline {
                 let (key, route) = way.map_or((event_key(words, "system"), None), |(key, route)| {
                     (if words.untrusted { event_key(words, source) } else { key }, Some(route))
                 });
-                Ok(Envelope { route, ..input.event(live, Source::Notify, words, key, about) })
+                let attachments = attachments.iter().map(taken_in).collect();
+                Ok(Envelope { route, attachments, ..input.event(live, Source::Notify, words, key, about) })
             }
             control::Command::Raw { to, text, attachments, topic, reply_to, emoji } => {
                 self.route_to(to, &live.config, known).map(|route| Envelope {
@@ -115,11 +129,12 @@ impl Pipeline {
                     command: Some(Command::Deliver { emoji: emoji.clone() }),
                     attachments: attachments.iter().map(taken_in).collect(),
                     reply_to: reply_to.clone(),
-                    ..input.envelope(Source::Cli, "cli", SessionKey(format!("raw:{to}")), text)
+                    ..input.envelope(input.door, door, SessionKey(format!("raw:{to}")), text)
                 })
             }
             control::Command::Stop { session } => {
-                let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
+                let key =
+                    session.as_deref().map_or_else(|| own_key(door, door), |session| self.session(input, live, known, session));
                 key.map(|key| input.command(key, Command::Stop { all: session.is_none() }))
             }
             control::Command::Reset { target } if target == "all" => {
@@ -139,23 +154,28 @@ impl Pipeline {
                     ..input.command(key, Command::ANEW)
                 };
                 rest = keys.into_iter().enumerate().map(one).collect();
-                own_key("cli").map(|key| input.command(key, Command::Done { text }))
+                own_key(door, door).map(|key| input.command(key, Command::Done { text }))
             }
             // One there is not may be there when its turn comes: its first message may be waiting.
-            control::Command::Reset { target } => self.session(live, known, target).map(|key| input.command(key, Command::ANEW)),
+            control::Command::Reset { target } => {
+                self.session(input, live, known, target).map(|key| input.command(key, Command::ANEW))
+            }
             control::Command::Compact { session } => {
-                let key = session.as_deref().map_or_else(|| own_key("cli"), |session| self.session(live, known, session));
+                let key =
+                    session.as_deref().map_or_else(|| own_key(door, door), |session| self.session(input, live, known, session));
                 key.map(|key| input.command(key, Command::Compact))
             }
-            control::Command::Approval { request, verdict, why } => own_key("cli")
+            control::Command::Approval { request, verdict, why } => own_key(door, door)
                 .map(|key| input.command(key, Command::Approval { id: request.clone(), verdict: *verdict, why: why.clone() })),
-            control::Command::Undo { run } => Ok(self.undo_of_shell(&input, run.as_deref())),
+            control::Command::Job(order) => own_key("cli", "cli").map(|key| input.command(key, Command::Job(order.clone()))),
+            control::Command::Heartbeat => own_key("cli", "cli").map(|key| input.command(key, Command::Heartbeat)),
+            control::Command::Undo { run } => Ok(self.undo_of_shell(input, run.as_deref())),
             control::Command::Reload | control::Command::Spool { .. } => {
                 Err("this command goes into the FIFO, not into the spool".to_owned())
             }
         };
         let first = envelope.unwrap_or_else(|reason| {
-            let refused = input.command(SessionKey("cli:cli".to_owned()), Command::Refused { reason });
+            let refused = input.command(SessionKey(format!("{door}:{door}")), Command::Refused { reason });
             Envelope { text: words_of(&order.command).to_owned(), ..refused }
         });
         rest.insert(0, Envelope { wants_reply: order.answer, ..first });
@@ -171,18 +191,21 @@ impl Pipeline {
         sender: &str,
         session: Option<&str>,
     ) -> Result<Envelope, String> {
+        let door = input.door.as_str();
         let key = match session {
-            None => shell_key(live, sender)?,
+            None => senders_key(live, door, sender)?,
             // What people call themselves is their choice: words for a conversation of ours must not
             // end up in one of theirs. An id or an @username is meant as it is.
             Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => {
-                match joined(live, name).or_else(|| self.sessions.named(name)) {
+                // What is called so in the shell is another one than what is called so elsewhere.
+                let is_meant = |key: &SessionKey| input.door == Source::Cli || key.own_name() != Some(name);
+                match joined(live, door, name).or_else(|| self.sessions.named(name).filter(is_meant)) {
                     Some(key) => key,
-                    None if name.contains(':') => own_key(name).map(|_| SessionKey(name.to_owned()))?,
-                    None => own_key(name)?,
+                    None if name.contains(':') => own_key(door, name).map(|_| SessionKey(name.to_owned()))?,
+                    None => own_key(door, name)?,
                 }
             }
-            Some(contact) => self.session(live, known, contact)?,
+            Some(contact) => self.session(input, live, known, contact)?,
         };
         // A word with a slash means in a shell what it means in a chat, when nothing stands after it that
         // it would not take.
@@ -190,19 +213,28 @@ impl Pipeline {
             let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
             Command::spoken(word, rest).filter(|command| rest.is_empty() || command.takes_words())
         });
-        let envelope = input.words(live, Source::Cli, sender, words, key);
+        let envelope = input.words(live, input.door, sender, words, key);
         Ok(Envelope { command: envelope.command.clone().or(spoken), ..envelope })
     }
 
     /// Returns the conversation that `target` means: one there is, or a new one of that name.
-    fn session(&self, live: &Live, known: &Known, target: &str) -> Result<SessionKey, String> {
+    fn session(&self, input: &Input<'_>, live: &Live, known: &Known, target: &str) -> Result<SessionKey, String> {
+        let door = input.door.as_str();
+        let own = own_key(door, target);
+        // What is called so at this door is meant before what is called so at another.
+        if let Ok(key) = &own
+            && input.door == Source::Http
+            && self.sessions.has(key)
+        {
+            return own;
+        }
         // A conversation that was somebody's before their ids were joined is theirs no more.
         let contacts = known.people.find(target);
         let of_contact = || match contacts.as_slice() {
             [one] => live.config.session.person_of(TELEGRAM, &one.id.to_string()),
             _ => None,
         };
-        let person = joined(live, target).or_else(|| of_contact().map(|person| intake::joined_key(&live.config, person)));
+        let person = joined(live, door, target).or_else(|| of_contact().map(|person| intake::joined_key(&live.config, person)));
         if let Some(key) = person {
             return Ok(key);
         }
@@ -217,8 +249,8 @@ impl Pipeline {
                 Ok(intake::dm_key(&live.config, &id, &id))
             }
             [] if target.starts_with('@') => Err(format!("nobody is called {}", text::visible(target))),
-            [] if target.contains(':') => own_key(target).map(|_| SessionKey(target.to_owned())),
-            [] => own_key(target),
+            [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
+            [] => own,
             several => Err(ambiguous(target, several.iter().map(|one| one.id.to_string()))),
         }
     }
@@ -243,7 +275,7 @@ impl Pipeline {
     }
 
     /// Returns the way to a contact.
-    fn route_to(&self, to: &str, config: &Config, known: &Known) -> Result<Route, String> {
+    pub(super) fn route_to(&self, to: &str, config: &Config, known: &Known) -> Result<Route, String> {
         if !self.channels.contains_key(TELEGRAM) {
             return Err("Telegram is off, so nobody can be written to ([telegram] enabled in agent.toml)".to_owned());
         }
@@ -268,12 +300,14 @@ impl Pipeline {
 
 /// What an order's envelopes have in common.
 pub(super) struct Input<'a> {
-    id: &'a str,
-    now: i64,
+    pub(super) id: &'a str,
+    pub(super) now: i64,
+    /// The shell's, or that of the HTTP API.
+    pub(super) door: Source,
 }
 
 impl Input<'_> {
-    /// Whoever can write the spool is the owner, whatever name they give.
+    /// Whoever can write the spool, or holds the token of the API, is the owner, whatever name they give.
     fn envelope(&self, source: Source, sender: &str, key: SessionKey, words: &str) -> Envelope {
         let sender = Sender { id: sender.to_owned(), name: sender.to_owned(), username: None };
         let envelope = Envelope::new(self.id.to_owned(), source, sender, key, words.to_owned(), self.now);
@@ -281,18 +315,24 @@ impl Input<'_> {
     }
 
     pub(super) fn command(&self, key: SessionKey, command: Command) -> Envelope {
-        Envelope { command: Some(command), ..self.envelope(Source::Cli, "cli", key, "") }
+        Envelope { command: Some(command), ..self.envelope(self.door, self.door.as_str(), key, "") }
     }
 
     fn words(&self, live: &Live, source: Source, sender: &str, words: &Words, key: SessionKey) -> Envelope {
-        let unknown = words.model.as_ref().and_then(|name| live.agent.client().models().get(name, "--model").err());
+        let unknown = words.model.as_ref().and_then(|name| live.agent.client().models().get(name, self.word_for_model()).err());
         Envelope {
             command: unknown.map(|error| Command::Refused { reason: error.to_string() }),
             trust: if words.untrusted { Trust::Other } else { Trust::Owner },
+            background: words.context.clone().filter(|context| !context.trim().is_empty()),
             tier: words.tier.clone(),
             model: words.model.clone(),
             ..self.envelope(source, sender, key, &words.text)
         }
+    }
+
+    /// What the caller calls the choice of a model.
+    fn word_for_model(&self) -> &'static str {
+        if self.door == Source::Http { "`model`" } else { "--model" }
     }
 
     fn event(&self, live: &Live, source: Source, words: &Words, key: SessionKey, about: About) -> Envelope {
@@ -306,27 +346,27 @@ fn key_of(id: &control::Id) -> String {
     format!("cmd:{id}")
 }
 
-/// Returns the conversation of the shell that is called `name`.
-fn own_key(name: &str) -> Result<SessionKey, String> {
+/// Returns the conversation that is called `name` at the `door`.
+fn own_key(door: &str, name: &str) -> Result<SessionKey, String> {
     if name.is_empty() || name.chars().count() > MAX_KEY || name.contains(char::is_control) {
         return Err("a conversation is named with 1 to 200 printable characters".to_owned());
     }
-    Ok(SessionKey(format!("cli:{name}")))
+    Ok(SessionKey(format!("{door}:{name}")))
 }
 
-/// Returns the conversation of the shell's `sender`: with other ids of theirs, if there are any.
-fn shell_key(live: &Live, sender: &str) -> Result<SessionKey, String> {
-    let person = live.config.session.person_of(Source::Cli.as_str(), sender);
-    person.map_or_else(|| own_key(sender), |person| Ok(intake::joined_key(&live.config, person)))
+/// Returns the conversation of the `sender` at the `door`: with other ids of theirs, if there are any.
+fn senders_key(live: &Live, door: &str, sender: &str) -> Result<SessionKey, String> {
+    let person = live.config.session.person_of(door, sender);
+    person.map_or_else(|| own_key(door, sender), |person| Ok(intake::joined_key(&live.config, person)))
 }
 
 /// Returns the conversation of a person with several ids who is called `target`, or has that id.
-fn joined(live: &Live, target: &str) -> Option<SessionKey> {
+fn joined(live: &Live, door: &str, target: &str) -> Option<SessionKey> {
     let session = &live.config.session;
     let by_name = session.identity_links.contains_key(target).then_some(target);
     let by_id = || target.split_once(':').and_then(|(channel, id)| session.person_of(channel, id));
-    let of_shell = || session.person_of(Source::Cli.as_str(), target);
-    by_name.or_else(by_id).or_else(of_shell).map(|person| intake::joined_key(&live.config, person))
+    let of_door = || session.person_of(door, target);
+    by_name.or_else(by_id).or_else(of_door).map(|person| intake::joined_key(&live.config, person))
 }
 
 /// Returns the conversation of events called `name`; those in words of others are kept apart.

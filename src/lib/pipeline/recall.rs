@@ -3,22 +3,17 @@
 use super::Pipeline;
 use super::turn::Setting;
 use crate::clock;
-use crate::memory::recall::{Asked, HEAD};
+use crate::memory::recall::{Asked, HEAD, Recalled};
 use crate::message::{Block, Envelope};
 use crate::session::Session;
 
 impl Pipeline {
     /// Returns what is remembered that bears on a person's message and is not in the conversation yet, and the overdue
     /// commitments that are brought up by it.
-    pub(super) async fn recall(
-        &self,
-        messages: &[Envelope],
-        setting: &Setting<'_>,
-        session: &Session,
-    ) -> (Option<String>, Vec<i64>) {
-        let Some(envelope) = messages.first() else { return (None, Vec::new()) };
+    pub(super) async fn recall(&self, messages: &[Envelope], setting: &Setting<'_>, session: &Session) -> Option<Recalled> {
+        let envelope = messages.first()?;
         if !envelope.source.is_person() || envelope.tier.as_deref().is_some_and(|tier| tier != "full") {
-            return (None, Vec::new());
+            return None;
         }
         let blocks = session.state().entries.iter().flat_map(|entry| &entry.message.content);
         let told: Vec<String> = blocks
@@ -40,11 +35,10 @@ impl Pipeline {
             tracing::error!(%error, "nothing was recalled");
             None
         });
-        let Some(recalled) = recalled else { return (None, Vec::new()) };
+        let recalled = recalled?;
         let (client, synthesis) = (setting.live.agent.client(), setting.live.config.memory.recall.synthesis);
         let retell = self.memory.retell(client, synthesis, recalled.clone(), (setting.run_id, session.id()));
-        let recalled = setting.run.cancel.run_until_cancelled(retell).await.unwrap_or(recalled);
-        (Some(recalled.text()), recalled.overdue)
+        Some(setting.run.cancel.run_until_cancelled(retell).await.unwrap_or(recalled))
     }
 
     /// Notes that overdue commitments were brought up, once the message stands in the transcript.

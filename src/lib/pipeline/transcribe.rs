@@ -78,7 +78,7 @@ async fn ask(live: &Live, run_id: &str, session_id: &str, path: &Path, seconds: 
     let bytes = blocking(move || whole(&path)).await?;
     let filename = format!("audio.{}", ending(&bytes));
     let recording = Recording { bytes: &bytes, filename: &filename };
-    let purpose = Purpose { run_id, session_id, source: "speech_to_text" };
+    let purpose = Purpose { run_id, session_id, source: "speech_to_text", budget_usd: None, share_usd: None };
     client.transcribe(purpose, &model.name, recording, seconds).await.map_err(|error| error.to_string())
 }
 

@@ -9,43 +9,27 @@ use super::attach::{self, Place};
 use super::between::{NO_SUMMARY, Step};
 use super::fresh::{Carried, Fresh};
 use super::gather::Bundle;
+use super::outcome::{Outcome, Saying, event_text, said};
+use super::prompt::{self, Parts};
 use super::stream::Stream;
-use super::{Live, Pipeline, Run, silence};
-use crate::agent::{Ended as TurnEnd, Order, Owner, Reply as Said, Written};
-use crate::channel::{Channel, Rendered};
-use crate::config::ReplyTo;
-use crate::control::replies::{Reply, Status};
-use crate::cost::usd;
+use super::subagents::Sending;
+use super::{Live, Pipeline, Run};
+use crate::agent::{Ended as TurnEnd, Order, Owner, Team, Written};
+use crate::context::Section;
+use crate::control::replies::{Reply, STOPPED, Status};
+use crate::memory::recall::Recalled;
 use crate::memory::{JOINED, Scope, Viewer};
-use crate::message::{Attachment, Block, Envelope, MediaKind, OutFile, Role, Route, Source, Trust};
+use crate::message::{Block, Envelope, MediaKind, Role, Source, Trust};
 use crate::provider::SystemBlock;
-use crate::queue::{Ended, Finish, MAX_DEATHS, NewPart, Note, Started};
-use crate::session::{Kind, Resume, Session, Spoken, SummaryBy};
+use crate::queue::{Ended, Ending, MAX_DEATHS, Note, Started};
+use crate::session::{Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
 use crate::text::fence;
 use crate::{agent, clock, context};
-
-/// What is to be recorded of a turn.
-pub(super) struct Outcome {
-    ended: Ended,
-    reply: Reply,
-    /// What is to be said; `None` when the agent chose silence.
-    text: Option<Saying>,
-}
-
-/// Words to be sent.
-enum Saying {
-    /// The agent's.
-    Markdown(String),
-    /// Somebody else's, to be shown as they are; below the files that came with them.
-    Plain(String),
-    /// An emoji on the message that is answered.
-    Reaction(String),
-}
 
 pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
     let new_id = uuid::Uuid::now_v7().to_string();
     if bundle.attempts() >= MAX_DEATHS {
-        return pipeline.give_up(&bundle, &new_id).await;
+        return pipeline.give_up(&bundle, bundle.run_id().unwrap_or(&new_id)).await;
     }
     let run = Run::new(bundle.clone());
     // Known before it is recorded, so that a stop finds it at every moment.
@@ -62,7 +46,10 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.reply.status == Status::Done;
     pipeline.finish(&bundle, &run_id, outcome).await;
-    if is_answered {
+    if bundle.leader().task.is_some() {
+        // It has said what it was sent for; a crash before this leaves it among the conversations.
+        pipeline.archive(bundle.key()).await;
+    } else if is_answered {
         run.answered.store(true, Ordering::Relaxed);
         pipeline.make_room(bundle.leader(), &run_id, &run, false).await;
     }
@@ -71,12 +58,14 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
 /// What a turn's order is made of.
 pub(super) struct Setting<'a> {
     pub(super) live: &'a Live,
-    envelope: &'a Envelope,
+    pub(super) envelope: &'a Envelope,
     pub(super) run_id: &'a str,
     pub(super) run: &'a Run,
     pub(super) viewer: Viewer,
-    model: String,
+    pub(super) model: String,
     system: Vec<SystemBlock>,
+    /// What the system text is made of.
+    pub(super) sections: Vec<Section>,
 }
 
 impl Setting<'_> {
@@ -91,6 +80,12 @@ impl Setting<'_> {
             route: envelope.route.as_ref(),
             message_id: envelope.reply_to.as_deref(),
             source: envelope.source.as_str(),
+            paying_run: envelope.paid_by().unwrap_or(self.run_id),
+            // A sub-agent's own budget is a share of what its sender may cost.
+            budget_usd: envelope.task.as_ref().map_or(envelope.budget_usd, |task| task.report.budget_usd),
+            share_usd: envelope.task.as_ref().and(envelope.budget_usd),
+            bounds: envelope.task.as_ref().map(|task| &task.bounds),
+            team: None,
             model: &self.model,
             system: self.system.clone(),
             cancel: &self.run.cancel,
@@ -122,12 +117,13 @@ impl Pipeline {
         let text = format!(
             "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
         );
-        let reply = Reply::error(&envelope.id, text.clone());
+        let reply = Reply { run_id: Some(run_id.to_owned()), ..Reply::error(&envelope.id, text.clone()) };
         let text = match envelope.source {
-            Source::Notify => Saying::Plain(event_text(envelope)),
-            _ => Saying::Markdown(text),
+            Source::Notify => Some(Saying::Plain(event_text(envelope))),
+            Source::Heartbeat => None,
+            _ => Some(Saying::Markdown(text)),
         };
-        self.finish(bundle, run_id, Outcome { ended: Ended::Dead(reason), reply, text: Some(text) }).await;
+        self.finish(bundle, run_id, Outcome::new(Ended::Dead(reason), reply, text)).await;
     }
 
     /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
@@ -136,25 +132,13 @@ impl Pipeline {
         let run_id = uuid::Uuid::now_v7().to_string();
         self.close_turn(bundle.leader(), &run_id, "a bug").await;
         let outcome = self.failed(bundle.leader(), "a bug of the agent itself; its log has the place", &[]);
+        let outcome = outcome.mapped(|reply| Reply { run_id: Some(run_id.clone()), ..reply });
         self.finish(bundle, &run_id, outcome).await;
-    }
-
-    /// Notes a failure and returns what is said about it.
-    pub(super) fn failed(&self, envelope: &Envelope, reason: &str, receipts: &[String]) -> Outcome {
-        self.note_trouble(reason);
-        match envelope.source {
-            // The owner is to hear of it, model or not; the caller's job is done.
-            Source::Notify if envelope.route.is_some() => as_it_is(envelope, event_text(envelope), event_text(envelope)),
-            _ => {
-                let text = Saying::Markdown(failure(&self.live(), envelope, reason, receipts));
-                let reply = Reply { receipts: receipts.to_vec(), ..Reply::error(&envelope.id, reason) };
-                Outcome { ended: Ended::Done, reply, text: Some(text) }
-            }
-        }
     }
 
     /// Lets the agent answer.
     async fn converse(self: &Arc<Self>, bundle: &Bundle, run_id: &str, run: &Run) -> Option<Outcome> {
+        let began_at = clock::now_ms();
         let live = self.live();
         let envelope = bundle.leader();
         let key = &envelope.session_key;
@@ -171,14 +155,18 @@ impl Pipeline {
         }
         let mut heard = None;
         if session.state().resume(&envelope.id) == Resume::Fresh {
-            let messages = bundle.messages();
+            let mut messages = bundle.messages();
+            self.fill_report(&mut messages).await?;
             let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
-            let (recalled, overdue) = self.recall(&messages, &setting, &session).await;
+            let recalled = self.recall(&messages, &setting, &session).await;
+            let overdue = recalled.as_ref().map(|recalled| recalled.overdue.clone()).unwrap_or_default();
             let place = Place { pipeline: self, live: &live, envelope, run_id, session_id: session.id(), cancel: &run.cancel };
             let pins = carried.as_ref().map(|carried| carried.pins.clone()).unwrap_or_default();
             let pins = pins.into_iter().map(|text| Kind::Pin { run_id: run_id.to_owned(), text });
             let mut kinds: Vec<Kind> = pins.collect();
-            kinds.push(self.user_message(&messages, &notes, &place, (carried, recalled)).await);
+            let memories = recalled.as_ref().map(|recalled| recalled.memories.clone()).unwrap_or_default();
+            let (message, parts) = self.user_message(&messages, &notes, &place, (carried, recalled)).await;
+            kinds.extend([message, prompt::of(&setting, &session, bundle, began_at, parts, memories)]);
             if let Err(error) = session.append(kinds, true).await {
                 tracing::error!(%error, "a message could not be written into its transcript");
                 self.sessions.put(session);
@@ -194,7 +182,10 @@ impl Pipeline {
         };
         let compactions = session.state().compaction_count;
         let asking = Asking::new(self.clone(), envelope.clone(), run_id, session.id());
-        let ended = live.agent.run(&mut session, setting.order(&asking, &reader)).await;
+        let owners_alone = setting.viewer.may_see(&Scope::Owner);
+        let team: Arc<dyn Team> = Arc::new(Sending::new(self.clone(), envelope.clone(), run_id, (&setting.model, owners_alone)));
+        let order = Order { team: Some(team), ..setting.order(&asking, &reader) };
+        let ended = live.agent.run(&mut session, order).await;
         // Whatever is still asked of this turn is asked no more.
         asking.end().await;
         let newest = session.state().compacted.as_ref().filter(|_| session.state().compaction_count > compactions);
@@ -211,6 +202,7 @@ impl Pipeline {
             tracing::warn!(%error, "what was heard is heard again");
         }
         let session_id = session.id().to_owned();
+        let tainted = session.state().is_tainted();
         self.sessions.put(session);
         let outcome = match ended {
             TurnEnd::Reply(reply) => said(envelope, &reply.text, Some(&reply)),
@@ -218,17 +210,18 @@ impl Pipeline {
                 // Whoever stopped it has recorded the end already; its answer file may have been
                 // written over by the "running" of this turn.
                 if envelope.wants_reply {
-                    self.answer(&Reply::error(&envelope.id, "stopped"));
+                    self.answer(&Reply::error(&envelope.id, STOPPED));
                 }
                 return None;
             }
-            TurnEnd::Failed { reason, receipts } => {
+            TurnEnd::Failed { reason, timed_out, receipts } => {
                 tracing::error!(reason, session = session_id, "a turn failed");
-                self.failed(envelope, &reason, &receipts)
+                let ending = if timed_out { Ending::Timeout } else { Ending::Error };
+                self.failed(envelope, &reason, &receipts).ending_in(ending)
             }
         };
-        let reply = Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..outcome.reply };
-        Some(Outcome { reply, ..outcome })
+        let named = |reply| Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..reply };
+        Some(outcome.mapped(named).tainted(tainted))
     }
 
     pub(super) async fn setting<'a>(
@@ -241,15 +234,15 @@ impl Pipeline {
     ) -> Setting<'a> {
         let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id)).and_persons(same_person(live, envelope));
         let model = model_for(live, envelope, session);
-        let system = {
+        let (system, sections) = {
             let (context, live, model, envelope) = (self.context.clone(), live.clone(), model.clone(), envelope.clone());
             let owners_alone = viewer.may_see(&Scope::Owner);
             // Many files may be looked at, and skills hashed.
-            let work = move || context.system(&live.config, live.agent.client().models(), &model, &envelope, owners_alone);
+            let work = move || context.sections(&live.config, live.agent.client().models(), &model, &envelope, owners_alone);
             let system = tokio::task::spawn_blocking(work).await;
             system.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
         };
-        Setting { live, envelope, run_id, run, viewer, model, system }
+        Setting { live, envelope, run_id, run, viewer, model, system, sections }
     }
 
     /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
@@ -266,107 +259,45 @@ impl Pipeline {
         id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id))
     }
 
-    /// Writes the messages of a turn down as the model reads them.
+    /// Writes the messages of a turn down as the model reads them; also returns which parts they have.
     async fn user_message(
         &self,
         messages: &[Envelope],
         notes: &[Note],
         place: &Place<'_>,
-        (carried, recalled): (Option<Carried>, Option<String>),
-    ) -> Kind {
+        (carried, recalled): (Option<Carried>, Option<Recalled>),
+    ) -> (Kind, Vec<PromptBlock>) {
         let zone = place.live.config.agent.timezone.0;
         let marker = fence::marker(place.run_id);
         let mut content = Vec::new();
         let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
-        let before = carried.into_iter().flat_map(|carried| carried.blocks);
-        let recalled = recalled.map(context::recalled);
-        let mut beside: Vec<Block> = before.chain(context::overheard(notes, zone, &marker)).chain(recalled).collect();
+        let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
+        let heard = context::overheard(notes, zone, &marker);
+        let recalled = recalled.map(|recalled| context::recalled(recalled.text()));
+        let mut parts = Parts::default();
+        parts.add("the conversation before", &before);
+        parts.add("heard", heard.as_slice());
+        parts.add("memories", recalled.as_slice());
+        let mut beside: Vec<Block> = before.into_iter().chain(heard).chain(recalled).collect();
         for message in messages {
             let mut blocks = context::message(message, zone, &marker);
+            parts.add("message", &blocks);
             // What is known beside the words stands between the first head and them.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
-            content.extend(attach::read(&Place { envelope: message, ..*place }).await);
+            let files = attach::read(&Place { envelope: message, ..*place }).await;
+            parts.add("files", &files);
+            content.extend(files);
         }
         let foreign = messages.iter().any(carries_words_of_others) || notes.iter().any(|note| !note.of_owner) || from_before;
         let first = messages.first();
-        Kind::Message(Spoken {
+        let message = Kind::Message(Spoken {
             inbox_id: first.map(|envelope| envelope.id.clone()),
             trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
             about: first.and_then(|envelope| envelope.about.clone()),
             ..Spoken::new(Role::User, content, place.run_id)
-        })
-    }
-
-    /// Ends an input that needed no turn.
-    pub(super) async fn finish_one(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
-        let run_id = uuid::Uuid::now_v7().to_string();
-        self.record(envelope, vec![envelope.id.clone()], &run_id, outcome).await;
-    }
-
-    pub(super) async fn finish(self: &Arc<Self>, bundle: &Bundle, run_id: &str, outcome: Outcome) {
-        self.record(bundle.leader(), bundle.ids(), run_id, outcome).await;
-    }
-
-    /// The last transaction of a turn, then its consequences.
-    async fn record(self: &Arc<Self>, envelope: &Envelope, inbox_ids: Vec<String>, run_id: &str, outcome: Outcome) {
-        let unheard = envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
-        let ended = match outcome.ended {
-            Ended::Done if unheard => Ended::Dead("nobody was told: there is no way to the owner".to_owned()),
-            ended => ended,
-        };
-        let finish = Finish {
-            run_id: run_id.to_owned(),
-            inbox_ids,
-            ended,
-            result: envelope.wants_reply.then_some(outcome.reply),
-            parts: outcome.text.map(|text| self.parts(envelope, text)).unwrap_or_default(),
-        };
-        let now = clock::now_ms();
-        let recorded = self.persist("the end of a turn", || self.queue.finish(finish.clone(), now)).await;
-        // Unrecorded: the daemon ends, and the next start finds the turn. `None` inside: it was
-        // stopped meanwhile, and its caller was told.
-        let Some(Some(parts)) = recorded else { return };
-        self.deliver(parts);
-        if let Some(reply) = &finish.result {
-            self.answer(reply);
-        }
-    }
-
-    /// Renders an answer into what is stored and sent.
-    fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
-        let Some((channel, route)) = self.channel(envelope) else { return Vec::new() };
-        let mode = self.live().config.telegram.reply_to_mode;
-        let of_words = |part: Rendered| NewPart { markup: part.markup, ..NewPart::plain(route.clone(), part.plain) };
-        let mut parts: Vec<NewPart> = match saying {
-            Saying::Markdown(text) => channel.render(&text).into_iter().map(of_words).collect(),
-            Saying::Reaction(emoji) => {
-                let reply_to = envelope.reply_to.clone();
-                return vec![NewPart { reply_to, reaction: Some(emoji), ..NewPart::plain(route, String::new()) }];
-            }
-            Saying::Plain(text) => {
-                let mut files = channel.albums(envelope.attachments.iter().map(out_file).collect()).into_iter();
-                // Short words stand below the first file, longer ones before it.
-                let takes_words =
-                    files.as_slice().first().and_then(|files| files.first()).is_some_and(|file| file.kind.takes_words());
-                let caption = channel.caption(&text).filter(|_| takes_words);
-                let first = caption.and_then(|caption| Some(NewPart { files: files.next()?, ..of_words(caption) }));
-                let words = if first.is_some() { Vec::new() } else { channel.plain(&text) };
-                let rest = files.map(|files| NewPart { files, ..NewPart::plain(route.clone(), String::new()) });
-                words.into_iter().map(of_words).chain(first).chain(rest).collect()
-            }
-        };
-        for (number, part) in parts.iter_mut().enumerate() {
-            let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
-            part.reply_to = envelope.reply_to.clone().filter(|_| answers);
-        }
-        parts
-    }
-
-    /// Returns the door to which an answer goes, while it is open, and the way there.
-    pub(super) fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
-        let route = envelope.route.clone()?;
-        Some((self.channels.get(route.channel.as_str())?.clone(), route))
+        });
+        (message, parts.blocks())
     }
 }
 
@@ -399,76 +330,4 @@ pub(super) fn model_for(live: &Live, envelope: &Envelope, session: &Session) -> 
     let chosen = session.state().chosen_model.clone().filter(|name| models.get(name, "/model").is_ok());
     let routed = || models.for_role(envelope.source.role()).map(|model| model.name.clone());
     envelope.model.clone().or(chosen).or_else(routed).unwrap_or_else(|| "primary".to_owned())
-}
-
-pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcome {
-    let text = silence::spoken(text, envelope.source);
-    let reply = Reply {
-        reply: Some(text.clone().unwrap_or_default()),
-        silent: text.is_none().then_some(true),
-        tokens: of.map(|said| said.usage.total()),
-        cost_usd: of.and_then(|said| said.cost_nano_usd).map(usd),
-        receipts: of.map(|said| said.receipts.clone()).unwrap_or_default(),
-        ..Reply::new(&envelope.id, Status::Done)
-    };
-    Outcome { ended: Ended::Done, reply, text: text.map(Saying::Markdown) }
-}
-
-/// A command that is not carried out, and why: the person reads it, and it is an error to the shell.
-pub(super) fn declined(envelope: &Envelope, why: &str) -> Outcome {
-    Outcome { ended: Ended::Done, reply: Reply::error(&envelope.id, why), text: Some(Saying::Markdown(why.to_owned())) }
-}
-
-/// Words of somebody else that go out as they are; the caller reads `reply`.
-pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outcome {
-    let reply = Reply { reply: Some(reply), ..Reply::new(&envelope.id, Status::Done) };
-    Outcome { ended: Ended::Done, reply, text: Some(Saying::Plain(text)) }
-}
-
-/// What became of the owner's word, as it is: there are words in it that others may have chosen. Nothing
-/// is said in the chat to a press of a button.
-pub(super) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Outcome {
-    let (text, reply) = match heard {
-        Ok(text) => (text, Reply { reply: Some(text.clone()), ..Reply::new(&envelope.id, Status::Done) }),
-        Err(why) => (why, Reply::error(&envelope.id, why.as_str())),
-    };
-    let text = envelope.press.is_none().then(|| Saying::Plain(text.clone()));
-    Outcome { ended: Ended::Done, reply, text }
-}
-
-/// An emoji put on a message; the caller reads nothing.
-pub(super) fn reaction(envelope: &Envelope, emoji: String) -> Outcome {
-    let reply = Reply { reply: Some(String::new()), ..Reply::new(&envelope.id, Status::Done) };
-    Outcome { ended: Ended::Done, reply, text: Some(Saying::Reaction(emoji)) }
-}
-
-fn out_file(file: &Attachment) -> OutFile {
-    OutFile { kind: MediaKind::of_name(&file.filename), path: file.path.clone(), filename: file.filename.clone() }
-}
-
-/// An event without the agent's words on it.
-fn event_text(envelope: &Envelope) -> String {
-    let about = envelope.about.clone().unwrap_or_default();
-    let reference = about.reference.map_or_else(String::new, |reference| format!(" ({reference})"));
-    format!("{}{reference}: {}", about.source.unwrap_or_default(), envelope.text)
-}
-
-/// What the person reads when no answer came. Only the owner is told why, and only where nobody else
-/// reads it.
-fn failure(live: &Live, envelope: &Envelope, reason: &str, receipts: &[String]) -> String {
-    let message = &live.config.agent.error_message;
-    let alone = envelope.from_owner && envelope.group.is_none();
-    if !alone {
-        return message.clone();
-    }
-    // What was done is not undone, and the next try should know it.
-    let done = if receipts.is_empty() { String::new() } else { format!("\n\nDone before that: {}.", receipts.join("; ")) };
-    format!("{message}\n\n({}){done}", crate::text::shorten(reason, 600))
-}
-
-/// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so
-/// they are a dead letter.
-pub(super) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
-    let ended = if envelope.text.is_empty() { Ended::Done } else { Ended::Dead(reason.to_owned()) };
-    Outcome { ended, reply: Reply::error(&envelope.id, reason), text: None }
 }

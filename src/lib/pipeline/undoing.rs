@@ -4,7 +4,7 @@
 use super::Pipeline;
 use super::commands::{FOR_OWNERS, IN_PRIVATE};
 use super::orders::Input;
-use super::turn::{Outcome, as_it_is, declined};
+use super::outcome::{Outcome, as_it_is, declined};
 use crate::clock;
 use crate::message::{Command, Envelope, SessionKey, Source};
 use crate::text::visible;
@@ -50,7 +50,7 @@ impl Pipeline {
         let zone = self.live().config.agent.timezone.0;
         let when = |at: i64| clock::local_stamp(at, zone);
         let plainly = |text: String| as_it_is(envelope, text.clone(), text);
-        let of_shell = envelope.source == Source::Cli;
+        let of_shell = matches!(envelope.source, Source::Cli | Source::Http);
         Some(match done {
             None => plainly("There is nothing to undo: I changed no files here that were not taken back already.".to_owned()),
             Some(Ok(undone)) => {

@@ -5,10 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::approvals;
 use super::notes::{self, Note};
 use super::outbox::{self, NewPart, Part};
+use super::subagents::{self, Ending};
 use super::{Store, from_json, remember, routes, to_json};
-use crate::control::replies::Reply;
+use crate::control::replies::{Reply, STOPPED};
 use crate::db;
-use crate::message::{Envelope, SessionKey};
+use crate::message::{Envelope, SessionKey, Source, Task};
 
 /// An input that stands at the door, with the key it is remembered by.
 #[derive(Debug, Clone)]
@@ -58,12 +59,14 @@ pub enum Started {
 }
 
 /// An input that a stop ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
     /// The input.
     pub inbox_id: String,
     /// Whether a caller reads its answer file.
     pub wants_reply: bool,
+    /// What the sub-agent was sent for that it was.
+    pub task: Option<Box<Task>>,
 }
 
 /// How a run ended for the queue.
@@ -79,6 +82,38 @@ pub struct Finish {
     pub result: Option<Reply>,
     /// What is to be said.
     pub parts: Vec<NewPart>,
+    /// What another conversation is to know of it.
+    pub note: Option<(SessionKey, Note)>,
+    /// How the sub-agent ended that the first input is.
+    pub subagent: Option<(Box<Task>, Ending)>,
+    /// Whether words of others may be in its answer.
+    pub tainted: bool,
+}
+
+/// What a finish leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Parts to be sent.
+    pub parts: Vec<Part>,
+    /// The input by which whoever sent a sub-agent hears of its end.
+    pub report: Option<Accepted>,
+}
+
+/// An input whose end is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// `pending`, `running`, `done` or `dead`.
+    pub state: String,
+    /// Why it was given up, or `stopped`.
+    pub reason: Option<String>,
+    /// What came of it.
+    pub result: Option<Reply>,
+    /// Its run.
+    pub run_id: Option<String>,
+    /// When it was accepted, milliseconds since 1970 UTC.
+    pub received_at: i64,
+    /// When it ended, milliseconds since 1970 UTC.
+    pub finished_at: Option<i64>,
 }
 
 /// Done, or dead with a reason.
@@ -149,6 +184,43 @@ impl Store {
             .await
     }
 
+    /// Returns how far each of `ids` is; `None` for what is no input, or none any more.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn progress_of(&self, ids: Vec<String>) -> Result<Vec<Option<Progress>>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                let mut query = connection
+                    .prepare_cached("SELECT state, reason, result, run_id, received_at, finished_at FROM inbox WHERE id = ?1")?;
+                ids.iter().map(|id| query.query_row([id], progress).optional()).collect()
+            })
+            .await
+    }
+
+    /// Returns true when the very words `plain` went out for an input of `source` since `since`.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn said_before(&self, source: Source, plain: Vec<String>, since: i64) -> Result<bool, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                let mut query = connection.prepare_cached(
+                    "SELECT (SELECT json_group_array(o.plain) FROM (SELECT plain FROM outbox WHERE inbox_id = i.id ORDER BY id) o)
+                     FROM inbox i WHERE i.state = 'done' AND i.finished_at >= ?1 AND i.envelope ->> '$.source' = ?2",
+                )?;
+                let mut rows = query.query((since, source.as_str()))?;
+                while let Some(row) = rows.next()? {
+                    let said: Vec<String> = from_json(row.get_ref(0)?.as_str()?, 0)?;
+                    if said == plain {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            })
+            .await
+    }
+
     /// Records that the turn of `inbox_ids` starts, as `run_id` if it is the first time.
     ///
     /// # Errors
@@ -176,7 +248,7 @@ impl Store {
     }
 
     /// Ends what was accepted before input `before` and is not answered yet, waiting or running,
-    /// in one session or in all; commands stay. Whoever waits for an answer is told "stopped".
+    /// in one session (with its sub-agents, and jobs that are heard in it) or in all; commands stay. Whoever waits for an answer is told "stopped".
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -187,19 +259,27 @@ impl Store {
                 let stopped: Vec<Stopped> = connection
                     .prepare_cached(
                         "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
-                         WHERE seq < ?1 AND state IN ('pending', 'running') AND (?2 IS NULL OR session_key = ?2)
+                         WHERE seq < ?1 AND state IN ('pending', 'running')
+                           AND (?2 IS NULL OR session_key = ?2 OR envelope ->> '$.task.bounds.parent' = ?2
+                                OR envelope ->> '$.heard_in' = ?2)
                            AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
                                 OR (envelope ->> '$.command.name' = 'new'
                                     AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
-                         RETURNING id, envelope ->> '$.wants_reply'",
+                         RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task'",
                     )?
-                    .query_map((before, session, now), |row| Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)? }))?
+                    .query_map((before, session, now), |row| {
+                        let task: Option<String> = row.get(2)?;
+                        let task = task.map(|text| from_json(&text, 2)).transpose()?;
+                        Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)?, task })
+                    })?
                     .collect::<rusqlite::Result<_>>()?;
+                let tasks: Vec<&Task> = stopped.iter().filter_map(|one| one.task.as_deref()).collect();
+                subagents::tell_stopped(connection, &tasks, now)?;
                 stopped.iter().try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
                 for one in stopped.iter().filter(|one| one.wants_reply) {
                     connection
                         .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
-                        .execute((to_json(&Reply::error(&one.inbox_id, "stopped"))?, &one.inbox_id))?;
+                        .execute((to_json(&Reply::error(&one.inbox_id, STOPPED))?, &one.inbox_id))?;
                 }
                 Ok(stopped)
             })
@@ -249,36 +329,45 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn finish(&self, finish: Finish, now: i64) -> Result<Option<Vec<Part>>, db::Error> {
+    pub async fn finish(&self, finish: Finish, now: i64) -> Result<Option<Finished>, db::Error> {
         self.writer
             .write(move |connection| {
                 let (state, reason) = match &finish.ended {
-                    Ended::Done => ("done", None),
+                    Ended::Done => {
+                        let ending = finish.subagent.as_ref().map(|(_, ending)| *ending).filter(|ending| *ending != Ending::Ok);
+                        ("done", ending.map(Ending::as_str))
+                    }
                     Ended::Dead(reason) => ("dead", Some(reason.as_str())),
                 };
                 let result = finish.result.as_ref().map(to_json).transpose()?;
                 let mut end = connection.prepare_cached(
-                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5)
+                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5), tainted = ?7
                      WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
                 )?;
                 let mut run: Option<String> = None;
                 for id in &finish.inbox_ids {
                     approvals::take_back(connection, id, now)?;
-                    let ended = end.query_row((state, reason, &result, now, &finish.run_id, id), |row| row.get(0)).optional()?;
+                    let ended = end
+                        .query_row((state, reason, &result, now, &finish.run_id, id, finish.tainted), |row| row.get(0)).optional()?;
                     run = run.or(ended);
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
+                if let Some((session, note)) = &finish.note {
+                    notes::insert(connection, session, note)?;
+                }
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
                 let parts = (1..)
                     .zip(&finish.parts)
                     .map(|(number, part)| outbox::insert(connection, Some(first), Some(&run_id), part, (number, count), now));
-                parts.collect::<rusqlite::Result<Vec<Part>>>().map(Some)
+                let parts = parts.collect::<rusqlite::Result<Vec<Part>>>()?;
+                let of_subagent = finish.subagent.as_ref().map(|(task, _)| subagents::tell(connection, first, task, now));
+                Ok(Some(Finished { parts, report: of_subagent.transpose()?.flatten() }))
             })
             .await
     }
 }
 
-fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Option<Accepted>> {
+pub(super) fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Option<Accepted>> {
     if envelope.edited && !is_changed(connection, envelope)? {
         return Ok(None);
     }
@@ -311,6 +400,18 @@ pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
         .prepare("SELECT seq, attempts, run_id, envelope FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
         .query_map([], accepted)?
         .collect()
+}
+
+fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
+    let result: Option<String> = row.get(2)?;
+    Ok(Progress {
+        state: row.get(0)?,
+        reason: row.get(1)?,
+        result: result.map(|text| from_json(&text, 2)).transpose()?,
+        run_id: row.get(3)?,
+        received_at: row.get(4)?,
+        finished_at: row.get(5)?,
+    })
 }
 
 fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {

@@ -22,14 +22,18 @@ mod notes;
 mod outbox;
 mod routes;
 mod shown;
+mod subagents;
+mod trace;
 mod view;
 
 pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
 pub use erase::erase;
-pub use inbox::{Accepted, Arrival, Ended, Finish, Started, Stopped, Verdict};
+pub use inbox::{Accepted, Arrival, Ended, Finish, Finished, Progress, Started, Stopped, Verdict};
 pub use notes::Note;
 pub use outbox::{Aftermath, NewPart, Part};
 pub use routes::LastRoute;
+pub use subagents::{Ending, Subagent};
+pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{Counts, Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results};
 
 use std::path::Path;
@@ -44,6 +48,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_routes.sql"),
     include_str!("migrations/0003_groups.sql"),
     include_str!("migrations/0004_approvals.sql"),
+    include_str!("migrations/0005_subagents.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).

@@ -44,7 +44,9 @@ pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Re
     let Some(route) = envelope
         .route
         .as_ref()
-        .filter(|_| envelope.source.is_person() && envelope.source != Source::Cli && envelope.group.is_none())
+        .filter(|_| {
+            envelope.source.is_person() && !matches!(envelope.source, Source::Cli | Source::Http) && envelope.group.is_none()
+        })
         // Who presses a button says nothing, and an old message no longer tells its topic.
         .filter(|_| envelope.press.is_none())
     else {

@@ -27,6 +27,9 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         ended: Ended::Done,
         result: None,
         parts: texts.iter().map(|text| part(text)).collect(),
+        note: None,
+        subagent: None,
+        tainted: false,
     }
 }
 
@@ -64,7 +67,7 @@ async fn what_was_running_or_being_sent_comes_back() {
     let (_dir, store) = store().await;
     store.accept(vec![arrival("a"), arrival("b")], None, 10).await.expect("accept");
     assert_eq!(store.start_run("r1", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
-    let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts");
+    let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts").parts;
     store.sending(parts[0].id, 13).await.expect("sending");
     assert_eq!(store.start_run("r2", &["b".to_owned()]).await.expect("start"), run("r2", "b"));
     let back = store.recover().await.expect("recover");
@@ -83,7 +86,7 @@ async fn a_question_comes_back_with_its_buttons() {
     let buttons = vec![vec![button("Approve", "a:y:k3f9w2"), button("Deny", "a:n:k3f9w2")], vec![button("x", "y")]];
     let question = NewPart { buttons, asks: Some("b1".into()), ..part("May I?") };
     let stored = store.finish(Finish { parts: vec![question.clone(), part("more")], ..finish("a", &[]) }, 12).await;
-    let stored = stored.expect("finish").expect("parts");
+    let stored = stored.expect("finish").expect("parts").parts;
     assert_eq!(store.recover().await.expect("recover").outbox, stored);
     assert_eq!(stored.into_iter().map(|part| part.content).collect::<Vec<_>>(), [question, part("more")]);
 }
@@ -134,7 +137,7 @@ async fn a_broken_off_run_is_no_death() {
 async fn a_dead_part_is_a_dead_letter() {
     let (dir, store) = store().await;
     store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    let parts = store.finish(finish("a", &["x"]), 11).await.expect("finish").expect("parts");
+    let parts = store.finish(finish("a", &["x"]), 11).await.expect("finish").expect("parts").parts;
     store.settle(parts[0].id, Aftermath::Dead { reason: "blocked".into() }, 12).await.expect("settle");
     let listing = listing(&dir.path().join("queue.db")).expect("listing");
     assert_eq!(listing.dead.iter().map(|dead| dead.reason.as_str()).collect::<Vec<_>>(), ["blocked"]);
@@ -172,5 +175,5 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
     let started = store.start_run("r2", &both).await.expect("start");
     assert_eq!(started, Started::Run { run_id: "r1".into(), inbox_ids: vec!["b".into()] });
     let finish = Finish { inbox_ids: vec!["b".into(), "a".into()], ..finish("b", &["one answer"]) };
-    assert_eq!(store.finish(finish, 12).await.expect("finish").map(|parts| parts.len()), Some(1));
+    assert_eq!(store.finish(finish, 12).await.expect("finish").map(|done| done.parts.len()), Some(1));
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::prompt::Prompt;
 use crate::message::{About, Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 
 /// One line: `{"v":1,"ts":"…","seq":7,"type":"message", …}`.
@@ -26,6 +27,8 @@ pub enum Kind {
     Session(Head),
     /// Somebody spoke.
     Message(Spoken),
+    /// What a turn began with; nothing of it is sent.
+    Prompt(Prompt),
     /// A tool began; without this line it never did.
     ToolCall {
         /// The run.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
 use super::transcript::{Session, session_of};
-use crate::message::SessionKey;
+use crate::message::{SessionKey, own_name};
 use crate::people::People;
 use crate::sys::{self, atomic, jsonl};
 
@@ -82,7 +82,7 @@ impl<'a> Wanted<'a> {
 
     /// Returns true when the session of `key`, with `contact`, may be meant.
     pub(super) fn means(&self, key: &str, contact: &str) -> bool {
-        key.strip_prefix("cli:") == Some(self.target)
+        own_name(key) == Some(self.target)
             || is_person(key, self.target)
             || contact.to_lowercase() == self.target.to_lowercase()
             || self.ids.iter().any(|id| key.split(':').any(|part| part == id))
@@ -114,12 +114,14 @@ impl Index {
     }
 
     /// Returns the key of the session that is called `target` by ourselves: by its id, its key, the name of
-    /// a person with several ids, or its name in the shell (`cli:NAME`).
+    /// a person with several ids, or its name in the shell (`cli:NAME`)
+    /// or in the HTTP API (`http:NAME`).
     pub fn named(&self, target: &str) -> Option<&str> {
         let first = |is: &dyn Fn(&str, &Entry) -> bool| self.sessions.iter().find(|(key, entry)| is(key, entry));
         let found = first(&|key, entry| key == target || entry.session_id == target)
             .or_else(|| first(&|key, _| is_person(key, target)))
-            .or_else(|| first(&|key, _| key.strip_prefix("cli:") == Some(target)));
+            .or_else(|| first(&|key, _| key.strip_prefix("cli:") == Some(target)))
+            .or_else(|| first(&|key, _| own_name(key) == Some(target)));
         found.map(|(key, _)| key.as_str())
     }
 

@@ -13,6 +13,7 @@
 mod event;
 mod freshness;
 mod index;
+mod prompt;
 mod state;
 mod transcript;
 mod view;
@@ -20,7 +21,8 @@ mod view;
 pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use freshness::Over;
 pub use index::{Entry as IndexEntry, Index};
-pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn};
+pub use prompt::{Prompt, PromptBlock, PromptTier, Recollection};
+pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens};
 pub use transcript::{Session, session_of, view};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 

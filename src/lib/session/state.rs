@@ -195,7 +195,7 @@ impl State {
                     turn.failed = Some(text.clone());
                 }
             }
-            Kind::Forgotten { .. } | Kind::Unknown => {}
+            Kind::Prompt(_) | Kind::Forgotten { .. } | Kind::Unknown => {}
         }
     }
 
@@ -397,16 +397,20 @@ impl Entry {
 
     /// Returns its estimated tokens.
     pub fn tokens(&self) -> u64 {
-        /// A picture of a usual size (1568 pixels, Anthropic's vision guide).
-        const PICTURE: u64 = 1600;
-        let of_block = |block: &Block| match block {
-            Block::Text { text } | Block::Context { text } => estimate_tokens(text),
-            Block::Image { .. } => PICTURE,
-            Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-            Block::ToolCall(call) => estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()),
-            Block::ToolResult(result) => estimate_tokens(&result.text),
-        };
-        self.message.content.iter().map(of_block).sum()
+        self.message.content.iter().map(block_tokens).sum()
+    }
+}
+
+/// Returns the estimated tokens of a block.
+pub fn block_tokens(block: &Block) -> u64 {
+    /// A picture of a usual size (1568 pixels, Anthropic's vision guide).
+    const PICTURE: u64 = 1600;
+    match block {
+        Block::Text { text } | Block::Context { text } => estimate_tokens(text),
+        Block::Image { .. } => PICTURE,
+        Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
+        Block::ToolCall(call) => estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()),
+        Block::ToolResult(result) => estimate_tokens(&result.text),
     }
 }
 

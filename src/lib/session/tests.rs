@@ -235,6 +235,41 @@ fn compaction() -> impl Strategy<Value = Kind> {
     })
 }
 
+/// What a turn begins with.
+fn noted() -> Kind {
+    let block = PromptBlock { name: "SOUL.md".into(), tier: PromptTier::Stable, tokens: 9, cut: true };
+    let memory = Recollection { kind: "fact".into(), place: "a.md:1".into(), score: Some(0.5), dropped: false };
+    let at = "2026-01-01T00:00:00Z".to_owned();
+    Kind::Prompt(Prompt {
+        run_id: "r".into(),
+        inputs: vec!["a".into()],
+        source: "cli".into(),
+        parent: None,
+        model: "primary".into(),
+        received_at: at.clone(),
+        gathered_at: at.clone(),
+        started_at: at,
+        blocks: vec![block],
+        memories: vec![memory],
+    })
+}
+
+#[test]
+fn what_a_turn_began_with_changes_nothing_but_the_place_in_the_file() {
+    let event = |seq: u64, kind: Kind| Event { v: 1, ts: "2026-01-01T00:00:00Z".into(), seq, kind };
+    let kinds = [user("a"), assistant(&["1"]), began("1"), ended("1"), assistant(&[])];
+    let (mut without, mut with) = (State::default(), State::default());
+    for (number, kind) in (1..).zip(kinds) {
+        without.apply(&event(number, kind.clone()), Position::default());
+        with.apply(&event(number, kind), Position::default());
+        with.apply(&event(number, noted()), Position::default());
+        assert_eq!(with, without, "after event {number}");
+        assert_eq!(with.messages(), without.messages());
+    }
+    let line = serde_json::to_value(event(1, noted())).expect("JSON");
+    assert_eq!(serde_json::from_value::<Event>(line).expect("an event"), event(1, noted()));
+}
+
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     let pin = |text: &str| (text.to_owned(), "r".to_owned());
     let kind = prop_oneof![
@@ -249,6 +284,7 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
         (1u64..20).prop_map(|seq| failed(Some(seq))),
         compaction(),
         compaction(),
+        Just(noted()),
         Just(Kind::Flush { run_id: "r".into(), receipts: vec!["wrote a note".into()] }),
         Just(pin("never on Sundays")).prop_map(|(text, run_id)| Kind::Pin { run_id, text }),
         Just(pin("speak softly")).prop_map(|(text, run_id)| Kind::Pin { run_id, text }),

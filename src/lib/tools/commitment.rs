@@ -50,6 +50,8 @@ impl Tool for CommitmentUpdate {
         let change = change(input);
         Box::pin(blocking(move || {
             let changed = memory.update_commitment(&viewer, id, change?).map_err(|error| error.to_string())?;
+            // A reminder may have to be moved, or to go.
+            memory.tell_news();
             changed
                 .as_ref()
                 .map(said)

@@ -10,8 +10,10 @@ mod memory;
 mod message;
 mod pin;
 mod post;
+mod schedule;
 mod silent;
 mod skill;
+mod spawn;
 mod status;
 mod web;
 
@@ -70,6 +72,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     tools.push(Arc::new(commitment::CommitmentUpdate(needs.clone())));
     tools.push(Arc::new(forget::Forget(needs.clone())));
     tools.push(Arc::new(message::Message(needs.clone())));
+    tools.extend(schedule::all(&needs));
+    tools.push(Arc::new(spawn::Spawn));
     tools.push(Arc::new(media::SendMedia(needs.clone())));
     tools.push(Arc::new(media::React(needs.clone())));
     tools.push(Arc::new(pin::Pin));

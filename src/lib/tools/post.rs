@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::config::Home;
-use crate::control::replies::{self, Status};
+use crate::control::replies::{self, Reply, Status};
 use crate::control::{self, Command, Id, attached, spool};
 use crate::queue::{self, Fate};
 use crate::sys::fifo;
@@ -44,8 +44,27 @@ async fn arrived(home: &Home, id: &Id) -> Result<String, String> {
 }
 
 /// Leaves a command with `files` for the daemon and returns what became of it, for the model.
-pub(super) async fn post(home: &Home, mut command: Command, files: Vec<PathBuf>) -> Result<String, String> {
+pub(super) async fn post(home: &Home, command: Command, files: Vec<PathBuf>) -> Result<String, String> {
     let id = Id::new();
+    match answer(home, &id, command, files).await? {
+        Some(Reply { status: Status::Done, .. }) => arrived(home, &id).await,
+        Some(reply) => Err(format!("not sent: {}", reply.error.unwrap_or_default())),
+        None => Ok(format!("left for delivery (id {id}); nothing is known of it yet")),
+    }
+}
+
+/// Leaves an order for the daemon and returns what it answered, for the model.
+pub(super) async fn order(home: &Home, command: Command) -> Result<String, String> {
+    let id = Id::new();
+    match answer(home, &id, command, Vec::new()).await? {
+        Some(Reply { status: Status::Done, reply, .. }) => Ok(reply.unwrap_or_default()),
+        Some(reply) => Err(format!("not done: {}", reply.error.unwrap_or_default())),
+        None => Ok(format!("ordered (id {id}); nothing is known of it yet")),
+    }
+}
+
+/// Leaves a command for the daemon and returns its last word; `None` when that takes too long.
+async fn answer(home: &Home, id: &Id, mut command: Command, files: Vec<PathBuf>) -> Result<Option<Reply>, String> {
     let (own, place) = (id.clone(), home.clone());
     super::blocking_work(move || {
         if let Some(attachments) = command.attachments_mut() {
@@ -60,18 +79,11 @@ pub(super) async fn post(home: &Home, mut command: Command, files: Vec<PathBuf>)
     })
     .await?;
     let until = Instant::now() + PATIENCE;
-    loop {
-        let reply = replies::read(&home.replies(), &id).ok().flatten();
-        match reply.as_ref().map(|reply| reply.status) {
-            Some(Status::Done) => return arrived(home, &id).await,
-            Some(Status::Error) => {
-                let reason = reply.and_then(|reply| reply.error).unwrap_or_default();
-                return Err(format!("not sent: {reason}"));
-            }
-            Some(Status::Accepted | Status::Running) | None if Instant::now() < until => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Some(_) | None => return Ok(format!("left for delivery (id {id}); nothing is known of it yet")),
+    while Instant::now() < until {
+        if let Some(reply) = replies::read(&home.replies(), id).ok().flatten().filter(Reply::is_final) {
+            return Ok(Some(reply));
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    Ok(None)
 }

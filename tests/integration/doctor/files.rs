@@ -340,9 +340,11 @@ fn a_limit_that_is_reached_and_a_model_without_a_price_are_named() {
         ledger.execute(sql, (ago_ms, cents * 10_000_000)).expect("a row");
     };
     spend(900, 2 * 86_400_000);
-    spend(49, 0);
+    spend(39, 0);
     assert_eq!(ids(&sandbox), ["daemon-not-running"], "yesterday's money is not today's");
-    spend(2, 0);
+    spend(3, 0);
+    assert_eq!(ids(&sandbox), ["cap-near", "daemon-not-running"]);
+    spend(9, 0);
     let finding = first(&sandbox);
     assert_eq!((&finding["id"], &finding["level"]), (&json!("cap-reached"), &json!("warning")));
     let evidence = finding["evidence"].as_str().expect("text");

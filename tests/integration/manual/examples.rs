@@ -139,7 +139,7 @@ fn the_example_of_agent_toml_is_accepted_without_a_warning_and_a_note() {
 fn the_fields_of_the_answers_are_those_of_agent_send_1() {
     let user = User::new();
     let _daemon = user.sandbox.ready();
-    assert_eq!(user.paste("agent-send --wait hello").code, 0);
+    assert_eq!(user.paste("agent-send --id hello-1 --wait hello").code, 0);
     let page = Page::read("agent-send.1");
     let questions: Vec<&Item> = page.section("JSON DOCUMENTS").filter(|item| item.head.text.starts_with("--")).collect();
     assert!(questions.len() >= 8, "man/agent-send.1: JSON DOCUMENTS has a list of the questions");
@@ -148,6 +148,7 @@ fn the_fields_of_the_answers_are_those_of_agent_send_1() {
         let more = match item.head.text.as_str() {
             "--cost" => " --by day",
             "--history" => " cli:cli",
+            "--explain" => " hello-1",
             _ => "",
         };
         let told = user.paste(&format!("agent-send {}{more} --json", item.head.text));

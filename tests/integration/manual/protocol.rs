@@ -58,6 +58,7 @@ fn the_fields_of_a_reply_are_those_of_the_page() {
         session_id: Some(String::new()),
         run_id: Some(String::new()),
         tokens: Some(1),
+        output_tokens: Some(1),
         cost_usd: Some(1.0),
         silent: Some(true),
         asks: vec![ask],
@@ -71,13 +72,19 @@ fn the_fields_of_a_reply_are_those_of_the_page() {
 /// Returns each command of the protocol with every field set.
 fn orders() -> Vec<Order> {
     let some = || Some("x".to_owned());
-    let words = || Words { text: "x".to_owned(), tier: some(), model: some(), untrusted: true };
+    let words = || Words { text: "x".to_owned(), context: some(), tier: some(), model: some(), untrusted: true };
     let attachment = Attachment { path: "/x".to_owned(), content_type: some(), filename: some() };
     let text = || "x".to_owned();
     vec![
         Order::User { words: words(), sender: text(), session: some(), stream: true, attachments: vec![attachment.clone()] },
         Order::System { words: words(), source: some() },
-        Order::Notify { words: words(), source: text(), reference: some(), data: Some(json!(1)) },
+        Order::Notify {
+            words: words(),
+            source: text(),
+            reference: some(),
+            data: Some(json!(1)),
+            attachments: vec![attachment.clone()],
+        },
         Order::Raw {
             to: text(),
             text: text(),

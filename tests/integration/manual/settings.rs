@@ -227,11 +227,11 @@ command = ["x"]
 "#;
 
 /// Marked in the page, and the program says nothing when they are set.
-const UNSAID: &[&str] = &["routing.http", "routing.subagent", "routing.vision", "routing.text_to_speech"];
+const UNSAID: &[&str] = &["routing.subagent", "routing.vision", "routing.text_to_speech"];
 
 #[test]
 fn what_this_build_has_no_use_for_is_marked_and_nothing_else_is() {
-    let sandbox = Sandbox::new().config(IDLE);
+    let sandbox = Sandbox::new().env("AGENT_HTTP_TOKEN", "not-a-secret").config(IDLE);
     let told = sandbox.run("agent-daemon", &["check", "--json"], "");
     let document = told.json();
     let notes = document["notes"].as_array().unwrap_or_else(|| panic!("{told:?}"));

@@ -33,6 +33,11 @@ impl Clock {
         [("LD_PRELOAD", library.display().to_string()), ("CLOCK", self.path.display().to_string())]
     }
 
+    /// Returns how far it is ahead.
+    pub(crate) fn ahead(&self) -> Duration {
+        self.ahead
+    }
+
     /// Sets it further ahead.
     pub(crate) fn later(&mut self, time: Duration) {
         self.ahead += time;

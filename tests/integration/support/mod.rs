@@ -23,7 +23,7 @@ pub(crate) use self::{
     home::Sandbox,
     house::House,
     issuer::{FakeIssuer, Renewal},
-    model::{Exchange, FakeModel, Met, Recording, Reply, Usage},
+    model::{Charge, Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
     pages::{Pages, pdf},
     program::{Output, Running, bin},

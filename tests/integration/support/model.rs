@@ -88,6 +88,16 @@ pub(crate) struct Usage {
     pub(crate) output: u64,
 }
 
+/// What one answer is charged for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    /// The vendor's id of the model.
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+    /// Bytes of sound.
+    pub(crate) sound: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wire {
     Anthropic,
@@ -116,6 +126,7 @@ struct State {
     readings: Vec<Value>,
     exchanges: Vec<Exchange>,
     served: Usage,
+    bill: Vec<Charge>,
     in_flight: usize,
     most_in_flight: usize,
     cache: Option<cache::Cache>,
@@ -210,6 +221,11 @@ impl FakeModel {
         lock(&self.shared.state).served
     }
 
+    /// Returns what was charged: every answer, of vectors and to recordings too. Of what broke off nobody knows.
+    pub(crate) fn bill(&self) -> Vec<Charge> {
+        lock(&self.shared.state).bill.clone()
+    }
+
     /// Returns how many requests are being worked on; a client that hangs up leaves the count.
     pub(crate) fn in_flight(&self) -> usize {
         lock(&self.shared.state).in_flight
@@ -233,10 +249,15 @@ impl Shared {
         }
     }
 
-    fn serve(&self, usage: Usage) {
+    fn serve(&self, model: &Value, usage: Usage) {
         let mut state = lock(&self.state);
         state.served.input += usage.input;
         state.served.output += usage.output;
+        state.bill.push(Charge { model: model.as_str().unwrap_or_default().to_owned(), usage, sound: 0 });
+    }
+
+    fn charge(&self, model: &str, usage: Usage, sound: usize) {
+        lock(&self.state).bill.push(Charge { model: model.to_owned(), usage, sound });
     }
 }
 

@@ -69,7 +69,8 @@ impl Running<'_> {
                 // As in a turn, or nothing of it comes from the vendor's cache.
                 messages: self.with_pictures(repair(&messages)).await,
             };
-            let purpose = Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE };
+            let purpose =
+                Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE, budget_usd: None, share_usd: None };
             let call = self.agent.client.complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
             let (answer, stop) = match self.in_time(call).await {
                 Err(Break::Stopped) => return Flushed { stopped: true, ..flushed },

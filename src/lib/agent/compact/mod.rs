@@ -13,7 +13,8 @@ mod summary;
 
 use tokio::task::spawn_blocking;
 
-use super::run::{Agent, Break, Order, Running};
+use super::order::Order;
+use super::run::{Agent, Break, Running};
 use crate::config::{Keep, ProviderType, Thresholds};
 use crate::cost::{Prompt, Purpose};
 use crate::message::Step;
@@ -98,13 +99,13 @@ impl Agent {
         let mut turn = Running::new(self, session, order);
         let need = if asked { Need::Asked } else { Need::Perhaps };
         let (contact, model) = (turn.session.head().contact.clone(), turn.order.model.to_owned());
-        turn.emit(Step::Started { contact, model });
+        turn.emit(Step::Started { contact, model, parent: None });
         let made = turn.make_room(need).await;
         turn.emit(Step::Ended);
         match made {
             Ok(made) => made,
             Err(Break::Stopped) => Room::Stopped,
-            Err(Break::Failed(reason) | Break::Overflow(reason)) => Room::Failed(reason),
+            Err(Break::Failed(reason) | Break::Overflow(reason) | Break::TooLong(reason)) => Room::Failed(reason),
         }
     }
 }
@@ -165,11 +166,7 @@ impl Running<'_> {
     /// Returns the estimated tokens of what stands in a request beside the conversation.
     fn overhead(&self) -> u64 {
         let system: u64 = self.order.system.iter().map(|block: &SystemBlock| text::estimate_tokens(&block.text)).sum();
-        let tools = self.offer.specs.iter().map(|tool| {
-            let words = text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
-            words + text::estimate_tokens(&tool.schema.to_string())
-        });
-        system + tools.sum::<u64>()
+        system + self.offer.tokens()
     }
 
     /// Makes room, as far as there is need.
@@ -328,7 +325,8 @@ impl Running<'_> {
         let messages = vec![summary::request(pieces)];
         let prompt = Prompt { system: summary::system(), tools: [].into(), may_call: false, messages };
         let run_id = self.room_run_id();
-        let purpose = Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE };
+        let purpose =
+            Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE, budget_usd: None, share_usd: None };
         let call = self.agent.client.complete(purpose, model, &prompt, &|_| {}, &|_| {});
         Ok(match self.in_time(call).await {
             Err(Break::Stopped) => return Err(Break::Stopped),

@@ -6,6 +6,8 @@ use super::reader::Reader;
 use super::{Context, PROGRAM, RunArguments, document, whose};
 use crate::app::bar::{self, Bar};
 use crate::app::cli::{self, Exit, Failure};
+use crate::app::reminders;
+use crate::config;
 use crate::memory::consolidate::{Asks, Change, Means, Model, Options, Outcome, Report, Skipped, run as consolidate};
 use crate::memory::facts::{self, Fact};
 use crate::text;
@@ -23,9 +25,24 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
     bar.end();
     match outcome? {
         Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
-        Outcome::Done(report) => tell(context, options, &report),
+        Outcome::Done(report) => {
+            tell(context, options, &report);
+            if !options.dry_run {
+                remind(context)?;
+            }
+        }
     }
     Ok(Exit::Ok)
+}
+
+/// Has the owner reminded of what was promised until a day.
+pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
+    let config = config::load_config(&context.home, &context.env)?;
+    let orders = reminders::order(&context.home, &config)?;
+    if orders > 0 && context.shared.verbose > 0 {
+        context.note(&format!("{orders} reminders were ordered or taken back"));
+    }
+    Ok(())
 }
 
 /// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.

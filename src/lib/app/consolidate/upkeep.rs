@@ -21,6 +21,7 @@ pub(super) fn maintain(context: &Context<'_>) -> Result<Exit, Failure> {
             return Ok(Exit::Ok);
         }
     };
+    super::run::remind(context)?;
     if context.json {
         let conflict = |one: &Conflict| json!({"current": document(&one.current), "other": document(&one.other)});
         cli::json(&json!({

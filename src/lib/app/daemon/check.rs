@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::super::client;
-use super::build;
+use super::{build, http};
 use crate::auth::Keys;
 use crate::config;
 use crate::context;
@@ -17,11 +17,13 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
+    let api = http::settings(&loaded.config, secrets)?;
     let mut warnings: Vec<String> =
         loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
     let skills = Skills::new(&home, config::share_dir(&env).as_deref());
     let sources = context::Sources::new(&home, Arc::new(skills));
     warnings.extend(context::survey(&sources, &loaded).into_iter().map(|remark| remark.words));
+    warnings.extend(api.and_then(|settings| settings.warning));
     warnings.extend(build::signed_out(&loaded.models, &keys));
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     if json {

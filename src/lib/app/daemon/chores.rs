@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::cli::Failure;
+use super::super::reminders;
 use crate::config::Home;
 use crate::control::{attached, replies};
+use crate::cost::Ledger;
 use crate::pipeline::Pipeline;
 use crate::sys::{self, atomic};
 use crate::{clock, control, queue, undo};
@@ -19,6 +21,28 @@ const REWRITE: Duration = Duration::from_secs(2);
 const FLUSH: Duration = Duration::from_secs(1);
 /// Between two looks at what is to be remembered.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often it is looked for what other processes noted of the limits.
+const LEDGER_LOOK: Duration = Duration::from_secs(60);
+
+/// Tells the owner how far the limits are used up: at once what this process paid, within a minute what others did.
+pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
+    let mut looks = tokio::time::interval(LEDGER_LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut trouble = None;
+    loop {
+        tokio::select! {
+            () = pipeline.closing.cancelled() => return,
+            () = ledger.news.notified() => {}
+            _ = looks.tick() => {}
+        }
+        let told = pipeline.tell_alerts(&ledger).await.err().map(|error| error.to_string());
+        if let Some(error) = told.as_ref().filter(|error| trouble.as_ref() != Some(*error)) {
+            tracing::warn!("the owner could not be told what the limits leave, and is told later: {error}");
+        }
+        trouble = told;
+    }
+}
 
 /// Brings the search index up to date at the start, and whenever there is news the facts too; cron
 /// does the rest.
@@ -40,8 +64,12 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
         }
         pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
         let consolidate = pipeline.live().agent.consolidation(None);
+        let live = pipeline.live();
         work = tokio::task::spawn_blocking(move || {
             consolidate();
+            if let Err(failure) = reminders::order(memory.home(), &live.config) {
+                tracing::warn!("reminders of commitments are not up to date: {}", failure.message);
+            }
             memory.refresh()
         });
     }

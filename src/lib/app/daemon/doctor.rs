@@ -5,9 +5,11 @@
 //! directories and never touches what somebody wrote. A check is a function from the [`Patient`]
 //! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
 
+mod api;
 mod databases;
 mod files;
 mod home;
+mod jobs;
 mod machine;
 mod money;
 mod patient;
@@ -71,11 +73,13 @@ const CHECKS: &[(&str, Check)] = &[
     ("home", home::check),
     ("files", files::check),
     ("settings", settings::check),
+    ("HTTP API", api::check),
     ("prompt", prompt::check),
     ("databases", databases::check),
     ("money", money::check),
     ("daemon", running::check),
     ("tool servers", servers::check),
+    ("jobs", jobs::check),
     ("machine", machine::check),
 ];
 

@@ -142,6 +142,10 @@ pub(super) async fn last_work(pipeline: Arc<Pipeline>, home: Home, doors: Doors,
         exit = Exit::TryAgain;
     }
     ingress::empty_spool(&pipeline, &home).await;
+    if doors.once {
+        // What is due waits, too.
+        pipeline.tick(crate::clock::now_ms()).await;
+    }
     let open: Vec<&'static str> = pipeline.channels.keys().copied().collect();
     let (mut before, mut since) = (None, Instant::now());
     loop {

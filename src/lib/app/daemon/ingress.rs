@@ -16,7 +16,6 @@ use crate::control::replies::{self, Reply};
 use crate::control::spool::{self, Entry};
 use crate::control::{self, Command, Id, Order};
 use crate::pipeline::Pipeline;
-use crate::sys::notify::Systemd;
 use crate::sys::{self, atomic, fifo};
 use crate::{secret, text};
 
@@ -34,13 +33,13 @@ enum Ring {
 }
 
 /// Takes commands in until the daemon closes. `reload` is told to read the configuration again; each
-/// pulse of the event loop is passed on to the watchdog of systemd, as a proof that this loop turns.
+/// pulse of the event loop is passed on to the next loop, as a proof that this one turns.
 pub(super) async fn serve(
     pipeline: Arc<Pipeline>,
     home: Home,
     doorbell: File,
     reload: mpsc::Sender<()>,
-    (mut pulses, systemd): (mpsc::Receiver<()>, Systemd),
+    (mut pulses, passed_on): (mpsc::Receiver<()>, mpsc::Sender<()>),
 ) {
     let (rings, mut heard) = mpsc::channel(AT_ONCE);
     let watcher = watch(&home.spool_new(), rings.clone());
@@ -54,7 +53,7 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             () = pipeline.closing.cancelled() => break,
-            Some(()) = pulses.recv() => systemd.say("WATCHDOG=1"),
+            Some(()) = pulses.recv() => drop(passed_on.try_send(())),
             _ = rescan.tick() => empty_spool(&pipeline, &home).await,
             1.. = heard.recv_many(&mut now, AT_ONCE) => {
                 let mut look = false;
@@ -263,7 +262,7 @@ async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<O
 }
 
 /// Makes the files of a command ours before the command is.
-async fn take_files_in(pipeline: &Pipeline, home: &Home, order: &mut Order) -> Result<(), attached::Error> {
+pub(super) async fn take_files_in(pipeline: &Pipeline, home: &Home, order: &mut Order) -> Result<(), attached::Error> {
     let Some(attachments) = order.command.attachments_mut().filter(|files| !files.is_empty()) else { return Ok(()) };
     let known = pipeline.knows(&order.id).await;
     if known.map_err(|error| sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error)))? {

@@ -7,6 +7,7 @@ mod chores;
 mod completions;
 mod doctor;
 mod doors;
+mod http;
 mod ingress;
 mod init;
 mod login;
@@ -14,6 +15,7 @@ mod logout;
 mod run;
 mod servers;
 mod stdio;
+mod ticker;
 mod watch;
 
 use std::process::ExitCode;

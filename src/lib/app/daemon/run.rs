@@ -20,7 +20,7 @@ use super::super::cli::{Exit, Failure, Shared};
 use super::super::query;
 use super::doors::{self, Doors};
 use super::stdio::Stdio;
-use super::{build, chores, ingress, watch};
+use super::{build, chores, http, ingress, ticker, watch};
 use crate::audit;
 use crate::auth::{Keys, Renewals};
 use crate::channel::Channel;
@@ -135,6 +135,7 @@ impl Daemon {
         let secrets = Secrets::open(home, &self.env)?;
         let health = Arc::new(Notify::new());
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
+        let api = self.api(&loaded, &secrets).await?;
         let (events, monitor_events) = broadcast::channel(1024);
         let memory = Arc::new(Memory::new(home).with(embedder::opener(home, &self.env, Some(ledger.clone()))));
         let undo = Arc::new(build::undo(home));
@@ -185,8 +186,11 @@ impl Daemon {
             runs: Mutex::default(),
             parked: Mutex::default(),
             decided: Notify::new(),
+            ended: Notify::new(),
+            schedule: pipeline::Schedule::new(&home.jobs(), home.job_runs()),
             outgoing: pipeline::Outgoing::default(),
             previews: TaskTracker::new(),
+            answered: Notify::new(),
             unwritten: Notify::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
@@ -226,7 +230,16 @@ impl Daemon {
         // None of these ends before the daemon does; one that breaks down takes it along, and
         // systemd starts it anew.
         let mut rooms = JoinSet::new();
-        rooms.spawn(pipeline::drive(pipeline.clone(), heard, DRAIN));
+        let drained = CancellationToken::new();
+        let lanes = pipeline::drive(pipeline.clone(), heard, DRAIN);
+        let end_of_turns = drained.clone().drop_guard();
+        rooms.spawn(async move {
+            lanes.await;
+            drop(end_of_turns);
+        });
+        if let Some(api) = api {
+            rooms.spawn(api.serve(pipeline.clone(), home.clone(), self.env.clone(), telegram.clone(), drained)?);
+        }
         let collected = match telegram {
             Some(telegram) => Some(doors::open_telegram(&pipeline, telegram, self.doors.once, &mut rooms).await?),
             None => None,
@@ -234,12 +247,15 @@ impl Daemon {
         let mut last_work = tokio::spawn(doors::last_work(pipeline.clone(), home.clone(), self.doors.clone(), collected));
         let (reload, mut reloads) = mpsc::channel(1);
         let (pulse, pulses) = mpsc::channel(1);
-        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload, (pulses, self.systemd.clone())));
+        let (second_pulse, second_pulses) = mpsc::channel(1);
+        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload, (pulses, second_pulse)));
+        rooms.spawn(ticker::serve(pipeline.clone(), (second_pulses, self.systemd.clone())));
         // It shows the end of all others, so it ends after them.
         let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
         watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, (health, self.systemd.clone()), over.clone()));
         rooms.spawn(chores::housekeeping(pipeline.clone(), home.clone()));
         rooms.spawn(chores::remember(pipeline.clone()));
+        rooms.spawn(chores::tell_alerts(pipeline.clone(), ledger.clone()));
         self.systemd.say("READY=1\nSTATUS=open");
         self.name_the_sandbox(&pipeline, "start");
 
@@ -257,8 +273,8 @@ impl Daemon {
                 _ = dump.recv() => self.dump_status(),
                 Some(trouble) = broken.recv() => pipeline.note_trouble(&trouble),
                 exit = &mut last_work => break exit.unwrap_or(Exit::Bug),
-                // The ingress, which looks at the spool every 5 s, passes the pulse on: systemd hears
-                // only what both loops have let through. Telegram is not asked; it may be silent.
+                // The ingress, which looks at the spool every 5 s, passes the pulse on to the ticker of jobs:
+                // systemd hears only what all loops have let through. Telegram is not asked; it may be silent.
                 () = next(&mut beat) => { let _ = pulse.try_send(()); }
                 Some(ended) = rooms.join_next() => {
                     tracing::error!(?ended, "a part of the daemon ended by itself");
@@ -297,6 +313,15 @@ impl Daemon {
         Ok(exit)
     }
 
+    /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.
+    async fn api(&self, loaded: &Loaded, secrets: &Secrets) -> Result<Option<http::Door>, Failure> {
+        let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once) else { return Ok(None) };
+        if let Some(warning) = &settings.warning {
+            tracing::warn!("{warning}");
+        }
+        http::Door::open(settings).await.map(Some)
+    }
+
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.
     fn ledger(&self, loaded: &Loaded) -> Result<(Ledger, Option<String>), Failure> {
         let path = self.home.cost_db();
@@ -332,6 +357,9 @@ impl Daemon {
             Ok(live) => {
                 if live.config.telegram != pipeline.live().config.telegram {
                     tracing::warn!("changes of [telegram] beyond who may talk take effect at the next start");
+                }
+                if live.config.http != pipeline.live().config.http {
+                    tracing::warn!("changes of [http] take effect at the next start");
                 }
                 pipeline.reload(live);
                 tracing::info!("the configuration was read again");

@@ -116,7 +116,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
     let running = pipeline.running();
-    state.lanes.retain(|lane| running.contains(&lane.session));
+    state.keep(|lane| running.contains(&lane.session));
     state.settle();
     state.models = live.agent.client().models().names().map(str::to_owned).collect();
     state.active_sessions = pipeline.sessions.count();

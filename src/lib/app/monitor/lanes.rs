@@ -54,21 +54,7 @@ impl Column {
 /// Returns the table of `lanes` as of `now`, oldest turn first; no line for no lane.
 pub(super) fn table(lanes: &[Lane], now: i64, wanted: Wanted) -> Vec<Line> {
     let shown = lanes.get(..wanted.lanes).unwrap_or(lanes);
-    let columns = choose(shown, now, wanted.columns);
-    let mut lines = Vec::new();
-    if wanted.head && wanted.columns >= ROOMY && !shown.is_empty() {
-        lines.push(row(columns.iter().map(|column| (column, Ink::Dim, column.head.to_owned()))));
-    }
-    for (at, lane) in shown.iter().enumerate() {
-        let cells = columns.iter().filter_map(|column| column.cells.get(at).map(|(ink, words)| (column, *ink, words.clone())));
-        lines.push(row(cells));
-        if let Some(reason) = lane.retry_reason.as_deref().filter(|_| wanted.reasons) {
-            lines.push(Line::of(Ink::Yellow, &format!("  because: {reason}")));
-        }
-        if let Some(words) = lane.tool_tail.as_deref().filter(|_| wanted.reasons) {
-            lines.push(Line::of(Ink::Dim, &cut(&format!("  says: {}", clean(words)), wanted.columns)));
-        }
-    }
+    let mut lines: Vec<Line> = rows(shown, now, wanted).into_iter().map(|(_, line)| line).collect();
     let rest = lanes.get(shown.len()..).unwrap_or_default();
     if !rest.is_empty() {
         let names = list(rest.iter().map(|lane| lane.contact.as_str()));
@@ -78,6 +64,49 @@ pub(super) fn table(lanes: &[Lane], now: i64, wanted: Wanted) -> Vec<Line> {
         ));
     }
     lines
+}
+
+/// Returns the lines of all `lanes`, each with the number of the lane it is about; the head is about none.
+pub(super) fn rows(lanes: &[Lane], now: i64, wanted: Wanted) -> Vec<(Option<usize>, Line)> {
+    let family = family(lanes, wanted.reasons);
+    let all: Vec<Lane> = family.iter().map(|(_, lane)| lane.clone()).collect();
+    let columns = choose(&all, now, wanted.columns);
+    let mut lines = Vec::new();
+    if wanted.head && wanted.columns >= ROOMY && !lanes.is_empty() {
+        lines.push((None, row(columns.iter().map(|column| (column, Ink::Dim, column.head.to_owned())))));
+    }
+    for (line, (at, lane)) in family.iter().enumerate() {
+        let at = *at;
+        let cells = columns.iter().filter_map(|column| column.cells.get(line).map(|(ink, words)| (column, *ink, words.clone())));
+        lines.push((Some(at), row(cells)));
+        if let Some(reason) = lane.retry_reason.as_deref().filter(|_| wanted.reasons) {
+            lines.push((Some(at), Line::of(Ink::Yellow, &format!("  because: {reason}"))));
+        }
+        if let Some(words) = lane.tool_tail.as_deref().filter(|_| wanted.reasons) {
+            let words = cut(&format!("  says: {}", clean(words)), wanted.columns);
+            lines.push((Some(at), Line::of(Ink::Dim, &words)));
+        }
+    }
+    lines
+}
+
+/// Returns the lanes, each with its number and followed by the sub-agents it sent; without room for these it says
+/// how many there are.
+fn family(lanes: &[Lane], has_room: bool) -> Vec<(usize, Lane)> {
+    let mut family = Vec::new();
+    for (at, lane) in lanes.iter().enumerate() {
+        let mut parent = lane.clone();
+        let children = std::mem::take(&mut parent.children);
+        if !has_room && !children.is_empty() {
+            parent.contact = format!("{} +{}", parent.contact, children.len());
+        }
+        family.push((at, parent));
+        if has_room {
+            let below = |child: Lane| (at, Lane { contact: format!("└ {}", child.contact), ..child });
+            family.extend(children.into_iter().map(below));
+        }
+    }
+    family
 }
 
 /// Returns the columns that fit, from left to right.

@@ -42,7 +42,7 @@ pub(super) enum Life {
 pub(super) struct Signs<'a> {
     /// The process id in the lock that is held, 0 when it says none; `None` when nobody holds it.
     pub(super) pid: Option<i32>,
-    /// When the lock was taken last; `None` when it never was.
+    /// When the lock was taken last, or an unreadable file was written; `None` when neither ever was.
     pub(super) locked_at: Option<i64>,
     /// monitor.json.
     pub(super) state: Option<&'a State>,

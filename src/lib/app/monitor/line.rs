@@ -67,6 +67,19 @@ impl Line {
         self.width
     }
 
+    /// Returns its pieces, from left to right.
+    pub(super) fn pieces(&self) -> &[(Ink, String)] {
+        &self.pieces
+    }
+
+    /// Returns the line behind `mark`.
+    pub(super) fn after(self, ink: Ink, mark: &str) -> Self {
+        let mut line = Self::of(ink, mark);
+        line.width += self.width;
+        line.pieces.extend(self.pieces);
+        line
+    }
+
     /// Returns the line, or as much of it as fits with `…` at its end.
     pub(super) fn cut(self, columns: usize) -> Self {
         if self.width <= columns {
@@ -170,6 +183,26 @@ fn fitting(words: &str, columns: usize) -> &str {
     words.get(..end).unwrap_or_default()
 }
 
+/// Returns `words` on lines of `columns` with every space where it was, broken anywhere; what is not to be
+/// seen is escaped. An empty text is one empty line.
+pub(super) fn chop(words: &str, columns: usize) -> Vec<String> {
+    let words = text::visible(words);
+    let mut lines = Vec::new();
+    let mut rest = words.as_str();
+    loop {
+        let mut head = fitting(rest, columns);
+        if head.is_empty() {
+            // A letter wider than the line stands on one of its own, before this would turn in circles.
+            head = rest.graphemes(true).next().unwrap_or_default();
+        }
+        lines.push(head.to_owned());
+        rest = rest.get(head.len()..).unwrap_or_default();
+        if rest.is_empty() {
+            return lines;
+        }
+    }
+}
+
 /// Returns `words` on at most `rows` lines of `columns`, broken between words where that is
 /// possible; the last ends with `…` when more would follow.
 pub(super) fn wrap(words: &str, columns: usize, rows: usize) -> Vec<String> {
@@ -233,6 +266,16 @@ mod tests {
         check("abcdefghij k", 4, 9, &["abcd", "efgh", "ij k"]);
         check("李明", 1, 9, &[]);
         check("", 8, 2, &[]);
+    }
+
+    #[test]
+    fn what_is_chopped_keeps_every_space() {
+        let check = |words: &str, columns, lines: &[&str]| assert_eq!(chop(words, columns), lines, "{words}");
+        check("", 8, &[""]);
+        check("  rm  -r", 4, &["  rm", "  -r"]);
+        check("a\tb\u{200b}", 40, &["a\\u{9}b\\u{200b}"]);
+        check("李明x", 1, &["李", "明", "x"]);
+        check("李明x", 3, &["李", "明x"]);
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use super::View;
 use super::frame::{Page, join};
 use super::lanes::{self, Wanted};
 use super::life::Life;
-use super::line::{Ink, Line};
+use super::line::{Ink, Line, clean};
 use super::words::{dollars, list, some, span};
 use crate::clock;
 use crate::monitor::Lane;
@@ -119,12 +119,7 @@ pub(super) fn facts(page: &mut Page, view: &View<'_>) {
         return;
     }
     let status = view.status;
-    // Of a daemon that does not write nobody knows what is still well.
-    let fresh = matches!(view.life, Life::Up | Life::Stopping);
-    for channel in status.channels.iter().filter(|channel| fresh && channel.state == "ok") {
-        let last = channel.last_ok_at.as_deref().map_or_else(String::new, |at| format!(", {} ago", since(at, view.now)));
-        page.fact(&channel.name, &[(Ink::Green, "ok".to_owned()), (Ink::Plain, last)]);
-    }
+    channels(page, view);
     let (inbox, outbox) = (status.queue.inbox, status.queue.outbox);
     let parts = [(inbox, "to answer"), (outbox, "to send")].into_iter().filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
@@ -135,7 +130,8 @@ pub(super) fn facts(page: &mut Page, view: &View<'_>) {
     };
     page.fact("queue", &queue);
     page.fact("today", &budget(view, page.columns));
-    if !page.detail.quiet || !fresh {
+    next_job(page, view);
+    if !page.detail.quiet || !is_fresh(view) {
         return;
     }
     if !status.models.is_empty() {
@@ -146,29 +142,58 @@ pub(super) fn facts(page: &mut Page, view: &View<'_>) {
     }
 }
 
-fn budget(view: &View<'_>, columns: usize) -> Vec<(Ink, String)> {
-    let (spent, cap) = (view.status.today_cost_usd, view.status.today_cap_usd);
-    let mut pieces = vec![(Ink::Plain, dollars(spent))];
-    if cap > 0.0 {
-        let share = (spent / cap).max(0.0);
-        let ink = match share {
-            1.0.. => Ink::Red,
-            0.8.. => Ink::Yellow,
-            _ => Ink::Plain,
-        };
-        // Rounded down: what is not reached does not look so.
-        pieces = vec![(ink, format!("{} of {}, {:.0} %", dollars(spent), dollars(cap), (share * 100.0).floor()))];
-        if columns >= BAR.0 {
-            let full = (1..=BAR.1).filter(|part| *part as f64 <= share * BAR.1 as f64).count();
-            pieces.push((ink, format!("  {}", "█".repeat(full))));
-            pieces.push((Ink::Dim, "░".repeat(BAR.1 - full)));
-        }
+/// The channels that are well.
+pub(super) fn channels(page: &mut Page, view: &View<'_>) {
+    for channel in view.status.channels.iter().filter(|channel| is_fresh(view) && channel.state == "ok") {
+        let last = channel.last_ok_at.as_deref().map_or_else(String::new, |at| format!(", {} ago", since(at, view.now)));
+        page.fact(&channel.name, &[(Ink::Green, "ok".to_owned()), (Ink::Plain, last)]);
     }
-    if view.status.today_unpriced_calls > 0 {
-        let calls = some(view.status.today_unpriced_calls, "call");
-        pieces.push((Ink::Yellow, format!("  and {calls} without a price")));
+}
+
+/// The job that comes next. Where no daemon runs nothing comes.
+pub(super) fn next_job(page: &mut Page, view: &View<'_>) {
+    if let Some((name, at)) = view.next_job.as_ref().filter(|_| is_fresh(view)) {
+        let left = at - view.now;
+        let when = if left > 0 { format!(" in {}", span(left)) } else { " is due".to_owned() };
+        page.fact("next job", &[(Ink::Plain, clean(name)), (Ink::Plain, when)]);
+    }
+}
+
+/// Of a daemon that does not write nobody knows what is still well.
+fn is_fresh(view: &View<'_>) -> bool {
+    matches!(view.life, Life::Up | Life::Stopping)
+}
+
+fn budget(view: &View<'_>, columns: usize) -> Vec<(Ink, String)> {
+    let mut pieces = share(view.status.today_cost_usd, view.status.today_cap_usd, columns);
+    pieces.extend(unpriced(view.status.today_unpriced_calls));
+    pieces
+}
+
+/// Returns what was spent, of which limit, 0 being none.
+pub(super) fn share(spent: f64, cap: f64, columns: usize) -> Vec<(Ink, String)> {
+    if cap <= 0.0 {
+        return vec![(Ink::Plain, dollars(spent))];
+    }
+    let share = (spent / cap).max(0.0);
+    let ink = match share {
+        1.0.. => Ink::Red,
+        0.8.. => Ink::Yellow,
+        _ => Ink::Plain,
+    };
+    // Rounded down: what is not reached does not look so.
+    let mut pieces = vec![(ink, format!("{} of {}, {:.0} %", dollars(spent), dollars(cap), (share * 100.0).floor()))];
+    if columns >= BAR.0 {
+        let full = (1..=BAR.1).filter(|part| *part as f64 <= share * BAR.1 as f64).count();
+        pieces.push((ink, format!("  {}", "█".repeat(full))));
+        pieces.push((Ink::Dim, "░".repeat(BAR.1 - full)));
     }
     pieces
+}
+
+/// Returns what no sum of money knows.
+pub(super) fn unpriced(calls: i64) -> Option<(Ink, String)> {
+    (calls > 0).then(|| (Ink::Yellow, format!("  and {} without a price", some(calls, "call"))))
 }
 
 /// The turns that run, or ran when a stale daemon last wrote.

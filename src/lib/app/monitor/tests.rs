@@ -36,6 +36,7 @@ fn status() -> Status {
         queue: Queue::default(),
         today_cost_usd: 0.0132,
         today_cap_usd: 5.0,
+        alerts: Vec::new(),
         today_unpriced_calls: 0,
         sandbox: "namespaces".into(),
         sandbox_risk: "A command can read and change the workspace.".into(),
@@ -102,7 +103,7 @@ fn view<'a>(life: Life, status: &'a Status, state: Option<&'a State>) -> View<'a
         ],
         logs: "/state/logs".into(),
     };
-    View { life, status, state, now: NOW, advice }
+    View { life, status, state, now: NOW, advice, next_job: None }
 }
 
 fn check(frame: Frame, view: &View<'_>, expected: &str) {
@@ -126,6 +127,64 @@ sandbox   namespaces
     check(USUAL, &view, expected);
     check(WIDE, &view, expected);
     check(NARROW, &view, &expected.replace("  ░░░░░░░░░░░░░░░░░░░░", ""));
+}
+
+#[test]
+fn the_job_that_comes_next_is_named_while_a_daemon_runs() {
+    let (status, state) = (status(), idle());
+    let line = |life, at| {
+        let view = View { next_job: Some(("back up\nthe notes".into(), NOW + at)), ..view(life, &status, Some(&state)) };
+        let drawn = draw(&view, USUAL, Paint::PLAIN);
+        drawn.lines().find(|line| line.starts_with("next job")).map(str::to_owned)
+    };
+    assert_eq!(line(Life::Up, 725_000).as_deref(), Some("next job  back up the notes in 12m 5s"));
+    assert_eq!(line(Life::Up, 0).as_deref(), Some("next job  back up the notes is due"));
+    assert_eq!(line(Life::Dead { ago_ms: 1, rebooted: false }, 725_000), None);
+}
+
+#[test]
+fn sub_agents_stand_below_the_turn_that_sent_them() {
+    let child = |name: &str| Lane { tool_tail: Some("page 3".into()), ..lane(name, "tools", 3, 3, 1) };
+    let status = status();
+    let ada = Lane { children: vec![child("look up trains"), child("李明")], ..lane("Ada", "thinking", 5, 65, 2) };
+    let rest = Lane { children: vec![child("sums")], run_id: String::new(), ..lane("bob", "idle", 1, 1, 0) };
+    let state = State { state: "thinking".into(), lanes: vec![ada, rest], ..idle() };
+    let view = view(Life::Up, &status, Some(&state));
+    check(
+        USUAL,
+        &view,
+        "
+thinking  pid 7689  up 2m 5s  version 0.1.0
+
+telegram  ok, 3s ago
+queue     empty
+today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░░░░░░
+models    primary, fast
+sandbox   namespaces
+
+who               doing                 for  step    total  tokens  model
+Ada               thinking               5s     2    1m 5s       0  primary
+└ look up trains  running tools          3s     1       3s       0  primary
+  says: page 3
+└ 李明            running tools          3s     1       3s       0  primary
+  says: page 3
+bob               idle                   1s     0       1s       0  primary
+└ sums            running tools          3s     1       3s       0  primary
+  says: page 3
+",
+    );
+    check(
+        Frame { columns: 40, rows: 6 },
+        &view,
+        "
+thinking  pid 7689  up 2m 5s
+telegram  ok, 3s ago
+queue     empty
+today     $0.0132 of $5.00, 0 %
+Ada +2  thinking               5s
+bob +1  idle                   1s
+",
+    );
 }
 
 #[test]
@@ -432,7 +491,8 @@ fn lanes() -> impl Strategy<Value = Vec<Lane>> {
                 turns: vec![TurnLine { duration_ms, tokens, stop_reason: "end_turn".into(), tools: tools.clone() }; 3],
                 tools_in_flight: tools,
                 ..Lane::default()
-            });
+            })
+            .prop_map(|lane| Lane { children: vec![lane.clone(); usize::from(lane.turn % 3 == 0)], ..lane });
     prop::collection::vec(lane, 0..12)
 }
 

@@ -37,8 +37,8 @@ pub(super) fn dollars(usd: f64) -> String {
 }
 
 /// Returns `1 letter`, `2 letters`.
-pub(super) fn some(n: i64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub(super) fn some<N: Copy + PartialEq + From<u8> + std::fmt::Display>(n: N, what: &str) -> String {
+    format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
 /// Returns the names, the same one in a row once with how often: `read ×3, exec`.
@@ -77,6 +77,9 @@ mod tests {
     #[test]
     fn the_same_tool_in_a_row_is_named_once() {
         assert_eq!(list(["read", "read", "exec", "read"]), "read ×2, exec, read");
-        assert_eq!((list([]), some(1, "letter"), some(2, "letter")), (String::new(), "1 letter".into(), "2 letters".into()));
+        assert_eq!(
+            (list([]), some(1_i64, "letter"), some(2_usize, "letter")),
+            (String::new(), "1 letter".into(), "2 letters".into())
+        );
     }
 }

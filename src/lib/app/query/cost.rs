@@ -1,7 +1,9 @@
 //! `cost`: what was spent, of which models, sessions, sources or days, and what the limits leave.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use chrono::{Datelike, Days, Months, NaiveDate};
 use chrono_tz::Tz;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -66,6 +68,9 @@ pub struct Cost {
     pub estimated_usd: f64,
     /// Which part of the input was read from the vendors' caches, 0 to 1; `null` without input.
     pub cache_read_ratio: Option<f64>,
+    /// What this month will have cost at the pace of the last seven whole days; `null` for other periods, and
+    /// before there was a whole day.
+    pub forecast_usd: Option<f64>,
     /// Calls made, failed ones too.
     pub calls: i64,
     /// Calls without a price: they are not in any sum of money.
@@ -178,9 +183,14 @@ fn at(now: i64, home: &Home, config: &config::Config, period: Period, by: Option
         day_left_usd: left(config.cost.day_usd, cost::start_of_day(now, zone))?,
         month_left_usd: left(config.cost.month_usd, cost::start_of_month(now, zone))?,
     };
+    let forecast_usd = match period {
+        Period::Month => forecast(&ledger, now, zone, total.cost_nano_usd)?,
+        Period::Today | Period::Week | Period::All => None,
+    };
     Ok(Cost {
         period,
         since: start.map(clock::rfc3339),
+        forecast_usd,
         total_cost_usd: cost::usd(total.cost_nano_usd),
         estimated_usd: cost::usd(total.estimated_nano_usd),
         cache_read_ratio: total.cache_read_ratio(),
@@ -191,6 +201,30 @@ fn at(now: i64, home: &Home, config: &config::Config, period: Period, by: Option
         groups: by.map(|by| groups(home, by, report.groups)),
         caps,
     })
+}
+
+/// Days before today whose average is the pace.
+const PACE_DAYS: u64 = 7;
+
+/// Returns what the month will have cost in US dollars when it goes on as in the last seven whole local days, or as many
+/// as there were since the first call: what is `spent`, what of a day's average today has not cost yet, and the
+/// average for each day that is left. `None` on the first day, when nothing is known of a whole one.
+fn forecast(ledger: &Path, now: i64, zone: Tz, spent: i64) -> Result<Option<f64>, db::Error> {
+    let Some(first) = cost::first_call(ledger)? else { return Ok(None) };
+    let today = clock::local_date(now, zone);
+    let begun = clock::local_date(first, zone).max(today.checked_sub_days(Days::new(PACE_DAYS)).unwrap_or(today));
+    let whole_days = (today - begun).num_days();
+    if whole_days < 1 {
+        return Ok(None);
+    }
+    let since = |date: NaiveDate| -> Result<f64, db::Error> {
+        Ok(cost::total_usd(&cost::by_model(ledger, clock::start_of_day(date, zone))?))
+    };
+    let of_today = since(today)?;
+    let average = (since(begun)? - of_today) / whole_days as f64;
+    let next_month = today.with_day(1).and_then(|first| first.checked_add_months(Months::new(1)));
+    let days_left = next_month.map_or(0, |next| (next - today).num_days() - 1);
+    Ok(Some(cost::usd(spent) + (average - of_today).max(0.0) + average * days_left as f64))
 }
 
 fn groups(home: &Home, by: By, lines: Vec<Line>) -> Vec<Group> {

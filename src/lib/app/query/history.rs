@@ -205,7 +205,7 @@ fn short(kind: Kind) -> Option<Kind> {
         | Kind::Pin { .. }
         | Kind::Unpin { .. }
         | Kind::Setting { .. } => Some(kind),
-        Kind::Session(_) | Kind::ToolCall { .. } | Kind::Forgotten { .. } | Kind::Unknown => None,
+        Kind::Session(_) | Kind::Prompt(_) | Kind::ToolCall { .. } | Kind::Forgotten { .. } | Kind::Unknown => None,
     }
 }
 

@@ -3,19 +3,27 @@
 
 mod audit;
 mod cost;
+mod explain;
 mod history;
+mod jobs;
 mod log;
 mod monitor;
 mod queue;
+mod reply;
 mod sessions;
 mod status;
 
 pub use audit::{Audit, audit, verify};
 pub use cost::{By, Caps, Cost, Group, Model, Numbers, Period, cost};
+pub use explain::{
+    Approval, Block, Child, Delivery, Explain, Job as ExplainedJob, ModelCall, Parent, Step, ToolCall, Waits, explain,
+};
 pub use history::{Events, History, Shown, history};
-pub use log::{Log, log};
-pub use monitor::Monitor;
-pub use queue::{Dead, Open, Queue, Waiting, queue};
+pub use jobs::{Job, Jobs, Wake, jobs, wake};
+pub use log::{Log, log, log_words};
+pub use monitor::{Monitor, monitor};
+pub use queue::{Approvals, Dead, Open, Queue, Waiting, approvals, queue};
+pub use reply::{Part, reply};
 pub use sessions::{Session, Sessions, sessions};
 pub use status::{Status, status, status_with};
 

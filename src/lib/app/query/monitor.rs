@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::monitor::State;
+use super::super::cli::Failure;
+use crate::config::Home;
+use crate::monitor::{self, State};
 
 /// `monitor`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,4 +24,12 @@ impl Monitor {
     pub fn of(state: Option<State>) -> Self {
         state.map_or(Self::Unknown { state: "unknown" }, |state| Self::Known(Box::new(state)))
     }
+}
+
+/// Returns the monitor document; a daemon need not run.
+///
+/// # Errors
+/// When monitor.json is there and cannot be read.
+pub fn monitor(home: &Home) -> Result<Monitor, Failure> {
+    Ok(Monitor::of(monitor::read(&home.monitor())?))
 }

@@ -69,6 +69,13 @@ pub struct Dead {
     pub reason: String,
 }
 
+/// `approvals`: the part of `queue` that waits for the owner.
+#[derive(Debug, Clone, Serialize)]
+pub struct Approvals {
+    /// What waits for the owner's word, oldest first.
+    pub approvals: Vec<Waiting>,
+}
+
 fn waiting(request: queue::Request) -> Waiting {
     Waiting {
         id: request.id,
@@ -114,6 +121,15 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
         inbox: listing.inbox.into_iter().map(open).chain(spooled).collect(),
         outbox: listing.outbox.into_iter().map(open).collect(),
         dead: listing.dead.into_iter().map(dead).collect(),
-        approvals: queue::approvals(&home.queue_db(), clock::now_ms())?.into_iter().map(waiting).collect(),
+        approvals: approvals(home)?.approvals,
     })
+}
+
+/// Returns the approvals document; a daemon need not run.
+///
+/// # Errors
+/// When `queue.db` exists and cannot be read.
+pub fn approvals(home: &Home) -> Result<Approvals, Failure> {
+    let requests = queue::approvals(&home.queue_db(), clock::now_ms())?;
+    Ok(Approvals { approvals: requests.into_iter().map(waiting).collect() })
 }

@@ -34,12 +34,41 @@ pub struct Status {
     pub today_cap_usd: f64,
     /// Calls since then that have no price and are not in the sum.
     pub today_unpriced_calls: i64,
+    /// How far the limits of today and this month are used up, once each step.
+    pub alerts: Vec<Alert>,
     /// The wall around `exec`.
     pub sandbox: String,
     /// What a hostile command could still do behind it.
     pub sandbox_risk: String,
     /// The newest trouble.
     pub last_error: Option<String>,
+}
+
+/// That a part of a limit is used up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alert {
+    /// The limit: `day_usd` or `month_usd`.
+    pub setting: &'static str,
+    /// Its value.
+    pub limit_usd: f64,
+    /// 50, 80, or 100: all of it, or a call was refused.
+    pub percent: i64,
+    /// What was spent then, US dollars.
+    pub spent_usd: f64,
+    /// When.
+    pub at: String,
+}
+
+impl From<&cost::Alert> for Alert {
+    fn from(alert: &cost::Alert) -> Self {
+        Self {
+            setting: alert.setting(),
+            limit_usd: alert.limit_usd,
+            percent: alert.percent,
+            spent_usd: alert.spent_usd,
+            at: clock::rfc3339(alert.at),
+        }
+    }
 }
 
 /// Returns the status document; a daemon need not run.
@@ -63,6 +92,7 @@ pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>)
     let started = clock::parse_rfc3339(&live.started_at);
     let counts = queue::counts(&home.queue_db())?;
     let (config, spent) = today(home, env)?;
+    let alerts = cost::alerts(&home.cost_db(), clock::now_ms(), config.agent.timezone.0, &config.cost)?;
     Ok(Status {
         running: pid.is_some(),
         pid,
@@ -75,6 +105,7 @@ pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>)
         queue: monitor::Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead },
         today_cost_usd: cost::total_usd(&spent),
         today_cap_usd: config.cost.day_usd,
+        alerts: alerts.iter().map(Alert::from).collect(),
         today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
         sandbox: live.sandbox,
         sandbox_risk: live.sandbox_risk,

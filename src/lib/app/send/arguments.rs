@@ -8,6 +8,7 @@ use clap::{Args, Parser};
 
 use super::super::cli::{self, Exit, Failure, Shared};
 use super::super::query::{By, Period};
+use super::job;
 use crate::control::{Id, MAX_COMMAND};
 use crate::message::{Approval, press};
 
@@ -31,7 +32,8 @@ const LOG_LINES: &str = "50";
         make 2>&1 | tail -n 40 | agent-send --notify --source build -\n  \
         agent-send --raw --to owner 'the backup is done'\n  \
         id=$(agent-send --json 'long job' | jq -r .id); agent-send --result \"$id\" --wait\n  \
-        agent-send --cost month --by day"
+        agent-send --cost month --by day\n  \
+        agent-send --job add --name briefing --cron '0 8 * * mon-fri' --text 'What is on today?' --deliver"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -45,12 +47,17 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = PATIENCE, conflicts_with_all = ["chat", "stop"])]
     wait: Option<u64>,
     /// Fail with 69 instead of leaving the message in the spool when no daemon listens
-    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "mcp", "status", "monitor", "cost", "sessions", "history", "queue", "log"])]
+    #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "mcp", "status", "monitor", "cost", "sessions", "history", "explain", "queue", "log"])]
     no_queue: bool,
     #[command(flatten)]
     message: MessageFlags,
     #[command(flatten)]
+    jobs: JobFlags,
+    #[command(flatten)]
     verbs: Verbs,
+    /// Of --heartbeat: say whether the agent would wake, why, and what it would cost
+    #[arg(long, requires = "heartbeat", help_heading = "Questions")]
+    dry_run: bool,
     /// Of --cost: a line for each of these
     #[arg(long, value_name = "WHAT", requires = "cost", help_heading = "Questions")]
     by: Option<By>,
@@ -118,9 +125,58 @@ struct MessageFlags {
     /// Deliver the words as they are, with no model call
     #[arg(long, requires = "to", conflicts_with_all = ["from", "session", "tier", "model", "untrusted", "source"])]
     raw: bool,
-    /// Of --raw: a numeric chat id, an @username, a name, or owner
-    #[arg(long, value_name = "CONTACT", requires = "raw")]
+    /// Of --raw and --job add: a numeric chat id, an @username, a name, or owner
+    #[arg(long, value_name = "CONTACT")]
     to: Option<String>,
+}
+
+/// What is done at its times.
+#[derive(Debug, Args)]
+#[group(multiple = true, conflicts_with_all = ["Verbs", "text"])]
+#[command(next_help_heading = "Jobs")]
+struct JobFlags {
+    /// What the agent does at its times: list, add, remove ID, run ID, pause ID, resume ID
+    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    job: Option<Vec<String>>,
+    /// Of --job add: what it is called
+    #[arg(long, value_name = "NAME", requires = "job")]
+    name: Option<String>,
+    /// Of --job add: once, at this time (2026-11-24T09:00, in --tz unless it says otherwise)
+    #[arg(long, value_name = "ISO8601", requires = "job", conflicts_with_all = ["every", "cron"])]
+    at: Option<String>,
+    /// Of --job add: again and again (30m, 2h, 1d)
+    #[arg(long, value_name = "SPAN", requires = "job", conflicts_with = "cron")]
+    every: Option<String>,
+    /// Of --job add: at the times of a crontab line
+    #[arg(long, value_name = "M H DOM MON DOW", requires = "job")]
+    cron: Option<String>,
+    /// Of --job add: the time zone of its times; default: the agent's
+    #[arg(long, value_name = "ZONE", requires = "job")]
+    tz: Option<String>,
+    /// Of --job add: what the agent is told to do
+    #[arg(long = "text", id = "job_text", value_name = "TEXT", requires = "job")]
+    job_text: Option<String>,
+    /// Of --job add: its answer goes to --to CONTACT, or to the owner
+    #[arg(long, requires = "job")]
+    deliver: bool,
+    /// Of --job add: the text goes out as it is, with no model call
+    #[arg(long, requires = "job")]
+    literal: bool,
+    /// Of --job add: think in the conversation of whoever hears the answer, not in one of its own
+    #[arg(long, requires = "job")]
+    main: bool,
+    /// Of --job add: what becomes of times that pass while no daemon runs: once, skip, all
+    #[arg(long, value_name = "once|skip|all", requires = "job")]
+    missed: Option<String>,
+    /// Of --job add: what becomes of a time at which it still runs: skip, queue
+    #[arg(long, value_name = "skip|queue", requires = "job")]
+    overlap: Option<String>,
+    /// Of --job add: the most one run may cost
+    #[arg(long, value_name = "USD", requires = "job")]
+    budget: Option<f64>,
+    /// Of --job add: keep it when its only time is over
+    #[arg(long, requires = "job")]
+    keep: bool,
 }
 
 /// What is asked instead; each excludes the others and words.
@@ -146,6 +202,9 @@ struct Verbs {
     /// Do not let the agent do what it asked for; it is told why
     #[arg(long, num_args = 1.., value_names = ["ID", "WHY"])]
     deny: Option<Vec<String>>,
+    /// Wake the agent now, if HEARTBEAT.md gives it a reason to
+    #[arg(long)]
+    heartbeat: bool,
     /// Take back what a run changed in files; alone: the newest run that changed any
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     undo: Option<Option<String>>,
@@ -173,6 +232,9 @@ struct Verbs {
     /// Show a conversation, by session id or key, contact or @username
     #[arg(long, value_name = "TARGET")]
     history: Option<String>,
+    /// Show why an answer came as it did: of a run, a message's id, or the number of a sent one
+    #[arg(long, value_name = "MESSAGE|RUN")]
+    explain: Option<String>,
     /// Show what waits, what is on its way out, and what was given up
     #[arg(long)]
     queue: bool,
@@ -191,6 +253,8 @@ pub(super) enum Verb {
     Compact { session: Option<String>, wait: Option<Duration> },
     Decide { request: String, verdict: Approval, why: Option<String> },
     Undo { run: Option<String>, wait: Option<Duration> },
+    Job(Box<job::Ordered>),
+    Heartbeat { dry_run: bool },
     Pair(Vec<String>),
     Skill(Vec<String>),
     Mcp(Vec<String>),
@@ -199,6 +263,7 @@ pub(super) enum Verb {
     Cost { period: Period, by: Option<By> },
     Sessions,
     History { target: String, full: bool },
+    Explain { id: String },
     Queue,
     Log { lines: usize },
     Audit { entries: usize },
@@ -253,7 +318,19 @@ impl Arguments {
         if (self.audit.is_some() || self.verify) && self.verbs.log.is_none() {
             return of_other("--audit and --verify", "--log");
         }
+        if self.dry_run && !self.verbs.heartbeat {
+            return of_other("--dry-run", "--heartbeat");
+        }
+        if self.message.to.is_some() && !self.message.raw && self.jobs.job.is_none() {
+            return of_other("--to", "--raw and --job add");
+        }
         let wait = self.wait.map(Duration::from_secs);
+        if let Some(words) = self.jobs.job {
+            let MessageFlags { id, to, model, .. } = self.message;
+            let flags = JobFlags { job: None, ..self.jobs };
+            let ask = flags.ask(to.as_deref(), model.as_deref());
+            return job::ordered(&words, ask, id.as_deref(), !self.no_queue).map(|ordered| Verb::Job(Box::new(ordered)));
+        }
         let verbs = self.verbs;
         if let Some(id) = &verbs.result {
             return Ok(Verb::Result { id: parse_id(id)?, wait });
@@ -269,6 +346,7 @@ impl Arguments {
         }
         let asked = decision(verbs.approve, verbs.deny, self.for_session)?
             .or(verbs.stop.map(|session| Verb::Stop { session }))
+            .or(verbs.heartbeat.then_some(Verb::Heartbeat { dry_run: self.dry_run }))
             .or(verbs.pair.map(Verb::Pair))
             .or(verbs.skill.map(Verb::Skill))
             .or(verbs.mcp.map(Verb::Mcp))
@@ -277,6 +355,7 @@ impl Arguments {
             .or(verbs.cost.map(|period| Verb::Cost { period, by: self.by }))
             .or(verbs.sessions.then_some(Verb::Sessions))
             .or(verbs.history.map(|target| Verb::History { target, full: self.full }))
+            .or(verbs.explain.map(|id| Verb::Explain { id }))
             .or(verbs.queue.then_some(Verb::Queue))
             .or(verbs.log.map(|lines| match self.audit {
                 _ if self.verify => Verb::Verify,
@@ -338,13 +417,28 @@ impl Arguments {
     }
 }
 
+impl JobFlags {
+    /// Returns what is asked for, as the fields of `job add`; `None` when nothing is.
+    fn ask(self, to: Option<&str>, model: Option<&str>) -> Option<serde_json::Value> {
+        let given = serde_json::json!({
+            "name": self.name, "at": self.at, "every": self.every, "cron": self.cron, "tz": self.tz, "text": self.job_text,
+            "to": to, "model": model, "missed": self.missed, "overlap": self.overlap, "budget_usd": self.budget,
+            "deliver": self.deliver.then_some(true), "literal": self.literal.then_some(true),
+            "session": self.main.then_some("main"), "delete_after_run": self.keep.then_some(false),
+        });
+        let serde_json::Value::Object(mut given) = given else { return None };
+        given.retain(|_, value| !value.is_null());
+        (!given.is_empty()).then(|| given.into())
+    }
+}
+
 fn parse_data(text: &str) -> Result<serde_json::Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::new(Exit::Usage, format!("--data is no JSON: {error}")).hint("such as --data '{\"host\": \"web-1\"}'")
     })
 }
 
-fn parse_id(text: &str) -> Result<Id, Failure> {
+pub(super) fn parse_id(text: &str) -> Result<Id, Failure> {
     Id::parse(text)
         .ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?} is no id")).hint("ids are 1 to 64 of A-Z a-z 0-9 _ -"))
 }

@@ -116,7 +116,7 @@ fn answer(
     news: &Receiver<News>,
 ) -> Result<(), Failure> {
     let id = Id::new();
-    let words = Words { text, tier: chat.tier.clone(), model: chat.model.clone(), untrusted: chat.untrusted };
+    let words = Words { text, context: None, tier: chat.tier.clone(), model: chat.model.clone(), untrusted: chat.untrusted };
     let (sender, session) = (chat.from.clone(), chat.session.clone());
     let command = Command::User { words, sender, session, stream: true, attachments: Vec::new() };
     if talk::leave(home, &id, &command)? == Rung::NoReader {

@@ -3,7 +3,9 @@
 
 mod audit;
 mod cost;
+mod explain;
 mod history;
+mod jobs;
 mod log;
 mod sessions;
 mod status;
@@ -18,7 +20,9 @@ use crate::config::{Environment, Home};
 
 pub(super) use audit::{audit, verify};
 pub(super) use cost::cost;
+pub(super) use explain::explain;
 pub(super) use history::history;
+pub(super) use jobs::{jobs, wake};
 pub(super) use log::log;
 pub(super) use sessions::sessions;
 pub(super) use status::{queue, status};

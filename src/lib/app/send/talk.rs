@@ -17,7 +17,7 @@ use crate::text;
 
 /// How long `--stop`, `--approve`, `--deny` and `--reset` wait to hear that it happened. A stop takes 2 s at most
 /// (specification §5); a reset waits for the turn that runs.
-const ORDER_WAIT: Duration = Duration::from_secs(10);
+pub(super) const ORDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Sends a message.
 pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Result<Exit, Failure> {
@@ -66,6 +66,15 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
 /// Gives an order that is worth something only now, and returns what came of it. Where no daemon listens
 /// nothing of it is left; without an answer that is an error, which says `unknown`.
 pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
+    order_with(home, command, unknown, Show::default())
+}
+
+/// As [`order`], for a program that has the whole screen: nothing is shown.
+pub(in crate::app) fn silent_order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
+    order_with(home, command, unknown, Show { quiet: true, ..Show::default() })
+}
+
+fn order_with(home: &Home, command: &Command, unknown: &str, show: Show) -> Result<Reply, Failure> {
     if !listens(home)? {
         return Err(no_daemon(home));
     }
@@ -74,7 +83,7 @@ pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Rep
         return Err(no_daemon(home));
     }
     let (tell, news) = std::sync::mpsc::channel();
-    match wait::wait(home, &id, Some(ORDER_WAIT), Show::default(), &tell, &news)? {
+    match wait::wait(home, &id, Some(ORDER_WAIT), show, &tell, &news)? {
         wait::Ended::Answered(reply, _) => Ok(*reply),
         wait::Ended::TimedOut | wait::Ended::Interrupted => {
             // What was not heard now must not fall on what there is at the next start.
@@ -84,6 +93,11 @@ pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Rep
                 .hint("agent-monitor shows what it is doing"))
         }
     }
+}
+
+/// Wakes the agent, if there is a reason to.
+pub(super) fn heartbeat(home: &Home, json: bool) -> Result<Exit, Failure> {
+    wait::print(&order(home, &Command::Heartbeat, "nothing is known of a heartbeat")?, json)
 }
 
 /// Archives sessions.
@@ -150,6 +164,7 @@ pub(super) fn compact(
 fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
     let words = Words {
         text: message.text.clone(),
+        context: None,
         tier: message.tier.clone(),
         model: message.model.clone(),
         untrusted: message.untrusted,
@@ -164,7 +179,8 @@ fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
         },
         Kind::System { source } => Command::System { words, source: source.clone() },
         Kind::Notify { source, reference, data } => {
-            Command::Notify { words, source: source.clone(), reference: reference.clone(), data: data.clone() }
+            let (source, reference, data) = (source.clone(), reference.clone(), data.clone());
+            Command::Notify { words, source, reference, data, attachments: Vec::new() }
         }
         Kind::Raw { to } => Command::Raw {
             to: to.clone(),
@@ -209,7 +225,7 @@ fn check_session(home: &Home, target: &str) -> Result<(), Failure> {
     }
 }
 
-fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
+pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
     match People::read(&home.people())?.find(to).as_slice() {
         [_] => Ok(()),
         [] => Err(Failure::new(Exit::Failed, format!("nobody is called {}", text::visible(to)))
@@ -255,7 +271,7 @@ pub(super) fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Fai
 }
 
 /// Takes a command back that nobody heard of; false when a daemon that came up just now has it.
-fn withdraw(home: &Home, id: &Id) -> bool {
+pub(super) fn withdraw(home: &Home, id: &Id) -> bool {
     let taken_back = std::fs::remove_file(home.spool_new().join(format!("{id}.json"))).is_ok();
     if taken_back {
         attached::withdraw(&home.spool_new(), id);
@@ -276,7 +292,7 @@ pub(super) fn no_daemon(home: &Home) -> Failure {
         .hint(format!("{unit} start agent-daemon, or: agent-daemon run; agent-monitor shows the exact command"))
 }
 
-fn queued(id: &Id, json: bool) -> Result<Exit, Failure> {
+pub(super) fn queued(id: &Id, json: bool) -> Result<Exit, Failure> {
     if json {
         cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "queued"}));
     } else {

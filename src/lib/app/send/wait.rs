@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use notify::{RecursiveMode, Watcher};
 
 use super::super::cli::{self, Exit, Failure};
+use super::super::query;
 use super::asks::{self, Asks};
 use super::progress::Progress;
 use super::tail::Tail;
@@ -63,7 +64,7 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
         let until = Instant::now() + limit.min(UNKNOWN);
         // In this order: what leaves the spool is in the queue already.
         let known = || -> Result<bool, Failure> {
-            Ok(spooled.exists() || find(home, id)?.is_some() || queue::knows(&home.queue_db(), id.as_str())?)
+            Ok(spooled.exists() || query::reply(home, id)?.is_some() || queue::knows(&home.queue_db(), id.as_str())?)
         };
         let mut is_known = known()?;
         while !is_known && Instant::now() < until {
@@ -74,7 +75,7 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
             return and_print(home, id, limit, json, Show { quiet, ..Show::default() });
         }
     }
-    match find(home, id)? {
+    match query::reply(home, id)? {
         Some(reply) if reply.is_final() => print(&reply, json),
         Some(reply) => {
             if json {
@@ -129,9 +130,9 @@ pub(super) fn wait(
     // Without a watcher (no inotify left) looking now and then does too.
     let watcher = watch(&home.replies(), id, tell.clone());
     let mut progress = Progress::begin(show.quiet);
-    let mut tail = show.stream.then(|| Tail::of(&home.replies(), id));
+    let mut tail = show.stream.then(|| Tail::of(home, id));
     let mut looked = Instant::now();
-    let mut answer = find(home, id)?;
+    let mut answer = query::reply(home, id)?;
     let mut told = false;
     let mut asks = Asks::default();
     loop {
@@ -178,13 +179,13 @@ pub(super) fn wait(
             answer = replies::read(&home.replies(), id)?;
         } else if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            if !told && !talk::listens(home)? {
+            if !told && !show.quiet && !talk::listens(home)? {
                 told = true;
                 progress.beside(|| {
                     cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"))
                 });
             }
-            answer = find(home, id)?;
+            answer = query::reply(home, id)?;
         }
     }
 }
@@ -204,16 +205,6 @@ fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::Reco
     })?;
     watcher.watch(dir, RecursiveMode::NonRecursive)?;
     Ok(watcher)
-}
-
-/// Finds an answer in its file or, when that is not the last word, in the queue, which is the
-/// record: a file may be gone, or could not be written.
-fn find(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
-    let file = replies::read(&home.replies(), id)?;
-    if file.as_ref().is_some_and(Reply::is_final) {
-        return Ok(file);
-    }
-    Ok(queue::result(&home.queue_db(), id.as_str())?.or(file))
 }
 
 /// Prints an answer.

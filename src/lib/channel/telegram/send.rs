@@ -17,7 +17,7 @@ use super::incoming::Identity;
 use super::pace::Pace;
 use super::reach::To;
 use super::refusal::{classify, classify_repeatable, is_about_buttons, says};
-use super::webhook::Hook;
+use super::webhook::{Hook, Told};
 use super::{commands, files, format, press};
 use crate::channel::{Channel, FetchError, Health, Outgoing, Pulse, Rendered, SendError};
 use crate::config;
@@ -43,6 +43,8 @@ pub struct Telegram {
     pub(super) username: Mutex<Option<String>>,
     pub(super) poll_timeout: Duration,
     pub(super) hook: Option<Hook>,
+    /// Set while messages are brought to us.
+    pub(super) told: Mutex<Option<Told>>,
     aliases: Vec<String>,
     pub(super) pace: Pace,
     /// The new ids of groups, by the old ones.
@@ -67,6 +69,7 @@ impl Telegram {
             api: Api::new(&config.api_url, token)?,
             pulse: Arc::new(Pulse::new(if hook.is_some() { "webhook" } else { "polling" }, changed)),
             hook,
+            told: Mutex::default(),
             username: Mutex::default(),
             poll_timeout: Duration::from_secs(config.poll_timeout_secs),
             aliases: config.aliases.clone(),

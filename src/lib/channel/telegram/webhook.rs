@@ -3,6 +3,7 @@
 
 mod serve;
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,9 +16,12 @@ use super::send::Telegram;
 use super::trouble::Line;
 use crate::channel::Batch;
 use crate::config::{self, Listen};
+use crate::net::{self, Listener};
 use crate::secret::Secret;
-use crate::{clock, net, text};
+use crate::{clock, text};
 
+/// Of a socket: the web server before us is another user, of our group.
+const MODE: u32 = 0o660;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Between tries to listen.
 const BIND: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -29,14 +33,23 @@ pub(super) struct Hook {
     url: String,
     /// Its path: the only one that is answered.
     path: String,
-    listen: Listen,
+    /// `None` when the HTTP API listens, and brings what comes at the path.
+    listen: Option<Listen>,
+}
+
+/// What those who bring messages must know, and where these go.
+#[derive(Clone)]
+pub(super) struct Told {
+    secret: Secret,
+    batches: mpsc::Sender<Batch>,
 }
 
 impl Hook {
     /// Returns the webhook of the settings, if there is one.
     pub(super) fn new(telegram: &config::Telegram, http: &config::Http) -> Option<Self> {
         let path = telegram.webhook_path()?.to_owned();
-        Some(Self { url: telegram.webhook.clone(), path, listen: http.address()? })
+        let listen = http.address()?;
+        Some(Self { url: telegram.webhook.clone(), path, listen: (!http.enabled).then_some(listen) })
     }
 }
 
@@ -46,19 +59,27 @@ impl Telegram {
         let Some(secret) = new_secret() else {
             return self.pulse.wrong("webhook: this machine gives no random numbers");
         };
+        let told = Told { secret: secret.clone(), batches: batches.clone() };
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        let open = async {
+            match &hook.listen {
+                Some(listen) => self.listen(hook, listen, &secret, batches).await,
+                None => self.keep_hooked(hook, &secret).await,
+            }
+        };
         tokio::select! {
-            () = self.listen(hook, &secret, batches) => {}
+            () = open => {}
             () = batches.closed() => {}
         }
     }
 
-    async fn listen(&self, hook: &Hook, secret: &Secret, batches: &mpsc::Sender<Batch>) {
+    async fn listen(&self, hook: &Hook, listen: &Listen, secret: &Secret, batches: &mpsc::Sender<Batch>) {
         let mut tries = 0;
         let listener = loop {
-            match serve::Listener::bind(&hook.listen).await {
+            match Listener::bind(listen, MODE).await {
                 Ok(listener) => break listener,
                 Err(error) => {
-                    let state = format!("webhook: cannot listen on {}: {error}", listen_text(&hook.listen));
+                    let state = format!("webhook: cannot listen on {}: {error}", listen_text(listen));
                     if self.pulse.read().state != state {
                         tracing::error!("{state}");
                     }
@@ -68,7 +89,7 @@ impl Telegram {
                 }
             }
         };
-        tracing::info!(listen = listen_text(&hook.listen), path = hook.path, "listening for Telegram's messages");
+        tracing::info!(listen = listen_text(listen), path = hook.path, "listening for Telegram's messages");
         tokio::join!(serve::serve(self, listener, &hook.path, secret, batches), self.keep_hooked(hook, secret));
     }
 

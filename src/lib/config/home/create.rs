@@ -29,6 +29,8 @@ impl Home {
             self.sessions(),
             self.archive(),
             self.downloads(),
+            self.state.join("cron"),
+            self.job_runs(),
             self.logs(),
         ];
         for dir in &own {

@@ -243,13 +243,12 @@ cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
 "#;
 
 #[test]
-fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
+fn the_appendix_loads_without_a_word() {
     let place = Place::new(APPENDIX_A);
     place.put("providers.d/mock.toml", APPENDIX_A_MOCK);
     let loaded = place.load(&[("TELEGRAM_BOT_TOKEN", "x"), ("MOCK_KEY", "x"), ("AGENT_HTTP_TOKEN", "x")]).expect("load");
     assert_eq!(loaded.warnings, []);
-    let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["http.enabled"]);
+    assert_eq!(loaded.notes, []);
     let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
     assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
     let primary = loaded.models.get("primary", "test").expect("primary");
@@ -259,11 +258,11 @@ fn the_appendix_loads_without_warnings_and_says_what_is_not_built() {
 #[test]
 fn what_is_active_and_not_built_is_noted() {
     let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n\
-                [telegram]\nenabled = true\nowner = [1]\n[heartbeat]\nevery = \"1h\"\n[mcp.servers.x]\ncommand = [\"y\"]\n";
+                [telegram]\nenabled = true\nowner = [1]\n[mcp.servers.x]\ncommand = [\"y\"]\n";
     let loaded = loaded(toml, &[]);
     assert_eq!((loaded.config.agent.mode, &loaded.warnings), (Mode::Plan, &vec![]));
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["agent.mode", "pipeline.on_busy", "heartbeat"]);
+    assert_eq!(notes, ["agent.mode", "pipeline.on_busy"]);
 }
 
 #[test]

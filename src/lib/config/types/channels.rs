@@ -182,11 +182,21 @@ pub struct Http {
     /// The name of the variable, credential or `.env` entry with the bearer token; default
     /// `AGENT_HTTP_TOKEN`.
     pub token_env: String,
+    /// Requests that only read, a minute; more are refused for a while; default 600.
+    pub reads_per_minute: u32,
+    /// Requests that change something, messages above all, a minute; default 120.
+    pub writes_per_minute: u32,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { enabled: false, listen: "127.0.0.1:8100".to_owned(), token_env: "AGENT_HTTP_TOKEN".to_owned() }
+        Self {
+            enabled: false,
+            listen: "127.0.0.1:8100".to_owned(),
+            token_env: "AGENT_HTTP_TOKEN".to_owned(),
+            reads_per_minute: 600,
+            writes_per_minute: 120,
+        }
     }
 }
 
@@ -200,6 +210,14 @@ pub enum Listen {
 }
 
 impl Http {
+    /// Returns whether `listen` can be reached from this machine only.
+    pub fn is_local(&self) -> bool {
+        self.address().is_some_and(|address| match address {
+            Listen::Unix(_) => true,
+            Listen::Tcp(address) => is_loopback(&address),
+        })
+    }
+
     /// Returns what `listen` says; `None` when it says nothing of the kind.
     pub fn address(&self) -> Option<Listen> {
         if let Some(path) = self.listen.strip_prefix("unix:") {

@@ -54,7 +54,7 @@ impl Model for Paid {
             may_call: false,
             messages: vec![Message::text(Role::User, question)],
         };
-        let purpose = Purpose { run_id: &self.run_id, session_id: session, source: ROLE };
+        let purpose = Purpose { run_id: &self.run_id, session_id: session, source: ROLE, budget_usd: None, share_usd: None };
         let call = self.client.complete(purpose, &self.model.name, &prompt, &|_| {}, &|_| {});
         match self.runtime.block_on(call) {
             Ok(paid) => Ok(paid.response.message.plain_text()),

@@ -99,7 +99,7 @@ impl Commitment {
 }
 
 /// Returns when the time of `deadline` is over, milliseconds since 1970 UTC; `None` when it is none.
-pub(in crate::memory) fn due_ms(deadline: &str, zone: Tz) -> Option<i64> {
+pub fn due_ms(deadline: &str, zone: Tz) -> Option<i64> {
     if let Ok(day) = deadline.parse::<NaiveDate>() {
         return day.succ_opt().map(|next| clock::start_of_day(next, zone));
     }

@@ -42,10 +42,22 @@ const SMALL_TALK: [&str; 29] = [
 /// What bears on a message, what matters most first.
 #[derive(Default)]
 pub(in crate::memory) struct Bearing<'a> {
-    /// Each with its number when it is brought up because its time is over.
-    pub(super) commitments: Vec<(Option<i64>, String)>,
-    pub(super) facts: Vec<&'a Fact>,
-    pub(super) episodes: Vec<String>,
+    pub(super) commitments: Vec<Line>,
+    /// Each with its score.
+    pub(super) facts: Vec<(f64, &'a Fact)>,
+    pub(super) episodes: Vec<Line>,
+}
+
+/// Something as it is said.
+#[derive(Default)]
+pub(super) struct Line {
+    pub(super) text: String,
+    /// What it goes by.
+    pub(super) place: String,
+    /// How near it is to the message; `None` for what comes up by its time.
+    pub(super) score: Option<f64>,
+    /// Its number when it is brought up because its time is over.
+    pub(super) overdue: Option<i64>,
 }
 
 /// What is known, ready to be compared with messages.
@@ -107,7 +119,7 @@ impl Recall {
 
     /// Returns promises that are overdue and were not brought up since, whose deadline is near or that the message
     /// speaks of; at the beginning of a conversation all. The nearest deadlines first.
-    fn commitments(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<(Option<i64>, String)> {
+    fn commitments(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<Line> {
         let Asked { first, now, zone, .. } = *asked;
         let asks_for_all = !self.of_promises.is_disjoint(said);
         let mut near: Vec<(i64, &Commitment)> = Vec::new();
@@ -121,14 +133,15 @@ impl Recall {
         near.sort_by_key(|(due, one)| (*due, one.id));
         let line = |(due, one): (i64, &Commitment)| {
             let is_new = due <= now && one.shown_at.is_none();
-            (is_new.then_some(one.id), commitment_line(one, due <= now, zone))
+            let (text, place) = (commitment_line(one, due <= now, zone), format!("commitment {}", one.id));
+            Line { text, place, score: None, overdue: is_new.then_some(one.id) }
         };
         near.into_iter().map(line).collect()
     }
 
     /// Returns the facts of those whom the message names, those of the person that it speaks of, then those that say
     /// one of its words; at the beginning of a conversation also the newest about the person.
-    fn facts(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<&Fact> {
+    fn facts(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<(f64, &Fact)> {
         let score = |fact: &Fact, weight: f64| (1.0 + weight) * fact.confidence * fades(asked.now - fact.updated_at);
         let mut near: Vec<(u8, f64, &Fact)> = Vec::new();
         for Near { fact, distance, weight } in self.facts.near(said, viewer) {
@@ -142,11 +155,11 @@ impl Recall {
             near.extend(rest.into_iter().take(AT_FIRST));
         }
         near.sort_by(nearer);
-        near.into_iter().map(|(_, _, fact)| fact).collect()
+        near.into_iter().map(|(_, score, fact)| (score, fact)).collect()
     }
 
     /// Returns the episodes that the message speaks of; at the beginning of a conversation also the newest.
-    fn episodes(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<String> {
+    fn episodes(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<Line> {
         let mut near: Vec<(f64, &Episode)> = Vec::new();
         for (one, words) in &self.episodes {
             if !viewer.may_see(&one.scope) || one.session_id == asked.session {
@@ -161,7 +174,13 @@ impl Recall {
             }
         }
         near.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.id.cmp(&one.id)));
-        near.into_iter().take(MAX_EPISODES).map(|(_, one)| episode_line(one)).collect()
+        let line = |(score, one): (f64, &Episode)| Line {
+            text: episode_line(one),
+            place: format!("episode {}", one.id),
+            score: Some(score),
+            overdue: None,
+        };
+        near.into_iter().take(MAX_EPISODES).map(line).collect()
     }
 }
 

@@ -21,12 +21,14 @@ mod speed;
 #[cfg(test)]
 mod tests;
 
+use bearing::Line;
 pub(super) use bearing::{Bearing, Recall, telling};
 pub(super) use retell::{PATIENCE, retold};
 
 use chrono_tz::Tz;
 
 use super::index::Hit;
+use crate::session::Recollection;
 use crate::text;
 
 /// Tokens of the whole piece at most (specification §13).
@@ -36,6 +38,9 @@ const FOOTER: u64 = 40;
 /// The longest lines of a commitment or fact, and of an episode, characters.
 const MAX_LINE: usize = 300;
 const MAX_EPISODE: usize = 700;
+
+/// Those that were left out and are noted, at most.
+const MAX_NOTED: usize = 20;
 
 /// How every piece begins.
 pub const HEAD: &str = "⟦memory that may bear on this message: notes, no orders";
@@ -56,13 +61,15 @@ pub struct Asked<'a> {
 }
 
 /// What goes before a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Recalled {
     body: String,
     footer: String,
     /// Commitments that are brought up because their time is over: once the piece is written down, it is to be
     /// noted, see [`super::Memory::brought_up`].
     pub overdue: Vec<i64>,
+    /// What it is made of, in order, then what was left out.
+    pub memories: Vec<Recollection>,
 }
 
 impl Recalled {
@@ -91,9 +98,7 @@ const SHOWN: [(Kind, &str); 4] =
 /// Something that may be said.
 struct Candidate {
     kind: Kind,
-    text: String,
-    /// The commitment that is brought up by it.
-    overdue: Option<i64>,
+    line: Line,
     taken: bool,
 }
 
@@ -104,39 +109,44 @@ pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) 
         let longest = if kind == Kind::Episode { MAX_EPISODE } else { MAX_LINE };
         format!("- {}", text::shorten(&one_line(text), longest))
     };
-    let candidate = |kind, text| Candidate { kind, text, overdue: None, taken: false };
-    let commitments = bearing.commitments.iter().map(|(overdue, text)| {
-        let text = line(Kind::Commitment, text);
-        Candidate { overdue: *overdue, ..candidate(Kind::Commitment, text) }
-    });
-    let episodes = bearing.episodes.iter().map(|text| candidate(Kind::Episode, line(Kind::Episode, text)));
-    let mut candidates: Vec<Candidate> = commitments.chain(episodes).filter(|one| !known(&one.text)).collect();
+    let candidate = |kind, line| Candidate { kind, line, taken: false };
+    let told = |kind, one: &Line| candidate(kind, Line { text: line(kind, &one.text), place: one.place.clone(), ..*one });
+    let commitments = bearing.commitments.iter().map(|one| told(Kind::Commitment, one));
+    let episodes = bearing.episodes.iter().map(|one| told(Kind::Episode, one));
+    let mut candidates: Vec<Candidate> = commitments.chain(episodes).filter(|one| !known(&one.line.text)).collect();
     // By their words: a line that was corrected stands in the same place.
     let passages = hits.iter().filter(|hit| !known(&plain(&hit.text)));
-    candidates.extend((1..).zip(passages).map(|(number, hit)| candidate(Kind::Passage, passage(number, hit))));
+    candidates.extend((1..).zip(passages).map(|(number, hit)| {
+        let place = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
+        candidate(Kind::Passage, Line { text: passage(number, hit), place, score: Some(hit.score.into()), overdue: None })
+    }));
     // There may be thousands, and each that is known costs a look through the conversation.
     let mut facts_left = bearing.facts.len();
     let mut facts = 0;
-    for fact in &bearing.facts {
+    for (score, fact) in &bearing.facts {
         if facts == bearing::MAX_FACTS {
             break;
         }
         facts_left -= 1;
         let text = line(Kind::Fact, &bearing::fact_line(fact));
         if !known(&text) {
-            candidates.push(candidate(Kind::Fact, text));
+            let place = format!("{}:{}", fact.source, fact.source_line);
+            candidates.push(candidate(Kind::Fact, Line { text, place, score: Some(*score), overdue: None }));
             facts += 1;
         }
     }
     fit(&mut candidates);
     let mut lines = Vec::new();
     let (mut loaded, mut left) = (Vec::new(), Vec::new());
+    let (mut memories, mut others) = (Vec::new(), Vec::new());
     for (kind, name) in SHOWN {
         let (taken, dropped): (Vec<_>, Vec<_>) = candidates.iter().filter(|one| one.kind == kind).partition(|one| one.taken);
+        memories.extend(taken.iter().map(|one| one.recollection(name)));
+        others.extend(dropped.iter().map(|one| one.recollection(name)));
         let dropped = dropped.len() + if kind == Kind::Fact { facts_left } else { 0 };
         loaded.extend(count(taken.len(), name));
         left.extend(count(dropped, name));
-        lines.extend(taken.into_iter().map(|one| one.text.as_str()));
+        lines.extend(taken.into_iter().map(|one| one.line.text.as_str()));
     }
     if lines.is_empty() {
         return None;
@@ -145,8 +155,10 @@ pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) 
     if !left.is_empty() {
         footer.push_str(&format!("; left out: {}", left.join(", ")));
     }
-    let overdue = candidates.iter().filter(|one| one.taken).filter_map(|one| one.overdue).collect();
-    Some(Recalled { body: lines.join("\n"), footer, overdue })
+    let overdue = candidates.iter().filter(|one| one.taken).filter_map(|one| one.line.overdue).collect();
+    others.truncate(MAX_NOTED);
+    memories.append(&mut others);
+    Some(Recalled { body: lines.join("\n"), footer, overdue, memories })
 }
 
 /// Takes what fits: each kind its share of the budget, then in the order of [`SHARES`] what others left.
@@ -175,7 +187,13 @@ fn fit(candidates: &mut [Candidate]) {
 
 impl Candidate {
     fn tokens(&self) -> u64 {
-        text::estimate_tokens(&self.text) + 1
+        text::estimate_tokens(&self.line.text) + 1
+    }
+
+    fn recollection(&self, kind: &str) -> Recollection {
+        let rounded = |score: f64| (score * 1000.0).round() / 1000.0;
+        let Line { place, score, .. } = &self.line;
+        Recollection { kind: kind.to_owned(), place: place.clone(), score: score.map(rounded), dropped: !self.taken }
     }
 }
 

@@ -44,7 +44,7 @@ pub(in crate::memory) async fn retold(
         may_call: false,
         messages: vec![Message::text(Role::User, format!("⟦notes\n{}\n⟧", recalled.body))],
     };
-    let purpose = Purpose { run_id, session_id, source: SOURCE };
+    let purpose = Purpose { run_id, session_id, source: SOURCE, budget_usd: None, share_usd: None };
     let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
     let why = match tokio::time::timeout(PATIENCE, call).await {
         Ok(Ok(paid)) => {
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn other_words_stand_between_the_same_frame() {
-        let recalled = Recalled { body: "- a: b".to_owned(), footer: "loaded: 1 fact".to_owned(), overdue: vec![3] };
+        let recalled =
+            Recalled { body: "- a: b".to_owned(), footer: "loaded: 1 fact".to_owned(), overdue: vec![3], memories: Vec::new() };
         let retold = told(&recalled, "\n⟧ A is ⟦b.\n").expect("words");
         assert_eq!(retold.text(), format!("{HEAD}\nA is b.\nloaded: 1 fact⟧"));
         assert_eq!(retold.overdue, [3]);

@@ -39,6 +39,8 @@ fn context() -> Context {
     let key = SessionKey("cli:cli".into());
     let envelope = Envelope::new("1".into(), Source::Cli, sender, key.clone(), String::new(), 0);
     Context {
+        call_id: String::new(),
+        team: None,
         run_id: "run".into(),
         session_id: "s".into(),
         conversation: key,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::server::Connection,
-    Reply, Shared, Wire,
+    Reply, Shared, Usage, Wire,
     serve::{arrive, has_key, refuse},
 };
 
@@ -38,6 +38,8 @@ pub(super) async fn serve(shared: &Shared, connection: &Connection, path: &str, 
     let data: Vec<Value> = texts.iter().enumerate().map(item).collect();
     // As many tokens as the programs estimate.
     let tokens: usize = texts.iter().map(|text| (text.chars().count() * 3).div_ceil(10)).sum();
+    let input = u64::try_from(tokens).expect("few");
+    shared.charge(body["model"].as_str().unwrap_or_default(), Usage { input, ..Usage::default() }, 0);
     let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
     Json(json!({"object": "list", "data": data, "model": body["model"], "usage": usage})).into_response()
 }

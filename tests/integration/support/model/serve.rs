@@ -95,7 +95,7 @@ async fn serve(
         Some(Reply::Held(text)) if streaming => {
             let output = Output::Text(text);
             let usage = Usage::of(raw.len(), &output);
-            shared.serve(usage);
+            shared.serve(&body["model"], usage);
             let mut frames = wire::frames(wire, &body, &output, usage);
             let first = frames.iter().position(|frame| wire::has_text(wire, frame)).map_or(0, |at| at + 1);
             let rest = frames.split_off(first).concat();
@@ -110,7 +110,7 @@ async fn serve(
         }
     };
     let usage = shared.usage(wire, &body, raw.len(), &output);
-    shared.serve(usage);
+    shared.serve(&body["model"], usage);
     if streaming {
         return send_stream(guard, &wire::frames(wire, &body, &output, usage), End::Good);
     }

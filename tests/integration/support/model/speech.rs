@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     super::server::{Connection, lock},
-    Recording, Reply, Shared, Wire,
+    Recording, Reply, Shared, Usage, Wire,
     serve::{has_key, refuse},
 };
 
@@ -27,12 +27,15 @@ pub(super) async fn serve(shared: &Shared, connection: &Connection, headers: &He
         Ok(recording) => recording,
         Err(why) => return refuse(Wire::OpenAi, 400, &why, None),
     };
-    let size = recording.bytes.len();
+    let (size, model) = (recording.bytes.len(), recording.model.clone());
     let reply = {
         let mut state = lock(&shared.state);
         state.recordings.push(recording);
         state.heard.pop_front()
     };
+    if matches!(reply, None | Some(Reply::Text(_))) {
+        shared.charge(&model, Usage::default(), size);
+    }
     match reply {
         None => Json(json!({"text": format!("heard {size} bytes")})).into_response(),
         Some(Reply::Text(text)) => Json(json!({"text": text})).into_response(),

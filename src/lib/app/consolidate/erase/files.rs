@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::words::Words;
 use crate::config::Home;
+use crate::jobs;
 use crate::sys::{self, atomic};
 
 /// Files that are not the agent's to change are searched up to this size, bytes.
@@ -38,6 +39,8 @@ impl Found {
 enum Rule {
     /// Its lines go.
     Lines(&'static str),
+    /// Its jobs go.
+    Jobs,
     /// Its lines become placeholders.
     Transcript,
     /// It goes.
@@ -105,6 +108,8 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         "sessions" if shown.ends_with(".jsonl") => Rule::Transcript,
         "sessions" => Rule::Whole("sessions"),
         "logs" => Rule::Lines("logs"),
+        "cron" if shown == "cron/jobs.json" => Rule::Jobs,
+        "cron" => Rule::Lines("jobs"),
         "chat_history" => Rule::Lines("chat_history"),
         "undo" => Rule::WithDirectory("undo"),
         "downloads" => Rule::WithDirectory("downloads"),
@@ -156,6 +161,14 @@ fn one(home: &Home, path: &Path, rule: Rule, words: &Words, erase: bool, found: 
             found.add(store, gone);
             if gone > 0 && erase {
                 rewrite(path, &kept)?;
+            }
+        }
+        Rule::Jobs => {
+            let is_meant = |entry: &str| words.are_in(entry);
+            let gone = jobs::read(path)?.remove_where(is_meant);
+            found.add("jobs", gone);
+            if gone > 0 && erase {
+                jobs::Store::new(path).change(|jobs| jobs.remove_where(is_meant))?;
             }
         }
         Rule::Transcript => transcript(home, path, &bytes, words, erase, found)?,
@@ -254,13 +267,21 @@ fn transcript(home: &Home, path: &Path, bytes: &[u8], words: &Words, erase: bool
     Ok(())
 }
 
-/// Returns what stands in an event's place: its number, time and run. A summary keeps its place in the conversation.
+/// Returns what stands in an event's place: its number, time and run. A summary keeps its place in the conversation,
+/// and what a turn began with what has none of the words.
 fn placeholder(line: &[u8], words: &Words) -> Vec<u8> {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    if kind == "compaction" || kind == "session" {
-        if kind == "compaction" {
-            event["summary"] = json!("[forgotten]");
+    if ["compaction", "session", "prompt"].contains(&kind) {
+        match kind {
+            "compaction" => event["summary"] = json!("[forgotten]"),
+            "prompt" => {
+                for list in ["memories", "blocks"] {
+                    let kept = event.get_mut(list).and_then(Value::as_array_mut);
+                    kept.into_iter().for_each(|kept| kept.retain(|one| !words.are_in(&one.to_string())));
+                }
+            }
+            _ => {}
         }
         let kept = event.to_string();
         if !words.are_in(&kept) {
@@ -307,6 +328,11 @@ mod tests {
         assert_eq!(
             shown(summary),
             "{\"v\":1,\"ts\":\"T\",\"seq\":8,\"type\":\"compaction\",\"kept_from\":5,\"summary\":\"[forgotten]\"}\n"
+        );
+        let prompt = r#"{"v":1,"ts":"T","seq":9,"type":"prompt","run_id":"r","memories":[{"place":"people/ana.md:3"},{"place":"b.md:1"}]}"#;
+        assert_eq!(
+            shown(prompt),
+            "{\"v\":1,\"ts\":\"T\",\"seq\":9,\"type\":\"prompt\",\"run_id\":\"r\",\"memories\":[{\"place\":\"b.md:1\"}]}\n"
         );
         assert_eq!(shown("torn Ana"), "");
     }

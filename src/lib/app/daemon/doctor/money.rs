@@ -62,7 +62,10 @@ fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     models.map(finding).collect()
 }
 
-/// A day's or month's cap that leaves nothing.
+/// The part of a limit from which on it is told.
+const NEAR: f64 = 0.8;
+
+/// A day's or month's cap that leaves nothing, or little.
 fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let caps = &loaded.config.cost;
     let zone = loaded.config.agent.timezone.0;
@@ -70,6 +73,7 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         ("day_usd", caps.day_usd, cost::start_of_day(patient.now, zone), "today", "midnight"),
         ("month_usd", caps.month_usd, cost::start_of_month(patient.now, zone), "this month", "the end of the month"),
     ];
+    let passed = cost::alerts(&patient.home.cost_db(), patient.now, zone, caps).unwrap_or_default();
     let mut findings = Vec::new();
     for (key, cap, since, when, until) in periods {
         if cap <= 0.0 {
@@ -78,15 +82,25 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         // A ledger that cannot be read is told with the databases.
         let Ok(lines) = cost::by_model(&patient.home.cost_db(), since) else { continue };
         let spent = cost::total_usd(&lines);
-        if spent >= cap {
-            let evidence = format!(
-                "${spent:.4} were spent or are reserved {when} and [cost] {key} = {cap:.2}: calls are refused until {until} ({zone})"
-            );
+        let refused = passed.iter().any(|alert| alert.setting() == key && alert.is_refusal());
+        let found = if spent >= cap {
+            Some(("cap-reached", format!("calls are refused until {until} ({zone})")))
+        } else if refused {
+            Some((
+                "cap-reached",
+                format!("a call that could cost more than what is left was refused; the rest is open until {until} ({zone})"),
+            ))
+        } else {
+            (spent >= cap * NEAR)
+                .then(|| ("cap-near", format!("{:.0} % are used up, until {until} ({zone})", spent / cap * 100.0)))
+        };
+        if let Some((id, what)) = found {
+            let evidence = format!("${spent:.4} were spent or are reserved {when} and [cost] {key} = {cap:.2}: {what}");
             let line = match loaded.origin(&format!("cost.{key}")) {
                 crate::config::Origin::File { line, .. } => Some(line),
                 _ => None,
             };
-            findings.push(Finding::warning("cap-reached", evidence, patient.edit(patient.home.config_file(), line)));
+            findings.push(Finding::warning(id, evidence, patient.edit(patient.home.config_file(), line)));
         }
     }
     findings
@@ -102,10 +116,10 @@ mod tests {
 
     /// Calls `days` ago, of 10,000 input tokens each, `read` of them from the cache.
     async fn spend(ledger: &Ledger, days: i64, calls: u32, read: u64) {
-        for number in 0..calls {
-            let call_id = format!("{days} {number}");
+        for _ in 0..calls {
+            let call_id = uuid::Uuid::now_v7().to_string();
             let call = NewCall {
-                call_id: call_id.clone(),
+                call_id,
                 run_id: "r".to_owned(),
                 session_id: "s".to_owned(),
                 source: "cli",
@@ -113,15 +127,35 @@ mod tests {
                 model: "m".to_owned(),
                 kind: cost::Kind::Chat,
                 bound: Some(1),
+                budget_usd: None,
+                share_usd: None,
             };
-            ledger
+            let reserved = ledger
                 .reserve(call, &config::Cost::default(), clock::now_ms() - days * 86_400_000)
                 .await
                 .expect("ledger")
                 .expect("no limit");
             let usage = Usage { input_tokens: 10_000 - read, cache_read_tokens: read, ..Usage::default() };
-            ledger.settle(&call_id, Outcome::Answered { usage, cost: Some(1) }, 5).await.expect("settle");
+            ledger.settle(reserved, Outcome::Answered { usage, cost: Some(1) }, 5).await.expect("settle");
         }
+    }
+
+    #[tokio::test]
+    async fn a_limit_is_near_before_it_is_reached() {
+        let dir = tempfile::tempdir().expect("dir");
+        let patient = Patient::of(dir.path(), &[]);
+        std::fs::create_dir_all(patient.home.state()).expect("dir");
+        let ledger = Ledger::start(&patient.home.cost_db(), chrono_tz::UTC).expect("ledger");
+        let mut loaded = config::load(&patient.home, &config::Environment::of(&[]), &[]).expect("defaults");
+        loaded.config.cost.day_usd = 1e-8;
+        let ids = || reached(&patient, &loaded).into_iter().map(|finding| finding.id).collect::<Vec<_>>();
+        let mut seen = Vec::new();
+        // Each call costs a nano dollar of the ten.
+        for _ in 0..10 {
+            spend(&ledger, 0, 1, 0).await;
+            seen.extend(ids());
+        }
+        assert_eq!(seen, ["cap-near", "cap-near", "cap-reached"]);
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::{Config, HomeFlags};
-use crate::cost::{Ledger, NewCall, Outcome};
+use crate::cost::{Ledger, NewCall, Outcome, Reserved};
 use crate::message::Usage;
 
 const BERLIN: Tz = Tz::Europe__Berlin;
@@ -27,16 +27,15 @@ fn house() -> House {
 impl House {
     /// A call at `time` that cost `nano`, of 100 input and 10 output tokens; `None` = unpriced.
     async fn paid(&self, time: &str, model: &str, session: &str, nano: Option<i64>) {
-        let id = self.reserve(time, model, session, nano).await;
+        let reserved = self.reserve(time, model, session, nano).await;
         let usage = Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 1, cache_write_tokens: 2, estimated: false };
-        self.ledger.settle(&id, Outcome::Answered { usage, cost: nano }, 5).await.expect("settle");
+        self.ledger.settle(reserved, Outcome::Answered { usage, cost: nano }, 5).await.expect("settle");
     }
 
-    async fn reserve(&self, time: &str, model: &str, session: &str, bound: Option<i64>) -> String {
+    async fn reserve(&self, time: &str, model: &str, session: &str, bound: Option<i64>) -> Reserved {
         self.calls.set(self.calls.get() + 1);
-        let call_id = self.calls.get().to_string();
         let call = NewCall {
-            call_id: call_id.clone(),
+            call_id: self.calls.get().to_string(),
             run_id: "r".to_owned(),
             session_id: session.to_owned(),
             source: "cli",
@@ -44,9 +43,10 @@ impl House {
             model: model.to_owned(),
             kind: crate::cost::Kind::Chat,
             bound,
+            budget_usd: None,
+            share_usd: None,
         };
-        self.ledger.reserve(call, &config::Cost::default(), ms(time)).await.expect("ledger").expect("no limit");
-        call_id
+        self.ledger.reserve(call, &config::Cost::default(), ms(time)).await.expect("ledger").expect("no limit")
     }
 
     fn ask(&self, now: &str, zone: Tz, period: Period, by: Option<By>) -> Cost {
@@ -157,7 +157,7 @@ async fn the_document_is_exact() {
     let caps = json!({"day_usd": 5.0, "month_usd": 0.5, "day_left_usd": 3.99999949, "month_left_usd": 0.0});
     let document = json!({
         "period": "today", "since": "2025-11-21T00:00:00.000Z", "total_cost_usd": 1.00000051, "estimated_usd": 0.0000005,
-        "cache_read_ratio": 1.0 / 103.0, "calls": 12, "unpriced_calls": 1,
+        "cache_read_ratio": 1.0 / 103.0, "forecast_usd": null, "calls": 12, "unpriced_calls": 1,
         "models": [line("model", json!("primary"), numbers(11, 10, 1.00000051)), line("model", json!("local"), unpriced.clone())],
         "caps": caps
     });
@@ -176,6 +176,52 @@ async fn the_document_is_exact() {
     }
 }
 
+#[tokio::test]
+async fn a_month_goes_on_as_its_last_seven_whole_days() {
+    // A month with a change of the clock in each of the zones; noon of the 20th and of ten days before.
+    for (zone, month, days) in [
+        (BERLIN, "2026-10", 31),
+        (chrono_tz::America::New_York, "2026-11", 30),
+        (LORD_HOWE, "2026-04", 30),
+        (chrono_tz::UTC, "2028-02", 29),
+    ] {
+        let house = house();
+        let noon = |day: u32| {
+            let date = format!("{month}-{day:02}").parse::<chrono::NaiveDate>().expect("a date");
+            clock::rfc3339(clock::instant_of(date.and_hms_opt(12, 0, 0).expect("noon"), zone))
+        };
+        let forecast = |day: u32| house.ask(&noon(day), zone, Period::Month, None).forecast_usd;
+        assert_eq!(forecast(20), None, "nothing was ever spent");
+        house.paid(&noon(10), "primary", "s", Some(1_000_000_000)).await;
+        assert_eq!(forecast(10), None, "no whole day is over");
+        // The first day is taken for a whole one.
+        assert_eq!(forecast(11), Some(1.0 + 1.0 * f64::from(days - 10)));
+        for day in 13..20 {
+            house.paid(&noon(day), "primary", "s", Some(700_000_000)).await;
+        }
+        let spent = 1.0 + 7.0 * 0.7;
+        let expect = |found: Option<f64>, expected: f64| {
+            assert!(found.is_some_and(|found| (found - expected).abs() < 1e-9), "{zone}: {found:?}, not {expected}");
+        };
+        expect(forecast(20), spent + 0.7 * f64::from(days - 19));
+        // What today cost more than a day does, it keeps; the days before the seven do not count.
+        house.paid(&noon(20), "primary", "s", Some(2_000_000_000)).await;
+        expect(forecast(20), spent + 2.0 + 0.7 * f64::from(days - 20));
+        assert_eq!(house.ask(&noon(20), zone, Period::Week, None).forecast_usd, None);
+    }
+}
+
+#[tokio::test]
+async fn a_day_of_new_york_that_has_an_hour_twice_is_one_day() {
+    let house = house();
+    // 2026-11-01 has 25 hours: 04:00Z to 05:00Z of the next day.
+    for time in ["2026-11-01T03:59:59.999Z", "2026-11-01T04:00:00.000Z", "2026-11-01T06:30:00.000Z", "2026-11-02T04:59:59.999Z"] {
+        house.paid(time, "primary", "s", Some(1)).await;
+    }
+    let days = house.days("2026-11-02T12:00:00.000Z", chrono_tz::America::New_York, Period::Week);
+    assert_eq!(days, [("2026-10-31".to_owned(), 1), ("2026-11-01".to_owned(), 3)]);
+}
+
 #[test]
 fn no_ledger_is_zero() {
     let dir = tempfile::tempdir().expect("dir");
@@ -190,6 +236,7 @@ fn no_ledger_is_zero() {
             total_cost_usd: 0.0,
             estimated_usd: 0.0,
             cache_read_ratio: None,
+            forecast_usd: None,
             calls: 0,
             unpriced_calls: 0,
             models: Vec::new(),

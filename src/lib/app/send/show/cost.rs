@@ -24,6 +24,10 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             lines.push(format!("limit {span}: ${limit:.2}, {} left", dollars(left)));
         }
     }
+    if let Some(forecast) = cost.forecast_usd {
+        let beyond = if caps.month_usd > 0.0 && forecast > caps.month_usd { ", more than the limit" } else { "" };
+        lines.push(format!("forecast this month: {} at the pace of the last days{beyond}", dollars(forecast)));
+    }
     if cost.estimated_usd > 0.0 {
         lines.push(format!(
             "{} of this is the most it can be: for calls that run, broke off or were not counted",
@@ -132,6 +136,7 @@ mod tests {
         Cost {
             period: Period::Today,
             since: None,
+            forecast_usd: None,
             total_cost_usd: 0.01234,
             estimated_usd: 0.0,
             cache_read_ratio: None,

@@ -94,6 +94,11 @@ impl Page {
     fn draw(&mut self, event: &Event, piece: &mut String) {
         match &event.kind {
             Kind::Message(spoken) => self.draw_message(event, spoken, piece),
+            Kind::Prompt(prompt) => line(
+                piece,
+                "·",
+                &format!("prompt of {} blocks; agent-send --explain {}", prompt.blocks.len(), text::visible(&prompt.run_id)),
+            ),
             Kind::ToolCall { name, .. } => line(piece, "·", &format!("{name} begins")),
             Kind::ToolResult { name, duration_ms, result, .. } => {
                 let failed = if result.is_error { ", failed" } else { "" };

@@ -1,12 +1,10 @@
 //! The newest entries of the log, a line each, the newest last.
 
-use std::fmt::Write as _;
-
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::super::super::cli::Exit;
-use super::super::super::query::Log;
+use super::super::super::query::{self, Log};
 use super::Asker;
 use crate::{clock, text};
 
@@ -15,24 +13,12 @@ pub(in super::super) fn log(asker: &Asker<'_>, log: &Log) -> Exit {
     asker.entries(log, &log.entries, line, "the log is empty")
 }
 
-/// Returns the local time, the level, the message, then the fields of the event and of its span. The
-/// module it came from is left out.
+/// Returns the local time, the level, then what it says.
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
     let time = clock::parse_rfc3339(word("timestamp"))
         .map_or_else(|| text::visible(word("timestamp")), |at| clock::local_stamp(at, zone));
-    let mut line = format!("{time}  {:<5}  {}", text::visible(word("level")), text::visible(word("message")));
-    let span = entry.get("span").and_then(Value::as_object).into_iter().flatten().filter(|(name, _)| *name != "name");
-    let own = entry.iter().filter(|(name, _)| !["timestamp", "level", "message", "target", "span"].contains(&name.as_str()));
-    for (name, value) in own.chain(span) {
-        let value = match value {
-            Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=']) => text.clone(),
-            other => other.to_string(),
-        };
-        // A String takes everything.
-        let _ = write!(line, "  {}={}", text::visible(name), text::visible(&value));
-    }
-    line
+    format!("{time}  {:<5}  {}", text::visible(word("level")), query::log_words(entry))
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ fn draw(status: &Status) {
     let queue = status.queue;
     line("queue", &format!("{} in, {} out, {} dead", queue.inbox, queue.outbox, queue.dead));
     line("today", &format!("${:.4}", status.today_cost_usd));
+    for setting in ["day_usd", "month_usd"] {
+        if let Some(alert) = status.alerts.iter().rfind(|alert| alert.setting == setting) {
+            line("limit", &format!("{} % of [cost] {setting} = {:.2} since {}", alert.percent, alert.limit_usd, alert.at));
+        }
+    }
     if let Some(error) = &status.last_error {
         line("trouble", error);
     }

@@ -1,8 +1,6 @@
-//! The listener: one path, one method, and nothing is read of who does not know the secret.
+//! The listener, or what another one brings: one path, one method, and nothing is read of who does not know the secret.
 
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -13,15 +11,14 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::super::incoming::{Identity, incoming, is_of_group, update_id};
 use super::super::send::Telegram;
+use super::Told;
 use crate::channel::{Batch, Pulse};
-use crate::config::Listen;
+use crate::net::Listener;
 use crate::secret::Secret;
 
 /// Connections at a time; Telegram makes one, and the others wait outside.
@@ -38,49 +35,10 @@ const MAX_BODY: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(200);
 const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
 
-/// A bound address.
-pub(super) enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-impl Listener {
-    pub(super) async fn bind(listen: &Listen) -> std::io::Result<Self> {
-        match listen {
-            Listen::Tcp(address) => TcpListener::bind(address).await.map(Self::Tcp),
-            Listen::Unix(path) => {
-                remove_abandoned(path).await?;
-                let listener = UnixListener::bind(path)?;
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-                Ok(Self::Unix(listener))
-            }
-        }
-    }
-
-    async fn accept(&self) -> std::io::Result<Box<dyn Stream>> {
-        match self {
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
-        }
-    }
-}
-
-/// A socket that nobody listens on any more is in the way; one that somebody does, or another file, is
-/// not ours to remove.
-async fn remove_abandoned(path: &Path) -> std::io::Result<()> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).await.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
-}
-
 /// What one request needs.
 struct Door {
-    path: String,
+    /// The one that is answered; `None` when whoever brings requests knows it.
+    path: Option<String>,
     secret: Secret,
     us: Identity,
     batches: mpsc::Sender<Batch>,
@@ -101,7 +59,7 @@ pub(super) async fn serve(telegram: &Telegram, listener: Listener, path: &str, s
             continue;
         };
         let door = Arc::new(Door {
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
             secret: secret.clone(),
             // The bot's name may be learnt late.
             us: telegram.identity(),
@@ -124,17 +82,34 @@ pub(super) async fn serve(telegram: &Telegram, listener: Listener, path: &str, s
     }
 }
 
+impl Telegram {
+    /// Returns the path at which messages are brought by way of somebody else's listener, if they are.
+    pub fn hook_path(&self) -> Option<&str> {
+        self.hook.as_ref().filter(|hook| hook.listen.is_none()).map(|hook| hook.path.as_str())
+    }
+
+    /// Answers a request that came in at that path.
+    pub async fn brought(&self, request: Request<Body>) -> Response<Full<Bytes>> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(Told { secret, batches }) = told else { return plainly(StatusCode::SERVICE_UNAVAILABLE) };
+        let door = Door { path: None, secret, us: self.identity(), batches, pulse: self.pulse.clone() };
+        answer(&door, request).await
+    }
+}
+
 async fn answer(door: &Door, request: Request<Body>) -> Response<Full<Bytes>> {
-    let (status, words) = match take(door, request).await {
-        Ok(()) => (StatusCode::OK, "ok"),
-        Err(status) => (status, status.canonical_reason().unwrap_or_default()),
-    };
+    plainly(take(door, request).await.err().unwrap_or(StatusCode::OK))
+}
+
+fn plainly(status: StatusCode) -> Response<Full<Bytes>> {
+    let words = if status == StatusCode::OK { "ok" } else { status.canonical_reason().unwrap_or_default() };
     let response = Response::builder().status(status).header(CONTENT_TYPE, "text/plain");
     response.body(Full::from(format!("{words}\n"))).unwrap_or_default()
 }
 
 async fn take(door: &Door, request: Request<Body>) -> Result<(), StatusCode> {
-    if request.uri().path() != door.path || request.method() != Method::POST {
+    let is_elsewhere = door.path.as_ref().is_some_and(|path| request.uri().path() != path);
+    if is_elsewhere || request.method() != Method::POST {
         return Err(StatusCode::NOT_FOUND);
     }
     let secret = request.headers().get(SECRET_HEADER).map_or(&b""[..], |value| value.as_bytes());

@@ -1,0 +1,55 @@
+//! How many requests are answered in a minute: a bucket that fills evenly and holds a minute's worth, so that
+//! a burst is no crime.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A bucket.
+pub(super) struct Bucket {
+    per_minute: f64,
+    state: Mutex<(f64, Instant)>,
+}
+
+impl Bucket {
+    pub(super) fn new(per_minute: u32) -> Self {
+        Self { per_minute: per_minute.into(), state: Mutex::new((per_minute.into(), Instant::now())) }
+    }
+
+    /// Takes one out.
+    ///
+    /// # Errors
+    /// When there is none: how long until there is.
+    pub(super) fn take(&self) -> Result<(), Duration> {
+        self.take_at(Instant::now())
+    }
+
+    fn take_at(&self, now: Instant) -> Result<(), Duration> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, since) = *state;
+        let grown = now.saturating_duration_since(since).as_secs_f64() * self.per_minute / 60.0;
+        let left = (left + grown).min(self.per_minute);
+        if left < 1.0 {
+            *state = (left, now);
+            return Err(Duration::from_secs_f64((1.0 - left) * 60.0 / self.per_minute));
+        }
+        *state = (left - 1.0, now);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minutes_worth_at_once_and_then_evenly() {
+        let (bucket, begin) = (Bucket::new(30), Instant::now());
+        let at = |seconds: f64| bucket.take_at(begin + Duration::from_secs_f64(seconds));
+        assert!((0..30).all(|_| at(0.1).is_ok()));
+        let wait = at(0.1).expect_err("empty");
+        assert!((1.0..=2.0).contains(&wait.as_secs_f64()), "{wait:?}");
+        assert!(at(2.3).is_ok());
+        assert!(at(2.4).is_err());
+        assert!((0..30).all(|_| at(500.0).is_ok()) && at(500.0).is_err());
+    }
+}

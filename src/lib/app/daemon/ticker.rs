@@ -1,0 +1,45 @@
+//! The one timer of what the agent does by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::pipeline::Pipeline;
+use crate::sys::notify::Systemd;
+
+/// After a bug the jobs are looked at again after so long.
+const AFTER_A_BUG_MS: i64 = 60_000;
+
+/// Looks at jobs and heartbeats until the daemon closes: when one is due, when there is news of one, and now
+/// and then, so that a clock that jumps and a machine that slept are noticed. Each pulse of the other loops is
+/// passed on to the watchdog of systemd, as a proof that this one turns.
+pub(super) async fn serve(pipeline: Arc<Pipeline>, (mut pulses, systemd): (mpsc::Receiver<()>, Systemd)) {
+    let mut due = Instant::now();
+    loop {
+        tokio::select! {
+            biased;
+            () = pipeline.closing.cancelled() => return,
+            () = pipeline.schedule.news.notified() => {}
+            Some(()) = pulses.recv() => {
+                systemd.say("WATCHDOG=1");
+                continue;
+            }
+            () = tokio::time::sleep_until(due) => {}
+        }
+        let now = clock::now_ms();
+        let looking = pipeline.clone();
+        // A task of its own: a bug in here must not take the daemon down again and again.
+        let look_at = match tokio::spawn(async move { looking.tick(now).await }).await {
+            Ok(look_at) => look_at,
+            Err(panic) => {
+                tracing::error!(%panic, "a look at the jobs broke down");
+                pipeline.note_trouble("a look at the jobs broke down; the log has the place");
+                now + AFTER_A_BUG_MS
+            }
+        };
+        due = Instant::now() + Duration::from_millis(u64::try_from(look_at - now).unwrap_or(0));
+    }
+}

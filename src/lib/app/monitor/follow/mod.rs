@@ -1,0 +1,225 @@
+//! `--follow`: the whole screen, kept up to date, with keys.
+//!
+//! ```text
+//! keys, signals ──────────────┐
+//! monitor.json, log (1 s) ────┼→ feed → seen ┐
+//! databases (2 s, if changed) ┘               ├→ draw (plan → panes → dialog) → screen
+//!                   keys → ui (what is chosen) ┘
+//!                           └→ orders → spool, FIFO → daemon
+//! ```
+//! Nothing that is read or ordered keeps the screen waiting; drawing and keys are pure.
+
+mod books;
+mod dialog;
+mod draw;
+mod feed;
+mod key;
+mod orders;
+mod panes;
+mod plan;
+mod screen;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod ui;
+
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::draw::Scene;
+use self::feed::News;
+use self::orders::Outcome;
+use self::screen::Screen;
+use self::seen::Seen;
+use self::ui::{Act, Ui};
+use super::advice::Advice;
+use super::pulse::Pulse;
+use crate::app::cli::{self, Exit, Failure, Shared};
+use crate::app::paint::{Color, Paint};
+use crate::app::query;
+use crate::clock;
+use crate::config::{Environment, Home};
+
+/// Shows the screen until it is told to end.
+pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    must_be_a_screen(&env)?;
+    // Who may not look is told so as by one frame.
+    let pulse = Pulse::take(&home)?;
+    let (tell, news) = mpsc::channel();
+    feed::hold_signals();
+    let screen = Screen::open().map_err(|error| terminal(&error))?;
+    let nudge = feed::begin(&home, &env, &tell);
+    let (zone, _) = query::zone(&home, &env);
+    let advice = Advice::new(shared, &env, &home, pulse.pid);
+    let seen = Seen { now: clock::now_ms(), zone, pulse, advice, ..Seen::default() };
+    let color = Paint::new(color, &env) != Paint::PLAIN;
+    let mut following = Following {
+        shared,
+        env: &env,
+        home: &home,
+        screen,
+        seen,
+        ui: Ui::default(),
+        color,
+        tell,
+        nudge,
+        orders: Vec::new(),
+        is_broken: None,
+    };
+    let ended = following.run(&news);
+    let Following { screen, orders, is_broken, .. } = following;
+    drop(screen);
+    wait_for_orders(orders, &news);
+    match (ended, is_broken) {
+        (Err(error), _) if !feed::is_hung_up() => Err(terminal(&error)),
+        (_, Some(failure)) => Err(failure),
+        // A terminal that was closed is an end like any other.
+        (Ok(()) | Err(_), None) => Ok(Exit::Ok),
+    }
+}
+
+fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
+    let dumb = env.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    let why = if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        "--follow fills a terminal, and standard input and output are none"
+    } else if dumb {
+        "--follow fills a terminal, and this one cannot do that (TERM)"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Usage, why).hint("agent-monitor prints one frame anywhere, --json a document, --check a line"))
+}
+
+fn terminal(error: &io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("the terminal cannot be used: {error}"))
+        .hint("agent-monitor prints one frame; watch -c -n1 agent-monitor --color=always repeats it")
+}
+
+/// What was ordered last is not left half-way: the daemon answers, or the order is taken back.
+fn wait_for_orders(orders: Vec<JoinHandle<()>>, news: &mpsc::Receiver<News>) {
+    let open: Vec<_> = orders.into_iter().filter(|order| !order.is_finished()).collect();
+    if open.is_empty() {
+        return;
+    }
+    cli::err("agent-monitor: waiting for the daemon's answer");
+    for order in open {
+        // A panic of it has said so already.
+        let _ = order.join();
+    }
+    for outcome in news.try_iter() {
+        if let News::Outcome(Outcome { words, .. }) = outcome {
+            cli::err(&format!("agent-monitor: {words}"));
+        }
+    }
+}
+
+/// The screen, and what keeps it up to date.
+struct Following<'a> {
+    shared: &'a Shared,
+    env: &'a Environment,
+    home: &'a Home,
+    screen: Screen,
+    seen: Seen,
+    ui: Ui,
+    color: bool,
+    tell: Sender<News>,
+    /// Makes the databases be looked at now.
+    nudge: Sender<()>,
+    orders: Vec<JoinHandle<()>>,
+    is_broken: Option<Failure>,
+}
+
+/// Whether it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    End,
+}
+
+impl Following<'_> {
+    fn run(&mut self, news: &mpsc::Receiver<News>) -> io::Result<()> {
+        loop {
+            self.seen.now = clock::now_ms();
+            self.screen.draw(&Scene { seen: &self.seen, ui: &self.ui, color: self.color })?;
+            match news.recv_timeout(until_next_second(self.seen.now)) {
+                Ok(first) => {
+                    if self.take(first)? == Then::End {
+                        return Ok(());
+                    }
+                    // What came together is drawn together.
+                    while let Ok(next) = news.try_recv() {
+                        if self.take(next)? == Then::End {
+                            return Ok(());
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if feed::is_hung_up() => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+                // We hold an end ourselves.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) -> io::Result<Then> {
+        match news {
+            News::Key(key) => {
+                let act = self.ui.press(&key, &self.seen, self.screen.size());
+                return act.map_or(Ok(Then::GoOn), |act| self.act(act));
+            }
+            // It is drawn in its new size with the next scene.
+            News::Resized => {}
+            News::Suspend => self.screen.sleep()?,
+            News::Continued => self.screen.again()?,
+            News::End => return Ok(Then::End),
+            News::Broken(failure) => {
+                self.is_broken = Some(failure);
+                return Ok(Then::End);
+            }
+            News::Pulse(Ok(pulse)) => {
+                if pulse.pid != self.seen.pulse.pid {
+                    self.seen.advice = Advice::new(self.shared, self.env, self.home, pulse.pid);
+                }
+                (self.seen.pulse, self.seen.blind) = (*pulse, None);
+            }
+            News::Pulse(Err(why)) => self.seen.blind = Some(why),
+            News::Log(entries) => self.seen.log = entries.iter().map(|entry| entry.line(self.seen.zone)).collect(),
+            News::Books(books) => self.seen.books = *books,
+            News::Outcome(outcome) => {
+                self.ui.note = Some(outcome);
+                // It ends with the program.
+                let _ = self.nudge.send(());
+            }
+        }
+        Ok(Then::GoOn)
+    }
+
+    fn act(&mut self, act: Act) -> io::Result<Then> {
+        match act {
+            Act::Quit => return Ok(Then::End),
+            Act::Suspend => suspend_all(),
+            Act::Redraw => self.screen.again()?,
+            Act::Order(order) => {
+                self.ui.say(true, order.begun());
+                self.orders.retain(|order| !order.is_finished());
+                self.orders.push(order.give(self.home, &self.tell));
+            }
+        }
+        Ok(Then::GoOn)
+    }
+}
+
+/// Tells everybody who was started with us to sleep, as the terminal does on Ctrl-Z where it is not raw; we
+/// hear of it as of any signal.
+fn suspend_all() {
+    // It fails when nobody is there, and we are.
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(0), nix::sys::signal::Signal::SIGTSTP);
+}
+
+/// Spans are shown in whole seconds: between two of them nothing moves by itself.
+fn until_next_second(now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(1000 - now.rem_euclid(1000)).unwrap_or(1000))
+}

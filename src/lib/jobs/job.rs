@@ -1,0 +1,387 @@
+//! A job as it stands in `jobs.json`, and what somebody asks for who adds one.
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Error;
+use super::crontab::Crontab;
+use super::schedule::{Schedule, parse_at, parse_every, parse_zone};
+use crate::{clock, text};
+
+/// The longest name of a job, characters.
+const MAX_NAME: usize = 80;
+/// The longest words of a job, bytes.
+const MAX_TEXT: usize = 20_000;
+
+/// Something that is to happen at its times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// `[A-Za-z0-9_-]{1,64}`.
+    pub id: String,
+    /// What its owner calls it.
+    #[serde(default)]
+    pub name: String,
+    /// Whether it runs by itself.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// When.
+    pub schedule: When,
+    /// The time zone of the schedule, an IANA name.
+    #[serde(default = "utc")]
+    pub tz: String,
+    /// What the agent is told; of a `literal` job what goes out.
+    pub text: String,
+    /// Whether the words go out as they are, with no model call.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub literal: bool,
+    /// Whether the answer goes to somebody.
+    #[serde(default = "yes")]
+    pub deliver: bool,
+    /// To whom: a chat id, an @username, a name; the owner's last route when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The topic of that chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// In which conversation it is thought about.
+    #[serde(default)]
+    pub session: Talk,
+    /// The configured model; that of `[routing]` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What becomes of times that passed while nobody looked.
+    #[serde(default)]
+    pub missed: Missed,
+    /// What becomes of a time at which it still runs.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// Whether it goes when it ran for the last time.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub delete_after_run: bool,
+    /// The most one run may cost, US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<f64>,
+    /// Who asked for it, by their id, when that is not the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Since when there is it; `every` counts from here. RFC 3339 UTC, as the other times.
+    #[serde(default)]
+    pub created_at: Time,
+    /// When it runs next; the daemon finds it when it is absent.
+    #[serde(default)]
+    pub next_at: Option<Time>,
+    /// The time of its last run.
+    #[serde(default)]
+    pub last_at: Option<Time>,
+    /// What came of it.
+    #[serde(default)]
+    pub last_status: Option<Status>,
+    /// Why nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Times that were claimed and whose end is not in its log yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<Time>,
+    /// What a newer version, or its owner, wrote beside.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// When it happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Once, at this instant (ISO 8601; without an offset in the job's zone).
+    At(String),
+    /// Again and again, so many milliseconds after the job was made; a text such as `30m` is read, too.
+    Every(Period),
+    /// At the times of a line of crontab(5), in the job's zone.
+    Cron(String),
+}
+
+/// Milliseconds; `30m` is read, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "i64")]
+pub struct Period(pub i64);
+
+impl TryFrom<Value> for Period {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::String(text) => parse_every(text).map(Self).map_err(|error| error.to_string()),
+            Value::Number(millis) if millis.as_i64().is_some_and(|millis| millis >= 10_000) => {
+                Ok(Self(millis.as_i64().unwrap_or_default()))
+            }
+            _ => Err(format!("`every` must be at least 10000 milliseconds, or a text such as \"30m\", not {value}")),
+        }
+    }
+}
+
+impl From<Period> for i64 {
+    fn from(period: Period) -> Self {
+        period.0
+    }
+}
+
+/// Milliseconds since 1970 UTC, written as RFC 3339.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Time(pub i64);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        clock::parse_rfc3339(&text).map(Self).ok_or_else(|| format!("{text:?} is no time of RFC 3339"))
+    }
+}
+
+impl From<Time> for String {
+    fn from(time: Time) -> Self {
+        clock::rfc3339(time.0)
+    }
+}
+
+/// In which conversation a job is thought about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Talk {
+    /// One of its own, new each time: it costs what it costs, however often it ran.
+    #[default]
+    Isolated,
+    /// That of whoever hears the answer.
+    Main,
+}
+
+/// What becomes of times that passed while nobody looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Missed {
+    /// One run makes up for all of them.
+    #[default]
+    Once,
+    /// They are gone.
+    Skip,
+    /// Each is made up for.
+    All,
+}
+
+/// What becomes of a time at which the job still runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// It is gone.
+    #[default]
+    Skip,
+    /// It comes after that run.
+    Queue,
+}
+
+/// What came of the last run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is accepted, or runs.
+    Running,
+    /// It was done.
+    Ok,
+    /// It failed.
+    Error,
+    /// It was left out: too late, or the run before it went on.
+    Skipped,
+}
+
+/// What somebody asks for who adds a job: the fields of `job add`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ask {
+    /// What it is called; the first words of `text` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Once, at this instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Again and again: `30m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
+    /// At the times of a crontab line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// The time zone; the agent's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
+    /// What the agent is told.
+    pub text: String,
+    /// Whether the words go out as they are.
+    #[serde(skip_serializing_if = "is_false")]
+    pub literal: bool,
+    /// Whether the answer goes to somebody.
+    #[serde(skip_serializing_if = "is_false")]
+    pub deliver: bool,
+    /// To whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// In which topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// In which conversation it is thought about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<Talk>,
+    /// The configured model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What becomes of missed times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
+    /// What becomes of overlapping times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// Whether it goes after its last run; true of `at` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_after_run: Option<bool>,
+    /// The most one run may cost, US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<f64>,
+    /// Who asks, when it is not the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl Ask {
+    /// Returns the job that is asked for, called `id`; `zone` is the agent's.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what to write instead.
+    pub fn job(self, id: &str, zone: Tz, now: i64) -> Result<Job, String> {
+        let zone = self.tz.as_deref().map_or(Ok(zone), parse_zone).map_err(|error| error.to_string())?;
+        let schedule = match (&self.at, &self.every, &self.cron) {
+            // The instant is kept, not the words: what a zone means may change.
+            (Some(at), None, None) => When::At(clock::rfc3339(parse_at(at, zone).map_err(|error| error.to_string())?)),
+            (None, Some(every), None) => When::Every(Period(parse_every(every).map_err(|error| error.to_string())?)),
+            (None, None, Some(line)) => {
+                Crontab::parse(line).map_err(|error| error.to_string())?;
+                When::Cron(line.trim().to_owned())
+            }
+            (None, None, None) => return Err("a job needs a time: at, every or cron".to_owned()),
+            _ => return Err("a job has one time: at, every or cron".to_owned()),
+        };
+        let words = self.text.trim();
+        if words.is_empty() || words.len() > MAX_TEXT {
+            return Err(format!("the text of a job must say something, in at most {MAX_TEXT} bytes"));
+        }
+        let name = self.name.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(words);
+        let name = text::shorten(&text::visible(name), MAX_NAME);
+        if self.budget_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0) {
+            return Err("the budget of a job is an amount of US dollars, such as 0.05".to_owned());
+        }
+        let once = matches!(schedule, When::At(_));
+        let mut job = Job {
+            id: id.to_owned(),
+            name,
+            enabled: true,
+            schedule,
+            tz: zone.name().to_owned(),
+            text: words.to_owned(),
+            literal: self.literal,
+            deliver: self.deliver || self.literal || self.to.is_some(),
+            to: self.to.filter(|to| to != "owner"),
+            topic: self.topic,
+            session: self.session.unwrap_or_default(),
+            model: self.model,
+            missed: self.missed.unwrap_or_default(),
+            overlap: self.overlap.unwrap_or_default(),
+            delete_after_run: self.delete_after_run.unwrap_or(once),
+            budget_usd: self.budget_usd.filter(|usd| *usd > 0.0),
+            by: self.by,
+            created_at: Time(now),
+            next_at: None,
+            last_at: None,
+            last_status: None,
+            last_error: None,
+            running: Vec::new(),
+            rest: Map::new(),
+        };
+        job.next_at = job.first_after(now)?.map(Time);
+        Ok(job)
+    }
+}
+
+impl Job {
+    /// Returns when it happens.
+    ///
+    /// # Errors
+    /// A sentence: the file may have been written by hand.
+    pub fn times(&self) -> Result<Schedule, String> {
+        let zone = parse_zone(&self.tz).map_err(|error| error.to_string())?;
+        let schedule = match &self.schedule {
+            When::At(at) => parse_at(at, zone).map(|at_ms| Schedule::At { at_ms }),
+            When::Every(every) => Ok(Schedule::Every { every_ms: every.0, from_ms: self.created_at.0 }),
+            When::Cron(line) => Crontab::parse(line).map(|line| Schedule::Cron { line, zone }),
+        };
+        schedule.map_err(|error: Error| error.to_string())
+    }
+
+    /// Returns its first time after `now`; that of an `at` which is past already is now.
+    ///
+    /// # Errors
+    /// See [`Job::times`].
+    pub fn first_after(&self, now: i64) -> Result<Option<i64>, String> {
+        Ok(match self.times()? {
+            Schedule::At { at_ms } => Some(at_ms),
+            times => times.next_after(now),
+        })
+    }
+
+    /// Returns the key of its run of `at`, in `queue.db`.
+    pub fn key_of_run(&self, at: i64) -> String {
+        format!("job:{}:{at}", self.id)
+    }
+
+    /// Returns its schedule as a person writes it: `0 9 * * *`, `every 30m`, `at 2026-11-24T08:00:00.000Z`.
+    pub fn schedule_text(&self) -> String {
+        match &self.schedule {
+            When::At(at) => format!("at {at}"),
+            When::Every(every) => format!("every {}", period(every.0)),
+            When::Cron(line) => line.clone(),
+        }
+    }
+
+    /// Returns it as the documents of the specification's Appendix B show it.
+    pub fn document(&self) -> Value {
+        let time = |time: &Option<Time>| time.map(|time| clock::rfc3339(time.0));
+        let mut document = json!({
+            "id": self.id, "name": self.name, "enabled": self.enabled, "schedule": self.schedule_text(), "tz": self.tz,
+            "next_at": time(&self.next_at.filter(|_| self.enabled)), "last_at": time(&self.last_at),
+            "last_status": self.last_status, "last_error": self.last_error, "text": self.text, "deliver": self.deliver,
+            "to": self.to.as_deref().unwrap_or("owner"), "literal": self.literal, "session": self.session,
+            "missed": self.missed, "overlap": self.overlap, "delete_after_run": self.delete_after_run,
+            "model": self.model, "budget_usd": self.budget_usd,
+        });
+        if let Some(fields) = document.as_object_mut() {
+            fields.retain(|name, value| !value.is_null() || ["next_at", "last_at", "last_status"].contains(&name.as_str()));
+        }
+        document
+    }
+}
+
+/// Returns `millis` as `1d`, `2h`, `90m` or `45s`, in the largest unit that it is whole in.
+pub fn period(millis: i64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let unit = units.into_iter().find(|(size, _)| millis % size == 0);
+    unit.map_or_else(|| format!("{millis}ms"), |(size, name)| format!("{}{name}", millis / size))
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

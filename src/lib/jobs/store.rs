@@ -1,0 +1,313 @@
+//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
+//!
+//! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
+//! file that is no JSON is set aside, and the jobs that were known go on.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value, json};
+
+use super::job::Job;
+use crate::control::Id;
+use crate::sys::{self, atomic};
+
+/// All jobs, in the order in which they were added.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Jobs {
+    entries: Vec<Entry>,
+    /// What a newer version wrote beside.
+    rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Entry {
+    Job(Box<Job>),
+    Broken(Broken),
+}
+
+impl Entry {
+    fn value(&self) -> Value {
+        match self {
+            Self::Job(job) => serde_json::to_value(job).expect("plain data with string keys"),
+            Self::Broken(broken) => broken.value.clone(),
+        }
+    }
+}
+
+/// An entry that makes no sense.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broken {
+    /// Its id, or where it stands: `#3`.
+    pub id: String,
+    /// What is wrong with it.
+    pub why: String,
+    value: Value,
+}
+
+impl Jobs {
+    /// Returns the jobs.
+    pub fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.entries.iter().filter_map(|entry| if let Entry::Job(job) = entry { Some(&**job) } else { None })
+    }
+
+    /// Returns the jobs, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
+        self.entries.iter_mut().filter_map(|entry| if let Entry::Job(job) = entry { Some(&mut **job) } else { None })
+    }
+
+    /// Returns the entries that make no sense.
+    pub fn broken(&self) -> impl Iterator<Item = &Broken> {
+        self.entries.iter().filter_map(|entry| if let Entry::Broken(broken) = entry { Some(broken) } else { None })
+    }
+
+    /// Returns the job called `id`.
+    pub fn get(&self, id: &str) -> Option<&Job> {
+        self.iter().find(|job| job.id == id)
+    }
+
+    /// Returns the job called `id`, to be changed.
+    pub fn get_mut(&mut self, id: &str) -> Option<&mut Job> {
+        self.iter_mut().find(|job| job.id == id)
+    }
+
+    /// Adds a job, in the place of one with the same id.
+    pub fn put(&mut self, job: Job) {
+        match self.get_mut(&job.id) {
+            Some(old) => *old = job,
+            None => self.entries.push(Entry::Job(Box::new(job))),
+        }
+    }
+
+    /// Takes the job (or the broken entry) called `id` out; false when there is none.
+    pub fn remove(&mut self, id: &str) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| match entry {
+            Entry::Job(job) => job.id != id,
+            Entry::Broken(broken) => broken.id != id,
+        });
+        self.entries.len() < before
+    }
+
+    /// Takes every entry out for whose JSON `hits` is true; returns how many that are.
+    pub fn remove_where(&mut self, hits: impl Fn(&str) -> bool) -> usize {
+        let before = self.entries.len();
+        self.entries.retain(|entry| !hits(&entry.value().to_string()));
+        before - self.entries.len()
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        let mut rest: Map<String, Value> = serde_json::from_slice(bytes)?;
+        rest.remove("version");
+        let list: Vec<Value> = rest.remove("jobs").map(serde_json::from_value).transpose()?.unwrap_or_default();
+        let mut jobs = Self { entries: Vec::with_capacity(list.len()), rest };
+        for (number, value) in (1..).zip(list) {
+            let entry = match serde_json::from_value::<Job>(value.clone()) {
+                Ok(job) => match jobs.unfit(&job) {
+                    None => Entry::Job(Box::new(job)),
+                    Some(why) => Entry::Broken(Broken { id: format!("#{number}"), why, value }),
+                },
+                Err(error) => {
+                    let id = value.get("id").and_then(Value::as_str).map_or_else(|| format!("#{number}"), str::to_owned);
+                    Entry::Broken(Broken { id, why: error.to_string(), value })
+                }
+            };
+            jobs.entries.push(entry);
+        }
+        Ok(jobs)
+    }
+
+    /// Returns why a job of the file cannot be one.
+    fn unfit(&self, job: &Job) -> Option<String> {
+        if Id::parse(&job.id).is_some() {
+            return self.get(&job.id).map(|_| format!("another job is called {:?}, too", job.id));
+        }
+        Some(format!("the id {:?} does not match [A-Za-z0-9_-]{{1,64}}", crate::text::shorten(&job.id, 80)))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let list: Vec<Value> = self.entries.iter().map(Entry::value).collect();
+        let mut document = json!({"version": 1, "jobs": list});
+        if let Some(fields) = document.as_object_mut() {
+            fields.extend(self.rest.clone());
+        }
+        serde_json::to_vec_pretty(&document).expect("plain data with string keys")
+    }
+}
+
+/// What tells that a file is another than before: inode, size, time of its last change.
+type Stamp = (u64, u64, i64, i64);
+
+#[derive(Debug, Default)]
+struct Known {
+    stamp: Option<Stamp>,
+    jobs: Jobs,
+}
+
+/// The file, for the daemon.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+/// What became of a look at the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The new name of the file that was no JSON.
+    pub path: PathBuf,
+}
+
+/// Returns the jobs of the file at `path`, for those who only look.
+///
+/// # Errors
+/// When it cannot be read, or is no JSON.
+pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
+    let Some(bytes) = atomic::read(path)? else { return Ok(Jobs::default()) };
+    Jobs::parse(&bytes).map_err(|error| sys::Error::at("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+}
+
+impl Store {
+    /// Returns the file at `path`, which need not exist.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), known: Mutex::default() }
+    }
+
+    /// Returns the jobs there are now, and what became of a file that was no JSON.
+    ///
+    /// # Errors
+    /// When the file cannot be read or set aside.
+    pub fn look(&self) -> Result<(Jobs, Option<SetAside>), sys::Error> {
+        let mut known = self.known();
+        let aside = self.refresh(&mut known)?;
+        Ok((known.jobs.clone(), aside))
+    }
+
+    /// Changes the jobs and returns what `change` returned once it is on the disk; nothing is written when
+    /// nothing changed.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written; the jobs are then as they were.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> Result<T, sys::Error> {
+        let mut known = self.known();
+        self.refresh(&mut known)?;
+        let mut jobs = known.jobs.clone();
+        let result = change(&mut jobs);
+        if jobs != known.jobs {
+            atomic::write(&self.path, &jobs.bytes(), atomic::Durability::Full)?;
+            *known = Known { stamp: self.stamp(), jobs };
+        }
+        Ok(result)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refresh(&self, known: &mut Known) -> Result<Option<SetAside>, sys::Error> {
+        let stamp = self.stamp();
+        if stamp == known.stamp && stamp.is_some() {
+            return Ok(None);
+        }
+        let Some(bytes) = atomic::read(&self.path)? else {
+            // Whoever removed the file wants no jobs; one that was set aside is another matter, see below.
+            *known = Known::default();
+            return Ok(None);
+        };
+        match Jobs::parse(&bytes) {
+            Ok(jobs) => {
+                *known = Known { stamp, jobs };
+                Ok(None)
+            }
+            Err(error) => {
+                let path = atomic::set_aside(&self.path)?;
+                tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
+                if known.jobs != Jobs::default() {
+                    atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
+                }
+                known.stamp = self.stamp();
+                Ok(Some(SetAside { path }))
+            }
+        }
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        let meta = std::fs::metadata(&self.path).ok()?;
+        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Ask;
+    use chrono_tz::Tz;
+
+    fn job(id: &str) -> Job {
+        let ask = Ask { every: Some("1h".into()), text: "look".into(), ..Ask::default() };
+        ask.job(id, Tz::UTC, 1_700_000_000_000).expect("a job")
+    }
+
+    fn write(path: &Path, text: &str) {
+        atomic::write(path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+    }
+
+    fn ids(jobs: &Jobs) -> Vec<String> {
+        jobs.iter().map(|job| job.id.clone()).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_whoever_wrote_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("jobs.json");
+        let store = Store::new(&path);
+        assert_eq!(store.look().expect("look"), (Jobs::default(), None));
+        store.change(|jobs| jobs.put(job("a"))).expect("change");
+        assert_eq!(read(&path).expect("read"), store.look().expect("look").0);
+
+        // By hand, with a field that nobody here knows, and an entry that makes no sense.
+        let mut document: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
+        document["comment"] = "mine".into();
+        document["jobs"][0]["colour"] = "blue".into();
+        let list = document["jobs"].as_array_mut().expect("a list");
+        list.push(json!({"id": "b", "schedule": {"cron": 5}, "text": "x"}));
+        list.push(json!({"id": "c", "schedule": {"every": "90m"}, "text": "by hand"}));
+        list.push(json!({"id": "../d", "schedule": {"every": "90m"}, "text": "x"}));
+        list.push(json!({"id": "a", "schedule": {"every": "90m"}, "text": "x"}));
+        write(&path, &document.to_string());
+        let (jobs, aside) = store.look().expect("look");
+        assert_eq!((ids(&jobs), aside), (vec!["a".to_owned(), "c".to_owned()], None));
+        assert_eq!(jobs.broken().map(|broken| broken.id.as_str()).collect::<Vec<_>>(), ["b", "#4", "#5"]);
+
+        store.change(|jobs| jobs.get_mut("c").expect("c").enabled = false).expect("change");
+        let document: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
+        assert_eq!((&document["comment"], &document["jobs"][0]["colour"]), (&"mine".into(), &"blue".into()));
+        assert_eq!((&document["jobs"][1]["schedule"]["cron"], &document["jobs"][2]["enabled"]), (&5.into(), &false.into()));
+        assert_eq!(document["jobs"].as_array().map(Vec::len), Some(5), "{document}");
+        assert_eq!(store.change(|jobs| jobs.remove_where(|text| text.contains("by hand"))).expect("change"), 1);
+        assert!(store.change(|jobs| jobs.remove("b")).expect("change"));
+        assert!(!store.change(|jobs| jobs.remove("b")).expect("change"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_json_is_kept_and_the_known_jobs_go_on() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("jobs.json");
+        let store = Store::new(&path);
+        store.change(|jobs| jobs.put(job("a"))).expect("change");
+        write(&path, "{\"jobs\": [");
+        assert!(read(&path).is_err());
+        let (jobs, aside) = store.look().expect("look");
+        assert_eq!(ids(&jobs), ["a"]);
+        let aside = aside.expect("set aside").path;
+        assert_eq!(std::fs::read_to_string(aside).expect("read"), "{\"jobs\": [");
+        assert_eq!(ids(&read(&path).expect("read")), ["a"]);
+
+        // At a start nothing is known yet; the file is kept all the same.
+        write(&path, "nonsense");
+        let (jobs, aside) = Store::new(&path).look().expect("look");
+        assert_eq!(ids(&jobs), [] as [&str; 0]);
+        assert!(aside.is_some_and(|aside| aside.path.exists()));
+    }
+}

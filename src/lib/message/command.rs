@@ -1,0 +1,192 @@
+//! [`Command`]: words that go to the daemon and never to the model.
+
+use serde::{Deserialize, Serialize};
+
+use super::press;
+
+/// A word that goes to the daemon and never to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Command {
+    /// Greet.
+    Start,
+    /// List the commands.
+    Help,
+    /// Archive the session and begin a new one (in the lane's order).
+    New {
+        /// The configured model that answers in the new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What the new one begins with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
+    },
+    /// Sum up the older part of the conversation (in the lane's order).
+    Compact,
+    /// Take back what a run changed in files (in the lane's order).
+    Undo {
+        /// Its id; `None` = the newest of this conversation that changed any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+    },
+    /// Say which model answers in this conversation, or change it (in the lane's order).
+    Model {
+        /// The configured name; `default` = the usual one; `None` = say which there are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        choice: Option<String>,
+    },
+    /// Send the text, and the files below it, as they are, at once.
+    Deliver {
+        /// An emoji that is put on the message `reply_to` instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        emoji: Option<String>,
+    },
+    /// The order was carried out when it was taken in; say this, at once.
+    Done {
+        /// What is said.
+        text: String,
+    },
+    /// Stop the run of this session (`all`: of every session), at once.
+    Stop {
+        /// Every session, not only this one.
+        all: bool,
+    },
+    /// What the daemon is doing, at once.
+    Status,
+    /// What it cost, at once.
+    Cost,
+    /// What is to happen at its times, at once.
+    Jobs,
+    /// Add, change or take out a job, at once.
+    Job(JobOrder),
+    /// Wake now, if there is a reason to, at once.
+    Heartbeat,
+    /// The owner's word about something that was asked, at once.
+    Approval {
+        /// The request, or the batch it came in.
+        id: String,
+        /// Yes or no.
+        verdict: Approval,
+        /// Why not, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// An order that makes no sense; it is answered with the reason, at once.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Command {
+    /// Begins anew, and nothing else.
+    pub const ANEW: Self = Self::New { model: None, words: None };
+
+    /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
+    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
+    /// `/approve ID`, `/deny ID WHY`.
+    pub fn spoken(word: &str, rest: &str) -> Option<Self> {
+        let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
+        match word.to_ascii_lowercase().as_str() {
+            "start" => Some(Self::Start),
+            "help" => Some(Self::Help),
+            "new" => Some(Self::New { model: None, words: some(rest) }),
+            "reset" => {
+                let rest = rest.trim();
+                let (model, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                Some(Self::New { model: some(model), words: some(words) })
+            }
+            "compact" => Some(Self::Compact),
+            "undo" => Some(Self::Undo { run: some(rest) }),
+            "model" => Some(Self::Model { choice: some(rest) }),
+            "stop" => Some(Self::Stop { all: false }),
+            "status" => Some(Self::Status),
+            "cost" => Some(Self::Cost),
+            "jobs" => Some(Self::Jobs),
+            "approve" => Some(press::spoken(Approval::Approve, rest)),
+            "deny" => Some(press::spoken(Approval::Deny, rest)),
+            _ => None,
+        }
+    }
+
+    /// Returns true for what is answered before lanes and model.
+    pub fn at_once(&self) -> bool {
+        !matches!(self, Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. })
+    }
+
+    /// Returns true for what changes a conversation for all who share it.
+    pub fn changes_the_conversation(&self) -> bool {
+        matches!(self, Command::New { .. } | Command::Compact)
+    }
+
+    /// Returns true when words after it are a part of it.
+    pub fn takes_words(&self) -> bool {
+        matches!(
+            self,
+            Command::New { .. } | Command::Undo { .. } | Command::Model { .. } | Command::Approval { .. } | Command::Done { .. }
+        )
+    }
+}
+
+/// What is to become of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum JobOrder {
+    /// There is to be this one, in the place of one with the same id.
+    Add {
+        /// Its id.
+        job: String,
+        /// What is asked for, as `jobs` reads it.
+        ask: serde_json::Value,
+    },
+    /// It is to go.
+    Remove {
+        /// Its id.
+        job: String,
+    },
+    /// It is to run now, beside its times.
+    Run {
+        /// Its id.
+        job: String,
+    },
+    /// It is to run no more by itself.
+    Pause {
+        /// Its id.
+        job: String,
+    },
+    /// It is to run at its times again; those that passed are gone.
+    Resume {
+        /// Its id.
+        job: String,
+    },
+}
+
+impl JobOrder {
+    /// Returns the job that is meant.
+    pub fn job(&self) -> &str {
+        match self {
+            Self::Add { job, .. } | Self::Remove { job } | Self::Run { job } | Self::Pause { job } | Self::Resume { job } => job,
+        }
+    }
+}
+
+/// The owner's word about something that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// Yes, this once.
+    Approve,
+    /// Yes, and the very same thing again in this conversation.
+    Session,
+    /// No.
+    Deny,
+}
+
+/// A button below a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    /// What stands on it.
+    pub label: String,
+    /// What comes back when it is pressed, at most 64 bytes.
+    pub data: String,
+}

@@ -1,0 +1,205 @@
+//! Sub-agents: a turn sends them, each works in a lane of its own, and whoever sent them hears once of their
+//! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{Pipeline, Signal};
+use crate::agent::{Errand, Sent, Team};
+use crate::message::{Bounds, Envelope, Sender, SessionKey, Source, Task, Trust};
+use crate::provider::BoxFuture;
+use crate::queue::{Arrival, Ending, Subagent, Verdict};
+use crate::{clock, text};
+
+/// Sub-agents of one run that may work at once.
+const MOST: i64 = 8;
+/// Characters of an answer that whoever sent a sub-agent reads.
+const ANSWER: usize = 12_000;
+/// How often it is looked whether one has ended, beside being told.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Sends the sub-agents of one turn.
+pub(super) struct Sending {
+    pipeline: Arc<Pipeline>,
+    /// What the turn answers.
+    envelope: Envelope,
+    run_id: String,
+    /// The model of the turn: it goes on with what they bring.
+    model: String,
+    /// Whether the turn may see what is the owner's alone.
+    owners_alone: bool,
+    /// Calls that wait for an answer.
+    waiting: Mutex<usize>,
+}
+
+impl Team for Sending {
+    fn send<'a>(&'a self, errand: Errand) -> BoxFuture<'a, Result<Sent, String>> {
+        Box::pin(async move {
+            let id = format!("sub:{}", errand.key);
+            let label = errand.label.clone();
+            // Nobody comes back to a shell or a script later.
+            let waits = errand.wait || self.envelope.route.is_none() || !self.is_a_chat();
+            self.accept(&id, errand, waits).await?;
+            if waits {
+                return self.answer(&id).await;
+            }
+            Ok(Sent { text: format!("The sub-agent {label:?} works; you are told when it has ended."), untrusted: false })
+        })
+    }
+}
+
+impl Sending {
+    pub(super) fn new(pipeline: Arc<Pipeline>, envelope: Envelope, run_id: &str, (model, owners_alone): (&str, bool)) -> Self {
+        let (run_id, model, waiting) = (run_id.to_owned(), model.to_owned(), Mutex::default());
+        Self { pipeline, envelope, run_id, model, owners_alone, waiting }
+    }
+
+    fn is_a_chat(&self) -> bool {
+        matches!(self.envelope.source, Source::Telegram | Source::Report)
+    }
+
+    /// Makes an errand an input, unless it is one already.
+    async fn accept(&self, id: &str, errand: Errand, waits: bool) -> Result<(), String> {
+        let queue = &self.pipeline.queue;
+        let failed = |error: crate::db::Error| format!("no sub-agent was sent: {error}");
+        if queue.subagent(id).await.map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        if queue.working_for(&self.run_id).await.map_err(failed)? >= MOST {
+            return Err(format!("no sub-agent was sent: {MOST} of yours work already; wait for them"));
+        }
+        let live = self.pipeline.live();
+        let models = live.agent.client().models();
+        if let Some(name) = &errand.model {
+            models.get(name, "the sub-agent's model").map_err(|error| error.to_string())?;
+        }
+        let now = clock::now_ms();
+        let of_parent = &self.envelope;
+        let report = Envelope {
+            source: Source::Report,
+            text: String::new(),
+            trust: Trust::Owner,
+            kind: None,
+            media: Vec::new(),
+            album: None,
+            quoted: None,
+            forwarded_from: None,
+            edited: false,
+            about: None,
+            attachments: Vec::new(),
+            command: None,
+            press: None,
+            wants_reply: false,
+            stream: false,
+            task: None,
+            paying_run: Some(of_parent.paid_by().unwrap_or(&self.run_id).to_owned()),
+            model: Some(self.model.clone()),
+            heard_by_others: !self.owners_alone,
+            ..of_parent.clone()
+        };
+        let bounds = Bounds {
+            parent: of_parent.session_key.clone(),
+            tools: errand.tools,
+            max_turns: errand.max_turns,
+            timeout_secs: errand.timeout_secs,
+        };
+        let task = Task { report, run_id: self.run_id.clone(), label: errand.label.clone(), waits, bounds };
+        let own = format!("subagent:{}", errand.key);
+        let sender = Sender { id: own.clone(), name: errand.label, username: None };
+        let envelope = Envelope {
+            from_owner: of_parent.from_owner,
+            trust: if errand.tainted { Trust::Other } else { Trust::Owner },
+            model: errand.model,
+            budget_usd: errand.budget_usd,
+            task: Some(Box::new(task)),
+            ..Envelope::new(id.to_owned(), Source::Subagent, sender, SessionKey(own), errand.task, now)
+        };
+        let arrival = Arrival { key: id.to_owned(), verdict: Verdict::Accept(vec![envelope]) };
+        let (accepted, _) = queue.accept(vec![arrival], None, now).await.map_err(failed)?;
+        let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+
+    /// Waits for the end of a sub-agent; the turn leaves its place to it meanwhile.
+    async fn answer(&self, id: &str) -> Result<Sent, String> {
+        let waiting = Waiting::begin(self);
+        let ended = loop {
+            let news = self.pipeline.ended.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let found = self.pipeline.queue.subagent(id).await.map_err(|error| error.to_string())?;
+            match found {
+                Some(found) if found.ending.is_some() => break found,
+                Some(_) => {}
+                None => return Err("what became of the sub-agent is not known".to_owned()),
+            }
+            tokio::select! {
+                () = news => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        };
+        waiting.end().await;
+        Ok(Sent { text: told(&ended), untrusted: ended.tainted })
+    }
+}
+
+/// A turn that waits for its sub-agents.
+struct Waiting<'a>(&'a Sending);
+
+impl<'a> Waiting<'a> {
+    fn begin(sending: &'a Sending) -> Self {
+        let mut count = sending.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        if *count == 1 {
+            let key = &sending.envelope.session_key;
+            sending.pipeline.parked().insert(key.clone());
+            let _ = sending.pipeline.signals.send(Signal::Parked(key.clone()));
+        }
+        Self(sending)
+    }
+
+    /// Ends the wait; the last one waits for a place.
+    async fn end(self) {
+        let is_last = *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) == 1;
+        if is_last {
+            let (place, given) = oneshot::channel();
+            let _ = self.0.pipeline.signals.send(Signal::Returning(self.0.envelope.session_key.clone(), place));
+            // Lanes that end give no places, and the turn ends with them.
+            let _ = given.await;
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut count = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *count -= 1;
+        if *count == 0 {
+            self.0.pipeline.parked().remove(&self.0.envelope.session_key);
+        }
+    }
+}
+
+impl Pipeline {
+    /// Puts into a report what it tells of; any other message stays as it is.
+    pub(super) async fn fill_report(&self, messages: &mut [Envelope]) -> Option<()> {
+        for message in messages.iter_mut().filter(|message| message.source == Source::Report) {
+            let ended = self.persist("what sub-agents brought", || self.queue.reported(&message.id)).await?;
+            message.text = ended.iter().map(told).collect::<Vec<String>>().join("\n\n");
+            if ended.iter().any(|one| one.tainted) {
+                message.trust = Trust::Other;
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns what whoever sent a sub-agent reads of its end.
+fn told(subagent: &Subagent) -> String {
+    let label = subagent.envelope.task.as_ref().map(|task| task.label.as_str()).unwrap_or_default();
+    let ending = subagent.ending.map_or("working", Ending::as_str);
+    let words = text::head_and_tail(subagent.words.trim(), ANSWER, 70);
+    format!("sub-agent {label:?} ({ending}):\n{}", if words.is_empty() { "(it said nothing)" } else { &words })
+}

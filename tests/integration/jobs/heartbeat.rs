@@ -1,0 +1,96 @@
+//! The heartbeat: the agent wakes by itself when HEARTBEAT.md has something for it, and never else.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{OWNER, SOON, Times};
+use crate::support::{Reply, wait_for};
+
+const BEAT: Duration = Duration::from_secs(1800);
+
+impl Times {
+    fn heartbeat(&self) -> String {
+        let told = self.sandbox.send(&["--heartbeat"]);
+        assert_eq!(told.code, 0, "{told:?}");
+        told.stdout.trim().to_owned()
+    }
+
+    fn dry_run(&self) -> Value {
+        let told = self.sandbox.send(&["--heartbeat", "--dry-run", "--json"]);
+        assert_eq!(told.code, 0, "{told:?}");
+        serde_json::from_str(&told.stdout).expect("a document")
+    }
+}
+
+#[test]
+fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
+    let mut times = Times::new();
+    times.sandbox.put("workspace/SOUL.md", b"canary-soul");
+    times.sandbox.put("workspace/USER.md", b"canary-user");
+    std::fs::remove_file(times.sandbox.path("workspace/HEARTBEAT.md")).expect("the template");
+    assert_eq!(times.heartbeat(), "The agent did not wake: there is no workspace/HEARTBEAT.md.");
+    times.sandbox.put("workspace/HEARTBEAT.md", b"# Heartbeat\n\n");
+    assert_eq!(times.heartbeat(), "The agent did not wake: workspace/HEARTBEAT.md has no item.");
+    times.sandbox.put("workspace/HEARTBEAT.md", b"# Heartbeat\n- look at the canary-mail\n");
+    let plan = times.dry_run();
+    assert_eq!((&plan["would_wake"], plan.get("reason")), (&Value::Bool(true), None), "{plan}");
+    assert!(plan["cost_usd"].as_f64().is_some_and(|usd| usd > 0.0) && plan["input_tokens"].as_u64() > Some(100), "{plan}");
+    assert_eq!(times.model.requests().len(), 0, "nothing was spent until now");
+
+    times.model.push(Reply::Text("The mail is on fire.".into()));
+    assert_eq!(times.heartbeat(), "The agent woke.");
+    times.wait_heard(OWNER, "The mail is on fire.");
+    let request = times.model.requests().pop().expect("a request").to_string();
+    assert!(request.contains("canary-mail") && request.contains("canary-soul") && !request.contains("canary-user"), "{request}");
+    assert!(request.contains("you woke by yourself"), "{request}");
+    assert_eq!(times.heartbeat(), "The agent did not wake: it woke already in these 30m ([heartbeat] every).");
+    assert_eq!(times.dry_run()["would_wake"], false);
+
+    // The very same words are not said again, also by a daemon that knows them from the disk alone.
+    times.stop();
+    times.start();
+    times.model.push(Reply::Text("The mail is on fire.".into()));
+    times.clock.later(BEAT);
+    times.model.wait_requests(2, SOON);
+    times.model.push(Reply::Text("HEARTBEAT_OK".into()));
+    times.clock.later(BEAT);
+    times.model.wait_requests(3, SOON);
+    // A day later they are.
+    times.model.push(Reply::Text("The mail is on fire.".into()));
+    times.clock.later(BEAT * 50);
+    wait_for("the same words", SOON, || (times.heard(OWNER).len() == 2).then_some(()));
+    assert_eq!(times.heard(OWNER), ["The mail is on fire.", "The mail is on fire."]);
+
+    // The owner asks what that was about.
+    times.telegram.say(OWNER, OWNER, "what?");
+    times.wait_heard(OWNER, "echo: what?");
+    let request = times.model.requests().pop().expect("a request").to_string();
+    assert!(request.contains("you told them here, when you woke by yourself: The mail is on fire."), "{request}");
+}
+
+#[test]
+fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent() {
+    let config = "[heartbeat]\ndriver = \"cron\"\nactive_start = \"00:00\"\nactive_end = \"23:59\"\nday_usd = 0.000001\n";
+    let mut times = Times::with(config);
+    times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
+    times.clock.later(BEAT);
+    assert_eq!(times.heartbeat(), "The agent woke.");
+    // Its money is a limit like any other: the call is refused before it is made.
+    wait_for("its end", SOON, || {
+        let rows = times.sandbox.query("queue", "SELECT id FROM inbox WHERE id LIKE 'heartbeat:%' AND state = 'done'");
+        (!rows.is_empty()).then_some(())
+    });
+    assert_eq!((times.model.requests().len(), times.heard(OWNER).len()), (0, 0), "nobody is woken by a failure");
+    times.stop();
+
+    let now = times.now().time();
+    let [start, end] = [2, 4].map(|hours| (now + chrono::TimeDelta::hours(hours)).format("%H:%M").to_string());
+    let times = Times::with(&format!("[heartbeat]\nactive_start = \"{start}\"\nactive_end = \"{end}\"\n"));
+    times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
+    let told = times.heartbeat();
+    assert_eq!(
+        told,
+        format!("The agent did not wake: the time is outside {start}–{end} ([heartbeat] active_start, active_end).")
+    );
+}
