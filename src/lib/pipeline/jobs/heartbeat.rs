@@ -68,8 +68,8 @@ impl Pipeline {
         let zone = live.config.agent.timezone.0;
         let every = heartbeat.every.0;
         let now_slot = slot(now, every, zone);
-        let before = self.schedule.slot.lock().unwrap_or_else(PoisonError::into_inner).replace(now_slot);
-        if before.is_some_and(|before| before < now_slot) {
+        let last = std::mem::replace(&mut *self.schedule.slot.lock().unwrap_or_else(PoisonError::into_inner), now_slot);
+        if last < now_slot {
             match self.wake(now).await {
                 Ok(()) => tracing::info!("woke"),
                 Err(asleep) => tracing::debug!(%asleep, "did not wake"),

@@ -21,8 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::{Live, Pipeline, Signal};
+use crate::config::Config;
 use crate::control::replies::{Reply, Status as Answered};
-use crate::jobs::heartbeat::Hours;
+use crate::jobs::heartbeat::{Hours, slot};
 use crate::jobs::{self, Due, Job, Jobs, Skipped, Status, Stuck, Time, runs};
 use crate::queue::{Arrival, Progress, Verdict};
 use crate::{clock, sys, text};
@@ -41,18 +42,18 @@ pub struct Schedule {
     pub runs: std::path::PathBuf,
     /// Told when a job was changed, or one of its runs ended.
     pub news: Notify,
-    /// The stretch of time in which a heartbeat was thought of last; `None` at the start: a start is no
-    /// reason to wake.
-    slot: Mutex<Option<i64>>,
+    /// The stretch of time in which a heartbeat was thought of last; that of the start is no reason to wake.
+    slot: Mutex<i64>,
     /// What was said in the log already, so that it is said once.
     told: Mutex<BTreeSet<String>>,
 }
 
 impl Schedule {
-    /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`.
-    pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf) -> Self {
-        let (slot, told) = (Mutex::default(), Mutex::default());
-        Self { jobs: jobs::Store::new(jobs), runs, news: Notify::new(), slot, told }
+    /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`, at the start of a daemon with
+    /// these settings.
+    pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
+        let now_slot = slot(clock::now_ms(), config.heartbeat.every.0, config.agent.timezone.0);
+        Self { jobs: jobs::Store::new(jobs), runs, news: Notify::new(), slot: Mutex::new(now_slot), told: Mutex::default() }
     }
 
     /// Returns true when `trouble` was not told of yet.
