@@ -44,11 +44,11 @@ impl Pace {
         let _first = mine.lock().await;
         loop {
             let wait = self.lines().wait_for_chat(chat, 1, Instant::now());
-            sleep(wait).await;
+            pause(wait).await;
             // Held only while all chats wait for the same: nobody stands in the way of another chat.
             let _next = all.lock().await;
             let wait = self.lines().everybody.wait(1, Instant::now());
-            sleep(wait).await;
+            pause(wait).await;
             if self.lines().take(chat, 1, Instant::now()) {
                 return;
             }
@@ -76,7 +76,7 @@ impl Pace {
         if wait > patience {
             return false;
         }
-        sleep(wait).await;
+        pause(wait).await;
         // Somebody waits for it who must be heard.
         let Ok(_first) = mine.try_lock() else { return false };
         let mut lines = self.lines();
@@ -113,6 +113,13 @@ impl Pace {
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sleeps for so long; a timer makes a millisecond of no time at all, which every message would pay.
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        sleep(wait).await;
     }
 }
 
