@@ -302,6 +302,9 @@ fn a_run_that_a_crash_interrupts_is_answered_once() {
     times.start();
     times.wait_heard(OWNER, "echo: report");
     times.settled("report", "ok");
+    // Until its receipt is on the disk, a kill leaves it open whether the words arrived.
+    let sent = "SELECT 1 FROM outbox WHERE state = 'sent'";
+    wait_for("the record of it", SOON, || (!times.sandbox.query("queue", sent).is_empty()).then_some(()));
     times.kill9();
     times.start();
     let mark = times.sandbox.send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);

@@ -9,6 +9,9 @@ use crate::sys::{self, atomic, jsonl};
 
 /// A log larger than this loses its older half.
 const MAX_BYTES: u64 = 256 << 10;
+/// Among so many last lines is one that was written before a crash: times of a job end in another order than theirs
+/// only while several run.
+const LATELY: usize = 64;
 
 /// What came of one time of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,13 +67,17 @@ impl Run {
     }
 }
 
-/// Adds a line to the log of the job `id` in the directory `dir`.
+/// Adds a line to the log of the job `id` in the directory `dir`, unless it says already that this came of this
+/// time: who was killed after the line writes it again.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
     std::fs::create_dir_all(dir).map_err(sys::Error::at("make", dir))?;
     let path = dir.join(format!("{id}.jsonl"));
+    if newest(dir, id, LATELY)?.iter().any(|last| (last.at, last.status) == (run.at, run.status)) {
+        return Ok(());
+    }
     let mut line = serde_json::to_vec(run).expect("plain data with string keys");
     line.push(b'\n');
     let length = jsonl::Appender::open(&path)?.append(&line, false)?;
@@ -117,6 +124,9 @@ mod tests {
         }
         let last: Vec<i64> = newest(&runs, "a", 3).expect("read").iter().map(|run| run.at.0).collect();
         assert_eq!(last, [597, 598, 599]);
+        note(&runs, "a", &Run::new(599, Status::Ok, 700)).expect("note");
+        let last: Vec<i64> = newest(&runs, "a", 2).expect("read").iter().map(|run| run.at.0).collect();
+        assert_eq!(last, [598, 599], "one line says what came of a time");
         let size = std::fs::metadata(runs.join("a.jsonl")).expect("there").len();
         assert!(size <= MAX_BYTES, "{size}");
         let all = newest(&runs, "a", 1000).expect("read");

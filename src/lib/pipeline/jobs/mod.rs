@@ -163,7 +163,6 @@ impl Pipeline {
             return Ok(());
         }
         for (id, run) in &ended {
-            // A crash before the next line writes it a second time.
             runs::note(&self.schedule.runs, id, run)?;
         }
         self.schedule.jobs.change(|jobs| {
@@ -270,8 +269,7 @@ fn ended_run(at: i64, progress: &Progress) -> Option<runs::Run> {
 
 /// Returns the hours in which people are spoken to unasked.
 fn hours(live: &Live) -> Hours {
-    let heartbeat = &live.config.heartbeat;
-    Hours { start: heartbeat.active_start.0, end: heartbeat.active_end.0 }
+    Hours::of(&live.config.heartbeat)
 }
 
 /// Returns the model of events.
