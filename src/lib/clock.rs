@@ -74,6 +74,11 @@ pub fn local_stamp(ms: i64, zone: Tz) -> String {
     at(ms).with_timezone(&zone).format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Returns `ms` in `zone` for a column, to the minute: `2025-11-21 22:56`.
+pub fn local_minute(ms: i64, zone: Tz) -> String {
+    at(ms).with_timezone(&zone).format("%Y-%m-%d %H:%M").to_string()
+}
+
 /// Returns the first instant of `date` in `zone`, milliseconds since 1970 UTC. Where the clock
 /// skips midnight (DST), the day begins at the first time that exists.
 pub fn start_of_day(date: NaiveDate, zone: Tz) -> i64 {

@@ -28,14 +28,6 @@ const JOB_FIELDS: [&str; 17] = [
     "by",
 ];
 
-/// Returns a short id for what is called after the command `id`: a UUID is too long to type.
-fn short(id: &str) -> String {
-    match uuid::Uuid::parse_str(id) {
-        Ok(uuid) => uuid.simple().to_string().chars().skip(24).collect(),
-        Err(_) => id.to_owned(),
-    }
-}
-
 /// What the daemon is asked to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -220,8 +212,8 @@ impl Fields<'_> {
         let job = || named.clone().ok_or_else(|| "the field \"job\" is missing".to_owned());
         match self.required("op")?.as_str() {
             "add" => {
-                let of_line = || id.map(|id| short(id.as_str()));
-                let job = named.clone().or_else(of_line).unwrap_or_else(|| short(Id::new().as_str()));
+                let of_line = || id.map_or_else(|| Id::new().short(), Id::short);
+                let job = named.clone().unwrap_or_else(of_line);
                 let given = JOB_FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), self.0.get(*name)?.clone())));
                 Ok(JobOrder::Add { job, ask: given.filter(|(_, value)| !value.is_null()).collect::<Map<String, Value>>().into() })
             }

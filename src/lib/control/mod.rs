@@ -58,6 +58,15 @@ impl Id {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the name of what is made under this id and has none: of a UUID, which is too long to type, its
+    /// last eight digits (32 random bits); else the id.
+    pub fn short(&self) -> String {
+        match uuid::Uuid::parse_str(&self.0) {
+            Ok(uuid) => uuid.simple().to_string().chars().skip(24).collect(),
+            Err(_) => self.0.clone(),
+        }
+    }
 }
 
 impl Default for Id {

@@ -5,7 +5,7 @@ use std::fmt;
 use chrono::NaiveTime;
 use chrono_tz::Tz;
 
-use crate::clock;
+use crate::{clock, config};
 
 /// Hours of a day in which people may be spoken to, both ends in them; they may go over midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,11 @@ pub struct Hours {
 }
 
 impl Hours {
+    /// Returns those of `[heartbeat]`.
+    pub fn of(settings: &config::Heartbeat) -> Self {
+        Self { start: settings.active_start.0, end: settings.active_end.0 }
+    }
+
     /// Returns true when `now` is one of them in `zone`.
     pub fn contain(self, now: i64, zone: Tz) -> bool {
         // To the minute: 23:00 is in hours that end at 23:00.

@@ -193,6 +193,18 @@ pub enum Status {
     Skipped,
 }
 
+impl Status {
+    /// Returns its word in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 /// What somebody asks for who adds a job: the fields of `job add`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::orders::Known;
 use super::{Pipeline, Signal};
 use crate::cost::{Alert, Ledger};
 use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
@@ -20,8 +19,7 @@ impl Pipeline {
         if untold.is_empty() {
             return Ok(());
         }
-        let known = Known { people: self.people.read()?, routes: self.queue.routes().await? };
-        let way = self.way_to_owner(&self.live().config, &known).map(|(_, route)| route);
+        let way = self.way_to_owner(&self.live().config, &self.everybody().await?).map(|(_, route)| route);
         let now = clock::now_ms();
         for alert in &untold {
             // Of steps that were taken at once the highest says it all.

@@ -12,7 +12,6 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::commands::OWNER_DECIDES;
-use super::orders::Known;
 use super::{Pipeline, Signal};
 use crate::agent::{Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
@@ -173,10 +172,8 @@ impl Asking {
         if own && let Some((_, route)) = self.pipeline.channel(&self.envelope) {
             return Some(route);
         }
-        let people = self.pipeline.people.read().ok()?;
-        let routes = self.pipeline.queue.routes().await.ok()?;
-        let live = self.pipeline.live();
-        self.pipeline.way_to_owner(&live.config, &Known { people, routes }).map(|(_, route)| route)
+        let known = self.pipeline.everybody().await.ok()?;
+        self.pipeline.way_to_owner(&self.pipeline.live().config, &known).map(|(_, route)| route)
     }
 
     /// Says in whose conversation it is asked, when that is not the owner's own.

@@ -47,9 +47,19 @@ impl Pipeline {
             control::Command::Raw { to, .. } => to == "owner",
             _ => false,
         };
-        let routes = if orders.iter().any(asks_for_owner) { self.queue.routes().await? } else { Vec::new() };
         // When the address book cannot be read now, whom a command means is not known yet: it waits.
-        Ok(Known { people: self.people.read()?, routes })
+        if orders.iter().any(asks_for_owner) {
+            return self.everybody().await;
+        }
+        Ok(Known { people: self.people.read()?, routes: Vec::new() })
+    }
+
+    /// Returns everybody who is known, and where they were last heard.
+    ///
+    /// # Errors
+    /// When the address book or the queue cannot be read.
+    pub(super) async fn everybody(&self) -> Result<Known, db::Error> {
+        Ok(Known { people: self.people.read()?, routes: self.queue.routes().await? })
     }
 
     /// Takes orders in, each with the inputs it stands for.

@@ -149,8 +149,7 @@ fn add(needs: &Needs, ask: Ask, id: Option<String>) -> Result<JobOrder, String> 
     is_sound(&ask, needs)?;
     let job = match id {
         Some(id) => Id::parse(&id).ok_or("`id` must match [A-Za-z0-9_-]{1,64}")?.as_str().to_owned(),
-        // The end of a UUID: short enough to type, and no other job's.
-        None => Id::new().as_str().chars().skip(28).collect(),
+        None => Id::new().short(),
     };
     Ok(JobOrder::Add { job, ask: serde_json::to_value(ask).expect("plain data with string keys") })
 }
@@ -268,7 +267,7 @@ fn line(job: &Job, zone: chrono_tz::Tz) -> String {
     let time = |at: Option<jobs::Time>| at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone));
     let next = if job.enabled { time(job.next_at) } else { "paused".to_owned() };
     let last = job.last_status.map(|status| {
-        let status = serde_json::to_value(status).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+        let status = status.as_str();
         let why = job.last_error.as_ref().map_or_else(String::new, |why| format!(" ({})", crate::text::shorten(why, 200)));
         format!("; last {}: {status}{why}", time(job.last_at))
     });

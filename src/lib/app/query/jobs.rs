@@ -84,7 +84,7 @@ pub fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
     let now = clock::now_ms();
     let zone = config.agent.timezone.0;
     let heartbeat = &config.heartbeat;
-    let hours = Hours { start: heartbeat.active_start.0, end: heartbeat.active_end.0 };
+    let hours = Hours::of(heartbeat);
     let this_slot = slot(now, heartbeat.every.0, zone);
     let waking = pipeline::waking(home.workspace(), &home.cost_db(), config, now);
     let state = monitor::read(&home.monitor()).ok().flatten();

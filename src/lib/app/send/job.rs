@@ -54,8 +54,8 @@ pub(super) fn ordered(words: &[String], ask: Option<Value>, id: Option<&str>, qu
     let name = |job: Option<Id>| job.map(|job| job.as_str().to_owned()).unwrap_or_default();
     let order = match verb {
         "add" => {
-            let short = id.as_str().chars().rev().take(8).collect::<String>().chars().rev().collect();
-            JobOrder::Add { job: job.map_or(short, |job| job.as_str().to_owned()), ask: ask.unwrap_or_default() }
+            let job = job.map_or_else(|| id.short(), |job| job.as_str().to_owned());
+            JobOrder::Add { job, ask: ask.unwrap_or_default() }
         }
         "remove" => JobOrder::Remove { job: name(job) },
         "run" => JobOrder::Run { job: name(job) },
@@ -110,4 +110,38 @@ fn checked(asker: &Asker<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Fail
     ask.tz.get_or_insert_with(|| zone.name().to_owned());
     ask.clone().job(id.as_str(), zone, clock::now_ms()).map_err(wrong)?;
     Ok(JobOrder::Add { job, ask: serde_json::to_value(ask).expect("plain data") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control;
+    use crate::jobs::{Missed, Overlap, Talk};
+
+    #[test]
+    fn whatever_is_asked_of_a_new_job_reaches_the_daemon() {
+        let word = |word: &str| Some(word.to_owned());
+        let ask = Ask {
+            name: word("news"),
+            at: word("2026-11-24T09:00"),
+            every: word("30m"),
+            cron: word("0 8 * * *"),
+            tz: word("Europe/Paris"),
+            text: "look".to_owned(),
+            literal: true,
+            deliver: true,
+            to: word("1"),
+            topic: word("2"),
+            session: Some(Talk::Main),
+            model: word("small"),
+            missed: Some(Missed::All),
+            overlap: Some(Overlap::Queue),
+            delete_after_run: Some(true),
+            budget_usd: Some(0.05),
+            by: word("3"),
+        };
+        let order = JobOrder::Add { job: "a".to_owned(), ask: serde_json::to_value(&ask).expect("plain data") };
+        let line = control::encode(&Id::new(), &Command::Job(order.clone()));
+        assert_eq!(control::decode(line.as_bytes()).expect("a command").command, Command::Job(order));
+    }
 }

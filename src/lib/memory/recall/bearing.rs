@@ -211,7 +211,7 @@ fn codes(words: &mut Words, text: &str) -> HashSet<u32> {
 
 fn commitment_line(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
     let deadline = one.deadline.as_deref().map(|deadline| match clock::parse_rfc3339(deadline) {
-        Some(moment) => text::head(&clock::local_stamp(moment, zone), 16).to_owned(),
+        Some(moment) => clock::local_minute(moment, zone),
         None => deadline.to_owned(),
     });
     let until = match (deadline, is_overdue) {

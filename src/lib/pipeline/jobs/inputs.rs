@@ -17,8 +17,7 @@ impl Pipeline {
     /// Returns the input that the time `at` of `job` is; `None` while it is not known who would hear of it.
     pub(super) async fn input_of(&self, job: &Job, at: i64, now: i64) -> Option<Envelope> {
         let live = self.live();
-        let (people, routes) = (self.people.read().ok()?, self.queue.routes().await.ok()?);
-        let known = Known { people, routes };
+        let known = self.everybody().await.ok()?;
         let sender = Sender { id: format!("job:{}", job.id), name: job.name.clone(), username: None };
         let own = SessionKey(sender.id.clone());
         let input = Envelope {
@@ -54,7 +53,7 @@ impl Pipeline {
     pub(super) async fn why_unheard(&self, id: &str) -> Option<String> {
         let (jobs, _) = self.schedule.jobs.look().ok()?;
         let job = jobs.get(id).filter(|job| job.deliver && job.enabled)?;
-        let known = Known { people: self.people.read().ok()?, routes: self.queue.routes().await.ok()? };
+        let known = self.everybody().await.ok()?;
         self.listener(job, &self.live(), &known).err()
     }
 

@@ -93,7 +93,7 @@ fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> Stri
 }
 
 fn stamp(at: &str, zone: Tz) -> String {
-    clock::parse_rfc3339(at).map_or_else(|| at.to_owned(), |at| clock::local_stamp(at, zone).chars().take(16).collect())
+    clock::parse_rfc3339(at).map_or_else(|| at.to_owned(), |at| clock::local_minute(at, zone))
 }
 
 fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {

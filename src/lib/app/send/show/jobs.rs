@@ -39,7 +39,7 @@ fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
     let field = |name: &str| job.fields.get(name).and_then(Value::as_str).map(text::visible);
     let time = |name: &str| {
         let at = job.fields.get(name).and_then(Value::as_str).and_then(clock::parse_rfc3339);
-        at.map(|at| clock::local_stamp(at, zone).chars().take(16).collect::<String>())
+        at.map(|at| clock::local_minute(at, zone))
     };
     let is_on = job.fields.get("enabled").and_then(Value::as_bool).unwrap_or(true);
     let next = if is_on { time("next_at").unwrap_or_else(|| "never".to_owned()) } else { "paused".to_owned() };
