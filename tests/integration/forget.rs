@@ -85,9 +85,6 @@ fn stop(house: House) -> Sandbox {
 #[test]
 fn a_person_is_erased_from_everything_and_it_is_proved() {
     let house = lived_in();
-    let refused = consolidate(&house.sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (75, ""), "{refused:?}");
-    assert!(refused.stderr.contains("agent-daemon is running") && refused.stderr.contains("systemctl"), "{}", refused.stderr);
     let looked = consolidate(&house.sandbox, &["forget", "person:Rosalind", "--hard", "--dry-run"]);
     assert!(looked.code == 0 && looked.stdout.contains("queue.db inbox"), "one may look while it runs: {looked:?}");
     let sandbox = stop(house);
@@ -144,6 +141,110 @@ fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
     assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rosalind"));
     let listed = sandbox.send(&["--sessions", "--json"]);
     assert_eq!(listed.code, 0, "{listed:?}");
+}
+
+#[test]
+fn a_daemon_that_runs_erases_and_goes_on() {
+    let house = lived_in();
+    assert_eq!(house.sandbox.run("agent-index", &["sync"], "").code, 0);
+    assert_eq!(consolidate(&house.sandbox, &["--backfill"]).code, 0);
+    assert!(standing(&house.sandbox, "rosalind").iter().any(|path| path.starts_with("state/memory.db")));
+    let erasing = house.sandbox.starting("agent-consolidate", &["forget", "rosalind", "--hard", "--yes"]);
+    let meanwhile = house.sandbox.sending(&["--wait", "Are you there?"]);
+    let told = erasing.end();
+    assert!(told.code == 0 && told.stderr.contains("nothing left in "), "{told:?}");
+    assert_eq!(meanwhile.end().stdout, "echo: Are you there?\n", "what comes meanwhile waits");
+    assert_eq!(standing(&house.sandbox, "rosalind"), [] as [&str; 0], "while it runs");
+    say(&house, "And now?");
+    let request = house.model.requests().pop().expect("a request").to_string().to_lowercase();
+    assert!(request.contains("and now?") && !request.contains("rosalind"), "{request}");
+    assert_eq!(house.sandbox.read_json("state/monitor.json").expect("it is written")["pid"], house.daemon.pid().as_raw());
+    assert_eq!(house.daemon.term(), 0);
+}
+
+/// Writes a line into the FIFO and returns what became of it.
+fn ring(sandbox: &Sandbox, id: &str, line: &serde_json::Value) -> serde_json::Value {
+    assert_eq!(sandbox.bash(&format!("printf '%s\\n' '{line}' > state/control.fifo")).code, 0);
+    wait_for("the answer", SOON, || {
+        let reply = sandbox.read_json(&format!("state/replies/{id}.json"))?;
+        (reply["status"] != "accepted").then_some(reply)
+    })
+}
+
+#[test]
+fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
+    let house = lived_in();
+    let sandbox = &house.sandbox;
+    assert_eq!(consolidate(sandbox, &["--backfill"]).code, 0);
+    // Nothing is ended for what makes no sense.
+    let started = || sandbox.read_json("state/monitor.json").map(|monitor| monitor["started_at"].clone());
+    let before = started();
+    let nobody = ring(sandbox, "f1", &json!({"v": 1, "id": "f1", "cmd": "forget", "target": "Cornelius", "hard": true}));
+    assert!(nobody["error"].as_str().is_some_and(|why| why.starts_with("there is no fact and no person")), "{nobody}");
+    let owner = ring(sandbox, "f2", &json!({"v": 1, "id": "f2", "cmd": "forget", "target": "1001", "hard": true}));
+    assert!(owner["error"].as_str().is_some_and(|why| why.contains("the owner")), "{owner}");
+    assert_eq!(started(), before);
+
+    let dog = ring(sandbox, "f3", &json!({"v": 1, "id": "f3", "cmd": "forget", "target": "dog"}));
+    assert!(dog["reply"].as_str().is_some_and(|told| told.contains("Dog: Rex") || told.contains("dog: Rex")), "{dog}");
+    let facts = |query: &str| consolidate(sandbox, &["facts", query]).stdout;
+    assert_eq!(facts("rex"), "", "the fact counts no more");
+    assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rex"), "its words stand");
+
+    let asked = |chat: i64, text: &str| {
+        let id = house.telegram.say(chat, OWNER, text).1;
+        let answer = || house.telegram.sent().into_iter().find(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)));
+        wait_for("an answer", SOON, answer).text
+    };
+    assert!(asked(OWNER, "/forget").starts_with("Whom or what?"));
+    assert!(asked(OWNER, "/forget Cornelius").starts_with("there is no fact and no person"));
+    assert!(facts("faro").contains("Rosalind"));
+    let told = asked(OWNER, "/forget rosalind");
+    assert!(told.starts_with("Forgotten, until it is stated anew:\n") && told.contains("Faro"), "{told}");
+    assert_eq!(facts("faro"), "");
+
+    let hard = ring(sandbox, "f4", &json!({"v": 1, "id": "f4", "cmd": "forget", "target": "person:Rosalind", "hard": true}));
+    assert!(hard["reply"].as_str().is_some_and(|told| told.starts_with("nothing left in ")), "{hard}");
+    assert_eq!(standing(sandbox, "rosalind"), [] as [&str; 0]);
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_erases_goes_on_with_it() {
+    let home = stop(lived_in());
+    let ordered = || {
+        let sandbox = Sandbox::new().env("MOCK_KEY", "sk-mock");
+        let copied = Command::new("cp").arg("-a").arg(home.home().join(".")).arg(sandbox.home()).status().expect("cp runs");
+        assert!(copied.success());
+        let order = json!({"v": 1, "id": "f1", "cmd": "forget", "target": "rosalind", "hard": true}).to_string();
+        sandbox.put("state/spool/new/f1.json", order.as_bytes());
+        sandbox
+    };
+    let begin = |sandbox: &Sandbox, disk: &Disk, plan: Plan| {
+        disk.arm(plan);
+        let mut command: Command = sandbox.command("agent-daemon");
+        command.args(["--once", "--channel", "cli"]);
+        command.envs(disk.environment(&sandbox.home())).env("FAULTS_PROGRAM", "agent-daemon");
+        (command.output().expect("it runs"), disk.count())
+    };
+    let pass = Plan { calls: Calls::Any, action: Action::Pass, from: 1, until: i32::MAX };
+    let sandbox = ordered();
+    let (ended, all) = begin(&sandbox, &Disk::new(&sandbox.path("../faults")), pass);
+    assert!(ended.status.code() == Some(0) && all > 60, "{all} calls: {ended:?}");
+    let mut half_done = 0;
+    for at in (1..=all).step_by(usize::try_from(all / 12 + 1).expect("small")) {
+        let sandbox = ordered();
+        let disk = Disk::new(&sandbox.path("../faults"));
+        let (killed, _) = begin(&sandbox, &disk, Plan { calls: Calls::Any, action: Action::Kill, from: at, until: at });
+        assert_eq!(killed.status.code(), None, "call {at}: {killed:?}");
+        half_done += usize::from(sandbox.path("state/spool/new/f1.json").exists());
+        let (ended, _) = begin(&sandbox, &disk, pass);
+        assert_eq!(ended.status.code(), Some(0), "call {at}: {ended:?}");
+        let reply = sandbox.read_json("state/replies/f1.json").expect("an answer");
+        assert_eq!(reply["status"], "done", "call {at}: {reply}");
+        assert_eq!(standing(&sandbox, "rosalind"), [] as [&str; 0], "call {at}");
+        assert!(!sandbox.path("state/spool/new/f1.json").exists(), "call {at}");
+    }
+    assert!(half_done > 3, "{half_done}");
 }
 
 #[test]

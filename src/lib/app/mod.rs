@@ -5,6 +5,7 @@ pub mod cli;
 mod client;
 pub mod consolidate;
 pub mod daemon;
+mod erase;
 pub mod index;
 pub mod monitor;
 pub mod paint;

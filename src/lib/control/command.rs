@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::Id;
 use crate::message::{Approval, JobOrder};
 
-const VERBS_OF_LATER_BUILDS: &[&str] = &["forget", "pair"];
+const VERBS_OF_LATER_BUILDS: &[&str] = &["pair"];
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
 const JOB_FIELDS: [&str; 17] = [
@@ -102,6 +102,13 @@ pub enum Command {
     Undo {
         /// Its id; the newest run that changed any when absent.
         run: Option<String>,
+    },
+    /// Let a fact or a person count no more.
+    Forget {
+        /// A name, other name, id or username, or a fact: its number, or words of it.
+        target: String,
+        /// Erase it from everything that the agent keeps.
+        hard: bool,
     },
     /// Add, change or take out a job.
     Job(JobOrder),
@@ -255,6 +262,7 @@ impl Fields<'_> {
             "compact" => Ok(Command::Compact { session: self.text("session")? }),
             "approval" => self.approval(id),
             "undo" => Ok(Command::Undo { run: self.text("run")? }),
+            "forget" => Ok(Command::Forget { target: self.required("target")?, hard: self.is_true("hard") }),
             "job" => self.job(id).map(Command::Job),
             "heartbeat" => Ok(Command::Heartbeat),
             "reset" => Ok(Command::Reset { target: self.required("target")? }),
@@ -339,6 +347,7 @@ impl Command {
                 ("approval", fields)
             }
             Command::Undo { run } => ("undo", vec![("run", optional(run))]),
+            Command::Forget { target, hard } => ("forget", vec![("target", target.as_str().into()), ("hard", flag(*hard))]),
             Command::Job(order) => {
                 let none = Value::Null;
                 let (op, ask) = match order {

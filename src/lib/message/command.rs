@@ -29,6 +29,12 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
     },
+    /// Let a fact or a person count no more (in the lane's order).
+    Forget {
+        /// Whom or what; `None` = nothing was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        what: Option<String>,
+    },
     /// Say which model answers in this conversation, or change it (in the lane's order).
     Model {
         /// The configured name; `default` = the usual one; `None` = say which there are.
@@ -84,7 +90,7 @@ impl Command {
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
-    /// `/approve ID`, `/deny ID WHY`.
+    /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
         let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
         match word.to_ascii_lowercase().as_str() {
@@ -98,6 +104,7 @@ impl Command {
             }
             "compact" => Some(Self::Compact),
             "undo" => Some(Self::Undo { run: some(rest) }),
+            "forget" => Some(Self::Forget { what: some(rest) }),
             "model" => Some(Self::Model { choice: some(rest) }),
             "stop" => Some(Self::Stop { all: false }),
             "status" => Some(Self::Status),
@@ -111,7 +118,10 @@ impl Command {
 
     /// Returns true for what is answered before lanes and model.
     pub fn at_once(&self) -> bool {
-        !matches!(self, Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. })
+        !matches!(
+            self,
+            Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Forget { .. } | Command::Model { .. }
+        )
     }
 
     /// Returns true for what changes a conversation for all who share it.
@@ -123,7 +133,12 @@ impl Command {
     pub fn takes_words(&self) -> bool {
         matches!(
             self,
-            Command::New { .. } | Command::Undo { .. } | Command::Model { .. } | Command::Approval { .. } | Command::Done { .. }
+            Command::New { .. }
+                | Command::Undo { .. }
+                | Command::Forget { .. }
+                | Command::Model { .. }
+                | Command::Approval { .. }
+                | Command::Done { .. }
         )
     }
 }

@@ -40,6 +40,7 @@ impl Pipeline {
             Some(Command::New { model, words }) => (model.as_deref(), words.as_deref()),
             Some(Command::Compact) => return Step::done(self.compact(envelope, run_id, run).await),
             Some(Command::Undo { run }) => return Step::done(self.take_back(envelope, run.as_deref()).await),
+            Some(Command::Forget { what }) => return Step::done(self.forget(envelope, what.as_deref()).await),
             Some(Command::Model { choice }) => return Step::done(self.choose_model(envelope, choice.as_deref()).await),
             _ => return Step::Turn(bundle.clone()),
         };

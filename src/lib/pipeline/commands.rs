@@ -18,7 +18,7 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /status – what I am doing";
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
     /model – which model answers here; /model NAME changes it\n\
-    /undo – take back what I last changed in files\n/cost – what I cost\n/jobs – what I do at its times";
+    /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n/cost – what I cost\n/jobs – what I do at its times";
 /// Others read what is said in a group.
 pub(super) const IN_PRIVATE: &str = "Ask me that in our own chat.";
 pub(super) const FOR_OWNERS: &str = "Only my owner may ask that.";
@@ -64,9 +64,15 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             return pipeline.say_outcome(&envelope, heard).await;
         }
         Some(Command::Refused { reason }) => return pipeline.finish_one(&envelope, refused(&envelope, reason)).await,
-        Some(Command::Help | Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Model { .. }) | None => {
-            help
-        }
+        Some(
+            Command::Help
+            | Command::New { .. }
+            | Command::Compact
+            | Command::Undo { .. }
+            | Command::Forget { .. }
+            | Command::Model { .. },
+        )
+        | None => help,
     };
     pipeline.finish_one(&envelope, said(&envelope, &text, None)).await;
 }

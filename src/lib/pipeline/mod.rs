@@ -7,7 +7,7 @@
 //! 5. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
 //! [`subagents`] are sent by a turn and answer to it. [`jobs`] makes what is done at its times an input like any other. [`progress`] shows a turn in its chat while it runs.
-//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files; [`orders`] is the intake of the shell, [`requests`] that of the HTTP API; [`alerts`] tells the owner what the limits leave.
+//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files, [`forgetting`] lets facts and people count no more; [`orders`] is the intake of the shell, [`requests`] that of the HTTP API; [`alerts`] tells the owner what the limits leave.
 
 mod alerts;
 mod approve;
@@ -17,6 +17,7 @@ mod between;
 mod commands;
 mod deliver;
 mod fetch;
+mod forgetting;
 mod fresh;
 mod gather;
 mod intake;
@@ -106,6 +107,8 @@ pub struct Pipeline {
     pub decided: Notify,
     /// Told when an input has ended.
     pub ended: Notify,
+    /// Told when the daemon is to begin anew: something waits in the spool that only its start does.
+    pub anew: Notify,
     /// What is done at its times.
     pub schedule: Schedule,
     /// Parts that wait, a queue a chat.

@@ -180,6 +180,10 @@ impl Pipeline {
             control::Command::Job(order) => own_key("cli", "cli").map(|key| input.command(key, Command::Job(order.clone()))),
             control::Command::Heartbeat => own_key("cli", "cli").map(|key| input.command(key, Command::Heartbeat)),
             control::Command::Undo { run } => Ok(self.undo_of_shell(input, run.as_deref())),
+            control::Command::Forget { target, hard: false } => {
+                own_key(door, door).map(|key| input.command(key, Command::Forget { what: Some(target.clone()) }))
+            }
+            control::Command::Forget { hard: true, .. } => Err("this command goes through the spool of a daemon".to_owned()),
             control::Command::Reload | control::Command::Spool { .. } => {
                 Err("this command goes into the FIFO, not into the spool".to_owned())
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use agent_toolkit::{
     control::{self, Attachment, Command as Order, Id, Words, replies},
-    message::Approval,
+    message::{Approval, JobOrder},
     monitor,
 };
 use serde_json::{Value, json};
@@ -69,6 +69,15 @@ fn the_fields_of_a_reply_are_those_of_the_page() {
     report(&compare(&page.file, "PROTOCOL, Replies", &keys(&to_json(reply)), &found));
 }
 
+/// Returns what can be asked for of a new job, every field of it set.
+fn job_fields() -> Value {
+    json!({
+        "name": "x", "at": "x", "every": "1h", "cron": "x", "tz": "x", "text": "x", "literal": true, "deliver": true, "to": "x",
+        "topic": "x", "session": "main", "model": "x", "missed": "all", "overlap": "queue", "delete_after_run": true,
+        "budget_usd": 1.0, "by": "x",
+    })
+}
+
 /// Returns each command of the protocol with every field set.
 fn orders() -> Vec<Order> {
     let some = || Some("x".to_owned());
@@ -96,6 +105,9 @@ fn orders() -> Vec<Order> {
         Order::Reset { target: text() },
         Order::Compact { session: some() },
         Order::Undo { run: some() },
+        Order::Forget { target: text(), hard: true },
+        Order::Job(JobOrder::Add { job: text(), ask: job_fields() }),
+        Order::Heartbeat,
         Order::Stop { session: some() },
         Order::Approval { request: text(), verdict: Approval::Deny, why: some() },
         Order::Reload,
@@ -134,7 +146,11 @@ fn the_commands_of_the_protocol_are_those_of_the_page() {
         let required = item.head.of("Pq").concat();
         let mut line = json!({"id": "a", "cmd": item.head.of("Cm").concat()});
         for field in required.split(',').filter(|field| !field.is_empty() && !field.ends_with('?')) {
-            line[field] = json!(if field == "verdict" { "approve" } else { "x" });
+            line[field] = json!(match field {
+                "verdict" => "approve",
+                "op" => "add",
+                _ => "x",
+            });
         }
         if let Err(bad) = control::decode(line.to_string().as_bytes()) {
             wrong.push(format!("man/{}:{}: a command with the fields without ? is refused: {bad}", page.file, item.line));

@@ -1,30 +1,34 @@
 //! `agent-consolidate forget`.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::erase::{Erasing, Survey};
 use super::promises::commitment;
 use super::run::{change_document, line};
 use super::{Context, ForgetArguments, PROGRAM, joined, whose, why};
 use crate::app::cli::{self, Exit, Failure};
+use crate::app::erase::{self, Alone, Erasing, Survey};
+use crate::app::send::talk;
 use crate::app::table::{self, Column};
-use crate::config;
+use crate::control::Command;
 use crate::memory::consolidate::{self, Named};
-use crate::memory::facts::{self, Target};
-use crate::people::People;
+use crate::memory::facts::Target;
 use crate::text;
+
+/// So long a daemon may take to end its turns, erase and make the index anew.
+const BY_DAEMON: Duration = Duration::from_secs(300);
 
 pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exit, Failure> {
     let words = joined(Some(&wanted.what), &wanted.more).unwrap_or_default();
     let target = target(context, &words, wanted.hard && !wanted.dry_run)?;
     if wanted.hard {
-        return hard(context, wanted, &target);
+        return hard(context, wanted, &words, &target);
     }
     let forgot = match consolidate::forget(&context.home, &target, wanted.dry_run)? {
         Ok(forgot) => forgot,
-        Err(pid) => return Err(busy("agent-consolidate", pid)),
+        Err(pid) => return Err(erase::busy(pid)),
     };
     if context.json {
         cli::json(&json!({
@@ -44,13 +48,14 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exi
     Ok(Exit::Ok)
 }
 
-fn hard(context: &Context<'_>, wanted: &ForgetArguments, target: &Target) -> Result<Exit, Failure> {
+fn hard(context: &Context<'_>, wanted: &ForgetArguments, words: &str, target: &Target) -> Result<Exit, Failure> {
     let is_asked = !wanted.yes && !wanted.dry_run;
     if is_asked && (context.json || !std::io::stdin().is_terminal()) {
         return Err(Failure::new(Exit::Usage, "what is erased is gone for good, and nobody is here to be asked")
             .hint("look with --dry-run, then say --yes"));
     }
-    let erasing = Erasing::of(context, target, wanted.dry_run)?;
+    let home = &context.home;
+    let erasing = Erasing::of(home, &context.env, target)?;
     let before = erasing.survey()?;
     if !context.json {
         let what = match target {
@@ -61,22 +66,31 @@ fn hard(context: &Context<'_>, wanted: &ForgetArguments, target: &Target) -> Res
         show(&before);
     }
     if wanted.dry_run {
-        report(context, true, &before, None);
+        report(context, true, &before);
         return Ok(Exit::Ok);
     }
     if is_asked && !confirmed()? {
         context.note("nothing was erased");
         return Ok(Exit::Failed);
     }
-    erasing.erase()?;
-    let after = erasing.prove()?;
-    report(context, false, &before, Some(&after));
-    if after.counts.is_empty() {
-        context.note(&format!("nothing left in {} files; backups are yours to look through", after.searched));
-        return Ok(Exit::Ok);
+    let told = match Alone::without_daemon(home)? {
+        Some(alone) => erasing.erase(&alone)?.proved()?,
+        None => by_daemon(context, words)?,
+    };
+    report(context, false, &before);
+    context.note(&told);
+    Ok(Exit::Ok)
+}
+
+/// Has the daemon do it, which runs, and returns what it says.
+fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
+    context.note("the daemon ends its turns and begins anew, to forget; that may take half a minute");
+    let order = Command::Forget { target: words.to_owned(), hard: true };
+    let reply = talk::slow_order(&context.home, &order, "it may still be erased: look with --dry-run", BY_DAEMON)?;
+    match reply.error {
+        Some(why) => Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble")),
+        None => Ok(reply.reply.unwrap_or_default()),
     }
-    let places: Vec<&str> = after.counts.keys().map(String::as_str).collect();
-    Err(Failure::new(Exit::Failed, format!("it still stands in {}", places.join("; "))).hint("run the same once more"))
 }
 
 fn show(survey: &Survey) {
@@ -85,12 +99,11 @@ fn show(survey: &Survey) {
     survey.left.iter().for_each(|(path, why)| cli::out(&text::visible(&format!("left as it is: {path} ({why})"))));
 }
 
-fn report(context: &Context<'_>, dry_run: bool, before: &Survey, after: Option<&Survey>) {
-    if context.json && after.is_none_or(|after| after.counts.is_empty()) {
+fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
+    if context.json {
         let left: Vec<_> = before.left.iter().map(|(path, why)| json!({"path": path, "why": why})).collect();
         cli::json(&json!({
-            "dry_run": dry_run, "hard": true, "erased": before.counts, "left": left,
-            "searched": after.unwrap_or(before).searched,
+            "dry_run": dry_run, "hard": true, "erased": before.counts, "left": left, "searched": before.searched,
         }));
     }
 }
@@ -105,14 +118,8 @@ fn confirmed() -> Result<bool, Failure> {
 
 /// Returns whom or what `words` mean.
 fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Failure> {
-    let people = People::read(&context.home.people())?;
-    let owners = config::load(&context.home, &context.env, &[]).map(|loaded| loaded.config.telegram);
-    let is_owner = |id: i64| match &owners {
-        Ok(telegram) => people.is_owner(telegram, id),
-        Err(_) => people.owners.iter().any(|owner| owner.id == id),
-    };
     let usage = |message: String| Failure::new(Exit::Usage, text::visible(&message));
-    match consolidate::named(&context.home, &people, &is_owner, words)? {
+    match erase::meant(&context.home, &context.env, words)? {
         Named::One(target) => Ok(target),
         Named::Several(many) => Err(why::several("forget", words, &many)),
         Named::People(several) => Err(usage(format!("`{words}` may be several people")).hint(several.join(", "))),
@@ -121,16 +128,12 @@ fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Fail
         Named::Owner => Err(usage("that is you: the agent cannot forget its owner".to_owned()).hint(format!("{PROGRAM} facts"))),
         Named::Nothing => {
             // What a run was killed at when all but this was done.
-            if hard && facts::database(&context.home).exists() {
-                consolidate::wring_out(&context.home)?.map_err(|pid| busy("agent-consolidate", pid))?;
+            if hard {
+                erase::wring_out(&context.home)?;
             }
             Err(Failure::new(Exit::Failed, text::visible(&format!("there is no fact and no person `{words}`"))).hint(format!(
                 "{PROGRAM} facts shows them all; person:NAME is whoever is called so, also where no fact is known"
             )))
         }
     }
-}
-
-fn busy(program: &str, pid: i32) -> Failure {
-    Failure::new(Exit::TryAgain, format!("{program} is running (pid {pid})")).hint("try again in a moment")
 }

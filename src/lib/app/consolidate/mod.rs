@@ -1,6 +1,5 @@
 //! `agent-consolidate`: draws facts from notes and conversations, and shows them.
 
-mod erase;
 mod facts;
 mod forget;
 mod promises;
@@ -129,7 +128,7 @@ struct ForgetArguments {
     /// More words of it
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Erase it from everything that the agent keeps; the daemon must be stopped
+    /// Erase it from everything that the agent keeps; a daemon that runs begins anew for it
     #[arg(long)]
     hard: bool,
     /// Erase without asking

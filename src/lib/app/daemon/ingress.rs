@@ -15,6 +15,7 @@ use crate::control::attached;
 use crate::control::replies::{self, Reply};
 use crate::control::spool::{self, Entry};
 use crate::control::{self, Command, Id, Order};
+use crate::message::Source;
 use crate::pipeline::Pipeline;
 use crate::sys::{self, atomic, fifo};
 use crate::{secret, text};
@@ -183,6 +184,14 @@ async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mp
             let _ = reload.try_send(());
             false
         }
+        // It must outlive this process.
+        Command::Forget { hard: true, .. } => {
+            let line = control::encode(&order.id, &order.command);
+            if let Err(error) = spool::put(&home.spool_tmp(), &home.spool_new(), &order.id, &line) {
+                refuse(pipeline, home, &order.id, &error.to_string()).await;
+            }
+            true
+        }
         _ => {
             // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
             let id = order.id.clone();
@@ -216,10 +225,20 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
     for entries in entries.chunks(TOGETHER) {
         let (mut taken, mut orders) = (Vec::new(), Vec::new());
         for entry in entries {
-            if let Some(order) = open_entry(pipeline, home, entry).await {
-                taken.push(entry);
-                orders.push(order);
+            let Some(order) = open_entry(pipeline, home, entry).await else { continue };
+            if let Command::Forget { target, hard: true } = &order.command {
+                match will_erase(pipeline, target) {
+                    // It waits where it is.
+                    Ok(()) => pipeline.anew.notify_one(),
+                    Err(reason) => {
+                        refuse(pipeline, home, &order.id, &reason).await;
+                        taken.push(entry);
+                    }
+                }
+                continue;
             }
+            taken.push(entry);
+            orders.push(order);
         }
         if let Err(error) = pipeline.take_orders(&orders).await {
             tracing::error!(%error, count = orders.len(), "spooled commands wait");
@@ -233,6 +252,14 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
             }
         }
     }
+}
+
+/// Says whether what is to be erased can be, before the daemon begins anew for it.
+fn will_erase(pipeline: &Pipeline, target: &str) -> Result<(), String> {
+    if pipeline.channels.contains_key(Source::Cli.as_str()) {
+        return Err("this daemon reads its standard input, and cannot begin anew; end it first".to_owned());
+    }
+    tokio::task::block_in_place(|| pipeline.meant(target)).map(drop)
 }
 
 /// Reads one spooled command; what makes no sense is put aside.

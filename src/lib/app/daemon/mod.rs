@@ -18,11 +18,13 @@ mod stdio;
 mod ticker;
 mod watch;
 
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 use doors::Doors;
+use run::End;
 
 use super::cli::{self, Exit, Failure, Shared};
 use crate::{media, sandbox, tools};
@@ -120,7 +122,10 @@ pub fn main() -> ExitCode {
 fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { shared, json, doors: before, verb } = arguments;
     match verb.unwrap_or(Verb::Run(Doors::default())) {
-        Verb::Run(after) => run::run(&shared, before.or(after)),
+        Verb::Run(after) => match run::run(&shared, before.or(after))? {
+            End::Exit(exit) => Ok(exit),
+            End::Anew => Err(anew()),
+        },
         _ if before != Doors::default() => {
             Err(Failure::new(Exit::Usage, "--channel and --once go with run").hint("agent-daemon run --help"))
         }
@@ -132,4 +137,13 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Auth { check } => auth::auth(&shared, check, json),
         Verb::Completions { shell } => completions::completions(shell),
     }
+}
+
+/// Becomes the same program with the same arguments, in the same process: whoever supervises it notices nothing. Returns
+/// why it could not.
+fn anew() -> Failure {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let error = std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec();
+    Failure::new(Exit::Io, format!("the daemon could not begin anew: {error}")).hint("agent-daemon run")
 }

@@ -1,7 +1,7 @@
 //! The composition root: puts the daemon together in the order in which its promises need it,
 //! runs it, and takes it apart.
 //!
-//! lock → FIFO → stores → settings → recovered work → doors open → READY=1.
+//! lock → what is to be erased → FIFO → stores → settings → recovered work → doors open → READY=1.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::super::cli::{Exit, Failure, Shared};
-use super::super::query;
+use super::super::{erase, query};
 use super::doors::{self, Doors};
 use super::stdio::Stdio;
 use super::{build, chores, http, ingress, ticker, watch};
@@ -40,6 +40,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] and [`LAST_RENEWALS`] it
 /// stays below the 60 s after which systemd kills.
 const DRAIN: Duration = Duration::from_secs(20);
+/// Well within the 60 s and more that a supervisor waits for a sign of life.
+const ERASE_BEAT: Duration = Duration::from_secs(5);
 /// Sends that are under way may end within this.
 const LAST_SENDS: Duration = Duration::from_secs(3);
 /// A renewal of a token whose issuer was asked may end within this; an issuer is given as long.
@@ -47,11 +49,22 @@ const LAST_RENEWALS: Duration = Duration::from_secs(30);
 /// The last entries of the audit log are on the disk within this.
 const LAST_ENTRIES: Duration = Duration::from_secs(3);
 
-pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
+/// How a daemon ends.
+pub(super) enum End {
+    /// For good.
+    Exit(Exit),
+    /// To begin anew at once, as another process would: nothing of it is left in memory.
+    Anew,
+}
+
+pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &doors.settings())?;
     home.create()?;
     let _lock = take_lock(&home)?;
+    let systemd = Systemd::of(&|name| env.get(name), std::process::id());
+    // Before the log is open, which is one of the places.
+    let erased = erase(&home, &env, &systemd)?;
     workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
     let log = logging::Options {
         level: loaded.config.log.level,
@@ -66,6 +79,9 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    for told in erased {
+        tracing::info!("what was to be forgotten for good: {told}");
+    }
     let doorbell = fifo::open(&home.fifo())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -73,13 +89,31 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
-    let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     let skills = Arc::new(Skills::new(&home, config::share_dir(&env).as_deref()));
     let daemon = Daemon { home, env, doors, systemd, skills, renewals: Renewals::default() };
-    let exit = runtime.block_on(daemon.serve(loaded, doorbell));
+    let end = runtime.block_on(daemon.serve(loaded, doorbell));
     // A thread may be waiting for a reader of standard output for ever.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    exit
+    end
+}
+
+/// Erases what is ordered, and returns what came of it. A supervisor hears meanwhile that this process lives.
+fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String>, Failure> {
+    let orders = erase::waiting(home)?;
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (done, is_over) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_over.recv_timeout(ERASE_BEAT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
+            }
+        });
+        let told = orders.into_iter().map(|order| order.carry_out(home, env)).collect();
+        drop(done);
+        told
+    })
 }
 
 fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
@@ -126,7 +160,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn serve(self, loaded: Loaded, doorbell: File) -> Result<Exit, Failure> {
+    async fn serve(self, loaded: Loaded, doorbell: File) -> Result<End, Failure> {
         let home = &self.home;
         let zone = loaded.config.agent.timezone.0;
         let (queue, trouble) = or_set_aside(&home.queue_db(), || queue::Store::start(&home.queue_db()))?;
@@ -186,6 +220,7 @@ impl Daemon {
             parked: Mutex::default(),
             decided: Notify::new(),
             ended: Notify::new(),
+            anew: Notify::new(),
             schedule: pipeline::Schedule::new(&home.jobs(), home.job_runs(), &live.config),
             live: RwLock::new(Arc::new(live)),
             outgoing: pipeline::Outgoing::default(),
@@ -264,30 +299,34 @@ impl Daemon {
         if let Some(beat) = &mut beat {
             beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
-        let exit = loop {
+        let end = loop {
             tokio::select! {
-                _ = terminate.recv() => break Exit::Ok,
-                _ = interrupt.recv() => break Exit::Ok,
+                _ = terminate.recv() => break End::Exit(Exit::Ok),
+                _ = interrupt.recv() => break End::Exit(Exit::Ok),
+                () = pipeline.anew.notified() => break End::Anew,
                 _ = hangup.recv() => self.reload(&pipeline, &ledger, &events, &servers),
                 Some(()) = reloads.recv() => self.reload(&pipeline, &ledger, &events, &servers),
                 _ = dump.recv() => self.dump_status(),
                 Some(trouble) = broken.recv() => pipeline.note_trouble(&trouble),
-                exit = &mut last_work => break exit.unwrap_or(Exit::Bug),
+                exit = &mut last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 // The ingress, which looks at the spool every 5 s, passes the pulse on to the ticker of jobs:
                 // systemd hears only what all loops have let through. Telegram is not asked; it may be silent.
                 () = next(&mut beat) => { let _ = pulse.try_send(()); }
                 Some(ended) = rooms.join_next() => {
                     tracing::error!(?ended, "a part of the daemon ended by itself");
-                    break Exit::Bug;
+                    break End::Exit(Exit::Bug);
                 }
                 Some(ended) = watch.join_next() => {
                     tracing::error!(?ended, "what writes monitor.json ended by itself");
-                    break Exit::Bug;
+                    break End::Exit(Exit::Bug);
                 }
             }
         };
         tracing::info!("ending: running turns may finish");
-        self.systemd.say("STOPPING=1\nSTATUS=ending: running turns may finish");
+        self.systemd.say(match end {
+            End::Exit(_) => "STOPPING=1\nSTATUS=ending: running turns may finish",
+            End::Anew => "STATUS=beginning anew, to forget: running turns may finish",
+        });
         pipeline.closing.cancel();
         while rooms.join_next().await.is_some() {}
         servers.end().await;
@@ -305,12 +344,12 @@ impl Daemon {
         last_work.abort();
         over.cancel();
         while watch.join_next().await.is_some() {}
-        pipeline.audit.stopped(exit as u8);
+        pipeline.audit.stopped(if let End::Exit(exit) = end { exit as u8 } else { 0 });
         let last = pipeline.audit.clone();
         if !matches!(tokio::task::spawn_blocking(move || last.flush(LAST_ENTRIES)).await, Ok(true)) {
             tracing::warn!("the last entries of the audit log may not be on the disk");
         }
-        Ok(exit)
+        Ok(end)
     }
 
     /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.

@@ -66,15 +66,20 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
 /// Gives an order that is worth something only now, and returns what came of it. Where no daemon listens
 /// nothing of it is left; without an answer that is an error, which says `unknown`.
 pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
-    order_with(home, command, unknown, Show::default())
+    order_with(home, command, unknown, (ORDER_WAIT, Show::default()))
 }
 
 /// As [`order`], for a program that has the whole screen: nothing is shown.
 pub(in crate::app) fn silent_order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
-    order_with(home, command, unknown, Show { quiet: true, ..Show::default() })
+    slow_order(home, command, unknown, ORDER_WAIT)
 }
 
-fn order_with(home: &Home, command: &Command, unknown: &str, show: Show) -> Result<Reply, Failure> {
+/// As [`silent_order`], for what may take up to `limit`.
+pub(in crate::app) fn slow_order(home: &Home, command: &Command, unknown: &str, limit: Duration) -> Result<Reply, Failure> {
+    order_with(home, command, unknown, (limit, Show { quiet: true, ..Show::default() }))
+}
+
+fn order_with(home: &Home, command: &Command, unknown: &str, (limit, show): (Duration, Show)) -> Result<Reply, Failure> {
     if !listens(home)? {
         return Err(no_daemon(home));
     }
@@ -83,12 +88,12 @@ fn order_with(home: &Home, command: &Command, unknown: &str, show: Show) -> Resu
         return Err(no_daemon(home));
     }
     let (tell, news) = std::sync::mpsc::channel();
-    match wait::wait(home, &id, Some(ORDER_WAIT), show, &tell, &news)? {
+    match wait::wait(home, &id, Some(limit), show, &tell, &news)? {
         wait::Ended::Answered(reply, _) => Ok(*reply),
         wait::Ended::TimedOut | wait::Ended::Interrupted => {
             // What was not heard now must not fall on what there is at the next start.
             withdraw(home, &id);
-            let secs = ORDER_WAIT.as_secs();
+            let secs = limit.as_secs();
             Err(Failure::new(Exit::TryAgain, format!("the daemon did not answer within {secs} s; {unknown}"))
                 .hint("agent-monitor shows what it is doing"))
         }

@@ -33,6 +33,7 @@ pub(super) fn menu(owner: bool) -> Vec<BotCommand> {
         ("deny", "Do not let me, and say why: /deny ID WHY"),
         ("model", "Which model answers here"),
         ("undo", "Take back what I last changed in files"),
+        ("forget", "What is no longer to count: /forget NAME, or words of a fact"),
         ("cost", "What I cost"),
     ];
     let owners = owners.into_iter().filter(|_| owner);
@@ -48,7 +49,10 @@ mod tests {
     fn the_menu_shows_what_there_is_and_owners_their_own() {
         let names = |owner| menu(owner).into_iter().map(|entry| entry.command).collect::<Vec<_>>();
         assert_eq!(names(false), ["new", "compact", "stop", "status", "help"]);
-        assert_eq!(names(true), ["new", "compact", "stop", "status", "help", "approve", "deny", "model", "undo", "cost"]);
+        assert_eq!(
+            names(true),
+            ["new", "compact", "stop", "status", "help", "approve", "deny", "model", "undo", "forget", "cost"]
+        );
         assert!(menu(true).iter().all(|entry| Command::spoken(&entry.command, "").is_some() && !entry.description.is_empty()));
     }
 

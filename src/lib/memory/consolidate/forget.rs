@@ -25,6 +25,34 @@ pub enum Named {
     Nothing,
 }
 
+/// Facts that are named when several may be meant.
+const MAX_NAMED: usize = 10;
+
+impl Named {
+    /// Returns the one that is meant.
+    ///
+    /// # Errors
+    /// A sentence with what else `words` may mean, and how to say which.
+    pub fn one(self, words: &str) -> Result<Target, String> {
+        let visible = crate::text::visible;
+        let words = visible(words);
+        Err(match self {
+            Self::One(target) => return Ok(target),
+            Self::Several(facts) => {
+                let line = |fact: &Fact| visible(&format!("#{} {} {}: {}", fact.id, fact.entity, fact.attribute, fact.value));
+                let lines: Vec<String> = facts.iter().take(MAX_NAMED).map(line).collect();
+                format!("`{words}` may be several facts; give a number:\n{}", lines.join("\n"))
+            }
+            Self::People(several) => format!("`{words}` may be several people; give an id: {}", visible(&several.join(", "))),
+            Self::Both(fact) => format!("`{words}` is a person and a fact; say person:{words} or #{}", fact.id),
+            Self::Owner => "that is the owner, whom the agent cannot forget".to_owned(),
+            Self::Nothing => format!(
+                "there is no fact and no person `{words}`; person:NAME is whoever is called so, also where no fact is known"
+            ),
+        })
+    }
+}
+
 /// Returns whom or what `words` mean: somebody with that name, other name, id or username, else a fact as [`facts::find`]
 /// does. `#12` is a fact; `person:12` is somebody, and `person:NAME` whoever is called so. `is_owner` says whose id is an
 /// owner's.

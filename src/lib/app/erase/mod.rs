@@ -1,4 +1,4 @@
-//! `agent-consolidate forget --hard`: erases words from everything the agent keeps, and proves it.
+//! `forget --hard`: erases words from everything the agent keeps, and proves it.
 //!
 //! ```text
 //! what is it called, what states it (memory.db, people.json)
@@ -8,23 +8,26 @@
 //!   → proof: everything is searched once more, the bytes of the databases too; the index is made anew
 //! ```
 //! It holds the locks of the daemon and of `agent-consolidate`: a daemon that runs would write back what it has in memory.
+//! One that is asked ends its turns and begins anew, and erases before it opens anything (`ordered.rs`).
 
 mod files;
+mod ordered;
 mod words;
+
+pub(super) use ordered::waiting;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use words::Words;
 
-use super::Context;
-use crate::app::cli::{Exit, Failure};
-use crate::config::Home;
+use super::cli::{Exit, Failure};
+use crate::config::{self, Environment, Home};
 use crate::db::{self, Hit};
-use crate::memory::consolidate;
+use crate::memory::consolidate::{self, Named};
 use crate::memory::embedder;
 use crate::memory::facts::{self, Fact, Target};
 use crate::memory::index::{self, Place};
@@ -37,12 +40,14 @@ use crate::{clock, queue, session};
 const BLOCK: usize = 1 << 20;
 const OVERLAP: usize = 4096;
 
-/// Everything that is to be erased, with the locks that keep others away.
+/// Everything that is to be erased.
 pub(super) struct Erasing<'a> {
-    context: &'a Context<'a>,
+    home: &'a Home,
+    env: &'a Environment,
     target: &'a Target,
     words: Arc<Words>,
-    _locks: Vec<lock::Lock>,
+    /// The order that is being carried out, a file of the spool: it goes when all else is gone.
+    order: Option<PathBuf>,
 }
 
 /// How much stands where: rows, lines or files by store, and what is not the agent's to change.
@@ -51,31 +56,95 @@ pub(super) struct Survey {
     pub counts: BTreeMap<String, usize>,
     pub left: BTreeMap<String, &'static str>,
     pub searched: usize,
+    /// What was not made anew, and why.
+    pub unmade: Option<String>,
+}
+
+impl Survey {
+    /// Returns what a proof says.
+    ///
+    /// # Errors
+    /// Where something still stands.
+    pub(super) fn proved(&self) -> Result<String, Failure> {
+        let places: Vec<&str> = self.counts.keys().map(String::as_str).collect();
+        if places.is_empty() {
+            let unmade = self.unmade.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            return Ok(format!("nothing left in {} files; backups are yours to look through{unmade}", self.searched));
+        }
+        Err(Failure::new(Exit::Failed, format!("it still stands in {}", places.join("; "))).hint("run the same once more"))
+    }
+}
+
+/// Keeps everybody away from what is being erased.
+pub(super) struct Alone {
+    _locks: Vec<lock::Lock>,
+}
+
+impl Alone {
+    /// Takes the locks; `None` when a daemon runs.
+    ///
+    /// # Errors
+    /// [`Exit::TryAgain`] while `agent-consolidate` runs.
+    pub(super) fn without_daemon(home: &Home) -> Result<Option<Self>, Failure> {
+        let Some(held) = lock::try_lock(&home.lock())? else { return Ok(None) };
+        let mut alone = Self::as_daemon(home)?;
+        alone._locks.push(held);
+        Ok(Some(alone))
+    }
+
+    /// Takes the locks but the daemon's, which it has.
+    ///
+    /// # Errors
+    /// As [`Alone::without_daemon`].
+    fn as_daemon(home: &Home) -> Result<Self, Failure> {
+        let file = consolidate::lock_file(home);
+        match lock::try_lock(&file)? {
+            Some(held) => Ok(Self { _locks: vec![held] }),
+            None => Err(busy(lock::holder(&file)?.unwrap_or(0))),
+        }
+    }
+}
+
+/// The failure of what waits for `agent-consolidate`.
+pub(super) fn busy(pid: i32) -> Failure {
+    Failure::new(Exit::TryAgain, format!("agent-consolidate is running (pid {pid})")).hint("try again in a moment")
+}
+
+/// Returns whom or what `words` mean.
+///
+/// # Errors
+/// When people.json or memory.db cannot be read.
+pub(super) fn meant(home: &Home, env: &Environment, words: &str) -> Result<Named, Failure> {
+    let people = People::read(&home.people())?;
+    let telegram = config::load(home, env, &[]).map(|loaded| loaded.config.telegram);
+    let is_owner = |id: i64| match &telegram {
+        Ok(telegram) => people.is_owner(telegram, id),
+        Err(_) => people.owners.iter().any(|owner| owner.id == id),
+    };
+    Ok(consolidate::named(home, &people, &is_owner, words)?)
+}
+
+/// Writes memory.db anew, so that nothing is left in it of what was being erased when a run was killed.
+///
+/// # Errors
+/// When it cannot be used now.
+pub(super) fn wring_out(home: &Home) -> Result<(), Failure> {
+    if facts::database(home).exists() {
+        consolidate::wring_out(home)?.map_err(busy)?;
+    }
+    Ok(())
 }
 
 impl<'a> Erasing<'a> {
-    /// Finds out by which words `target` is known, and takes the locks, unless it is only to be looked at.
-    pub(super) fn of(context: &'a Context<'a>, target: &'a Target, dry_run: bool) -> Result<Self, Failure> {
-        let home = &context.home;
-        let mut locks = Vec::new();
-        let needed = [
-            (home.lock(), "agent-daemon", "stop it, forget, and start it again: systemctl --user stop agent-daemon"),
-            (consolidate::lock_file(home), "agent-consolidate", "try again in a moment"),
-        ];
-        for (file, program, hint) in needed.into_iter().filter(|_| !dry_run) {
-            let Some(held) = lock::try_lock(&file)? else {
-                let pid = lock::holder(&file)?.unwrap_or(0);
-                return Err(Failure::new(Exit::TryAgain, format!("{program} is running (pid {pid})")).hint(hint));
-            };
-            locks.push(held);
-        }
+    /// Finds out by which words `target` is known.
+    pub(super) fn of(home: &'a Home, env: &'a Environment, target: &'a Target) -> Result<Self, Failure> {
         let words = match target {
             Target::Person(person) => Words::of_person(person.names.iter().chain(&person.ids)),
             Target::Fact(fact) => of_fact(home, fact)?,
         };
         let downloads = std::fs::read_dir(home.downloads()).into_iter().flatten().flatten();
         let names = downloads.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        Ok(Self { context, target, words: Arc::new(words.noting(names)), _locks: locks })
+        Ok(Self { home, env, target, words: Arc::new(words.noting(names)), order: None })
     }
 
     fn hit(&self) -> Hit {
@@ -95,20 +164,21 @@ impl<'a> Erasing<'a> {
         self.go_through(false)
     }
 
-    /// Erases it.
-    pub(super) fn erase(&self) -> Result<(), Failure> {
-        self.go_through(true).map(drop)
+    /// Erases it and proves that: returns what still stands where.
+    pub(super) fn erase(&self, _alone: &Alone) -> Result<Survey, Failure> {
+        self.go_through(true)?;
+        self.prove()
     }
 
     fn go_through(&self, erase: bool) -> Result<Survey, Failure> {
-        let home = &self.context.home;
+        let home = self.home;
         let mut all = Survey::default();
         let rows = |all: &mut Survey, name: &str, counts: BTreeMap<String, usize>| {
             all.counts.extend(counts.into_iter().map(|(table, count)| (format!("{name} {table}"), count)));
         };
         // Which downloads belong to rows is known before they go, and they go before the rows.
         let waiting = queue::erase(&home.queue_db(), &self.hit(), true)?;
-        let found = files::go_through(home, &self.words, erase)?;
+        let found = files::go_through(home, &self.words, self.order.as_deref(), erase)?;
         if erase {
             queue::erase(&home.queue_db(), &self.hit(), false)?;
         }
@@ -133,7 +203,7 @@ impl<'a> Erasing<'a> {
 
     /// Marks of files that are gone go; a mark of one that stays says that its words are somebody else's.
     fn marks(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
-        let home = &self.context.home;
+        let home = self.home;
         let marks = Marks::new(&home.untrusted());
         for key in marks.all().unwrap_or_default().into_iter().filter(|key| self.words.are_in(key)) {
             if home.workspace().join(&key).exists() && !key.starts_with("memory/") {
@@ -150,7 +220,7 @@ impl<'a> Erasing<'a> {
 
     /// Who is forgotten may not talk any more; who is blocked or muted stays so.
     fn people(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
-        let path = self.context.home.people();
+        let path = self.home.people();
         let is_meant = |id: i64, name: &str| self.words.are_in(&id.to_string()) || self.words.are_in(name);
         let without = |people: &mut People| {
             let before = people.allowed.len() + people.pending.len() + people.contacts.len();
@@ -174,13 +244,12 @@ impl<'a> Erasing<'a> {
     }
 
     /// Searches everything once more, the bytes of the databases too. Returns what still stands where, and makes the index anew.
-    pub(super) fn prove(&self) -> Result<Survey, Failure> {
-        let home = &self.context.home;
-        let place = Place::of(home).with(embedder::opener(home, &self.context.env, None));
-        if let Err(error) = index::sync(&place, index::Mode::default(), &mut |_| {}) {
-            self.context.note(&format!("the index was not made anew: {error}; agent-index does it"));
-        }
-        let mut all = self.survey()?;
+    fn prove(&self) -> Result<Survey, Failure> {
+        let home = self.home;
+        let place = Place::of(home).with(embedder::opener(home, self.env, None));
+        let unmade = index::sync(&place, index::Mode::default(), &mut |_| {}).err();
+        let unmade = unmade.map(|error| format!("the index was not made anew: {error}; agent-index does it"));
+        let mut all = Survey { unmade, ..self.survey()? };
         for name in ["queue.db", "memory.db", "index.db", "cost.db"] {
             let is_in = |text: &str| match name {
                 "index.db" => self.words.stand_in_numbers(text),

@@ -53,16 +53,17 @@ enum Rule {
     Passed,
 }
 
-/// Finds the words in the files of `home`, and erases them with `erase`.
-pub(super) fn go_through(home: &Home, words: &Words, erase: bool) -> Result<Found, sys::Error> {
+/// Finds the words in the files of `home`, but for the file `order`, and erases them with `erase`.
+pub(super) fn go_through(home: &Home, words: &Words, order: Option<&Path>, erase: bool) -> Result<Found, sys::Error> {
     let mut found = Found::default();
     let mut files = Vec::new();
     walk(home.state(), &[home.workspace()], &mut files)?;
+    files.retain(|path| Some(path.as_path()) != order);
     let downloads = home.downloads();
     // Which downloads belong to what is erased is known last, and they go first: afterwards nobody would know.
     let (last, first): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| path.starts_with(&downloads));
-    let order = if erase { [last, first] } else { [first, last] };
-    for path in order.into_iter().flatten() {
+    let both = if erase { [last, first] } else { [first, last] };
+    for path in both.into_iter().flatten() {
         one(home, &path, in_state(home, &path), words, erase, &mut found)?;
     }
     let mut files = Vec::new();

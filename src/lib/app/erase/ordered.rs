@@ -1,0 +1,71 @@
+//! Erasing while a daemon runs. The order waits in the spool; the daemon ends its turns and begins anew, and at its
+//! start, before it opens anything, what is ordered is erased. A kill at any moment finds the order still there.
+
+use super::{Alone, Erasing, meant, wring_out};
+use crate::app::cli::{Exit, Failure};
+use crate::config::{Environment, Home};
+use crate::control::replies::{self, Reply, Status};
+use crate::control::spool::{self, Entry};
+use crate::control::{self, Command};
+use crate::memory::consolidate::Named;
+use crate::sys;
+
+/// An order that waits in the spool.
+pub(in crate::app) struct Ordered {
+    entry: Entry,
+    words: String,
+}
+
+/// Returns the orders that wait, in the order of their ids.
+///
+/// # Errors
+/// When the spool cannot be read.
+pub(in crate::app) fn waiting(home: &Home) -> Result<Vec<Ordered>, Failure> {
+    let mut orders = Vec::new();
+    for entry in spool::scan(&home.spool_new())? {
+        // What cannot be read, or is no command, is told of where the spool is emptied.
+        let Ok(Some(bytes)) = spool::read(&entry) else { continue };
+        let Ok(order) = control::decode(&bytes) else { continue };
+        if let (Command::Forget { target, hard: true }, true) = (order.command, order.id == entry.id) {
+            orders.push(Ordered { entry, words: target });
+        }
+    }
+    Ok(orders)
+}
+
+impl Ordered {
+    /// Erases what is ordered, as the daemon, which has its lock, and tells whoever ordered it. Returns what was told.
+    ///
+    /// # Errors
+    /// When the answer cannot be written: then the order stays, and is carried out once more.
+    pub(in crate::app) fn carry_out(self, home: &Home, env: &Environment) -> Result<String, Failure> {
+        let (reply, told) = match self.erase(home, env) {
+            Ok(told) => (Reply { reply: Some(told.clone()), ..Reply::new(self.entry.id.as_str(), Status::Done) }, told),
+            Err(failure) => {
+                let why = failure.hint.map_or(failure.message.clone(), |hint| format!("{} ({hint})", failure.message));
+                (Reply::error(self.entry.id.as_str(), &why), why)
+            }
+        };
+        replies::write(&home.replies(), &reply)?;
+        match std::fs::remove_file(&self.entry.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(sys::Error::at("remove", &self.entry.path)(error).into())
+            }
+            _ => Ok(told),
+        }
+    }
+
+    fn erase(&self, home: &Home, env: &Environment) -> Result<String, Failure> {
+        let target = match meant(home, env, &self.words)? {
+            // It was known when the order was taken: a run was killed when all but this was done.
+            Named::Nothing => {
+                wring_out(home)?;
+                return Ok("nothing is known by that any more".to_owned());
+            }
+            named => named.one(&self.words).map_err(|why| Failure::new(Exit::Usage, why))?,
+        };
+        let alone = Alone::as_daemon(home)?;
+        let erasing = Erasing { order: Some(self.entry.path.clone()), ..Erasing::of(home, env, &target)? };
+        erasing.erase(&alone)?.proved()
+    }
+}
