@@ -244,6 +244,7 @@ impl Searcher {
             && let Some(identity) = identity
             && let Some(connection) = db::open_read(&path)?
         {
+            candidates::prepare(&connection).map_err(|error| db::Error::of(&path, error))?;
             self.open = Some(Open { connection, identity, blocks: Blocks::default() });
         }
         Ok(())
