@@ -14,6 +14,8 @@ use crate::support::{Action, Calls, Disk, House, Output, Plan, Reply, Sandbox, w
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
+const GUEST: i64 = 1002;
+const GROUP: i64 = -100_500;
 
 fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
     sandbox.run("agent-consolidate", arguments, "")
@@ -43,7 +45,7 @@ fn say(house: &House, text: &str) {
 
 /// A home in which Rosalind and a birthday stand everywhere, and its daemon is stopped.
 fn lived_in() -> House {
-    let house = House::new();
+    let house = House::with("[telegram.groups.\"-100500\"]\nrequire_mention = false");
     let sandbox = &house.sandbox;
     sandbox.put(
         "workspace/MEMORY.md",
@@ -191,15 +193,17 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
     assert_eq!(facts("rex"), "", "the fact counts no more");
     assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rex"), "its words stand");
 
-    let asked = |chat: i64, text: &str| {
-        let id = house.telegram.say(chat, OWNER, text).1;
+    let asked = |chat: i64, person: i64, text: &str| {
+        let id = house.telegram.say(chat, person, text).1;
         let answer = || house.telegram.sent().into_iter().find(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)));
         wait_for("an answer", SOON, answer).text
     };
-    assert!(asked(OWNER, "/forget").starts_with("Whom or what?"));
-    assert!(asked(OWNER, "/forget Cornelius").starts_with("there is no fact and no person"));
+    assert!(asked(OWNER, OWNER, "/forget").starts_with("Whom or what?"));
+    assert!(asked(OWNER, OWNER, "/forget Cornelius").starts_with("there is no fact and no person"));
+    assert_eq!(asked(GUEST, GUEST, "/forget rosalind"), "Only my owner may ask that.");
+    assert_eq!(asked(GROUP, OWNER, "/forget rosalind"), "Ask me that in our own chat.");
     assert!(facts("faro").contains("Rosalind"));
-    let told = asked(OWNER, "/forget rosalind");
+    let told = asked(OWNER, OWNER, "/forget rosalind");
     assert!(told.starts_with("Forgotten, until it is stated anew:\n") && told.contains("Faro"), "{told}");
     assert_eq!(facts("faro"), "");
 
