@@ -157,7 +157,7 @@ fn the_menu_and_the_help_name_what_there_is() {
     let names = |help: &str| -> Vec<String> {
         help.lines().filter_map(|line| Some(line.strip_prefix('/')?.split(' ').next()?.to_owned())).collect()
     };
-    assert_eq!(names(&owner), ["new", "compact", "stop", "status", "approve", "deny", "model", "undo", "cost", "jobs"]);
+    assert_eq!(names(&owner), ["new", "compact", "stop", "status", "approve", "deny", "model", "undo", "forget", "cost", "jobs"]);
     assert_eq!(names(&guest), ["new", "compact", "stop", "status"]);
     let menus = wait_for("the menus", SOON, || {
         let menus = house.telegram.calls_of("setMyCommands");
