@@ -37,16 +37,20 @@ impl Ordered {
     /// Erases what is ordered, as the daemon, which has its lock, and tells whoever ordered it. Returns what was told.
     ///
     /// # Errors
-    /// When the answer cannot be written: then the order stays, and is carried out once more.
+    /// When the order cannot be taken out of the spool: it would be carried out for ever.
     pub(in crate::app) fn carry_out(self, home: &Home, env: &Environment) -> Result<String, Failure> {
-        let (reply, told) = match self.erase(home, env) {
-            Ok(told) => (Reply { reply: Some(told.clone()), ..Reply::new(self.entry.id.as_str(), Status::Done) }, told),
+        let id = self.entry.id.as_str();
+        let (reply, mut told) = match self.erase(home, env) {
+            Ok(told) => (Reply { reply: Some(told.clone()), ..Reply::new(id, Status::Done) }, told),
             Err(failure) => {
                 let why = failure.hint.map_or(failure.message.clone(), |hint| format!("{} ({hint})", failure.message));
-                (Reply::error(self.entry.id.as_str(), &why), why)
+                (Reply::error(id, &why), why)
             }
         };
-        replies::write(&home.replies(), &reply)?;
+        // On a full disk the daemon starts all the same; who ordered it hears nothing, and looks.
+        if let Err(error) = replies::write(&home.replies(), &reply) {
+            told.push_str(&format!("; whoever ordered it could not be told: {error}"));
+        }
         match std::fs::remove_file(&self.entry.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(sys::Error::at("remove", &self.entry.path)(error).into())
