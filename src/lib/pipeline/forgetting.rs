@@ -5,7 +5,7 @@ use super::Pipeline;
 use super::commands::{FOR_OWNERS, IN_PRIVATE};
 use super::outcome::{Outcome, decided, declined};
 use crate::memory::consolidate;
-use crate::memory::facts::{Change, Fact, Forgot, Target};
+use crate::memory::facts::{Change, Forgot, Target};
 use crate::message::Envelope;
 use crate::text;
 
@@ -54,11 +54,10 @@ fn told(forgot: &Forgot) -> String {
     if forgot.is_empty() {
         return "Nothing of it counts now; what was said of it before stays forgotten.".to_owned();
     }
-    let fact = |fact: &Fact| format!("{} {}: {}", fact.entity, fact.attribute, fact.value);
     let changes = forgot.changes.iter().map(|change| match change {
-        Change::Gone(gone) => fact(gone),
-        Change::Superseded { old, new } => format!("{} (now {})", fact(old), new.value),
-        Change::New(new) => format!("now: {}", fact(new)),
+        Change::Gone(gone) => gone.said(),
+        Change::Superseded { old, new } => format!("{} (now {})", old.said(), new.value),
+        Change::New(new) => format!("now: {}", new.said()),
     });
     let commitments = forgot.commitments.iter().map(|one| format!("{} promised: {}", one.who, one.what));
     let episodes = forgot.episodes.iter().map(|one| format!("{}: {}", one.date, one.summary));

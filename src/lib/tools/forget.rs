@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Needs, blocking, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
-use crate::memory::facts::{self, Fact, Meant, Target};
+use crate::memory::facts::{self, Meant, Target};
 use crate::memory::{Scope, Viewer, consolidate, items};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::undo::Change;
@@ -60,18 +60,17 @@ impl Tool for Forget {
 fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, String> {
     let home = needs.memory.home();
     let found = facts::find(&facts::database(home), words, Some(viewer.scopes())).map_err(|error| error.to_string())?;
-    let said = |fact: &Fact| crate::text::visible(&format!("{} {}: {}", fact.entity, fact.attribute, fact.value));
     let fact = match found {
         Meant::One(fact) => fact,
         Meant::Several(many) => {
-            let lines: Vec<String> = many.iter().take(MAX_NAMED).map(|fact| format!("{}  {}", fact.id, said(fact))).collect();
+            let lines: Vec<String> = many.iter().take(MAX_NAMED).map(|fact| format!("{}  {}", fact.id, fact.said())).collect();
             return Err(format!("that may be several facts; give a number:\n{}", lines.join("\n")));
         }
         Meant::Nothing => {
             return Err("no fact has these words; what memory_search finds as a line of a file is edited there".to_owned());
         }
     };
-    let told = format!("forgotten: {} (it stood in {}:{})", said(&fact), crate::text::visible(&fact.source), fact.source_line);
+    let told = format!("forgotten: {} (it stood in {}:{})", fact.said(), crate::text::visible(&fact.source), fact.source_line);
     match consolidate::forget(home, &Target::Fact(fact), false) {
         Ok(Ok(_)) => Ok(told),
         Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),

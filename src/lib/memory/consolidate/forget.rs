@@ -39,8 +39,8 @@ impl Named {
         Err(match self {
             Self::One(target) => return Ok(target),
             Self::Several(facts) => {
-                let line = |fact: &Fact| visible(&format!("#{} {} {}: {}", fact.id, fact.entity, fact.attribute, fact.value));
-                let lines: Vec<String> = facts.iter().take(MAX_NAMED).map(line).collect();
+                let lines: Vec<String> =
+                    facts.iter().take(MAX_NAMED).map(|fact| format!("#{} {}", fact.id, fact.said())).collect();
                 format!("`{words}` may be several facts; give a number:\n{}", lines.join("\n"))
             }
             Self::People(several) => format!("`{words}` may be several people; give an id: {}", visible(&several.join(", "))),

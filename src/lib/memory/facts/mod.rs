@@ -89,6 +89,14 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// Returns what it says, for a person: `Ana birthday: 3 May`. Others may have chosen the words, so nothing of
+    /// them moves a terminal.
+    pub fn said(&self) -> String {
+        crate::text::visible(&format!("{} {}: {}", self.entity, self.attribute, self.value))
+    }
+}
+
+impl Fact {
     /// Returns it in plain words on one line: `Ana: lives in Porto`.
     pub fn words(&self) -> String {
         let words = format!("{}: {} {}", self.entity, self.attribute, self.value);

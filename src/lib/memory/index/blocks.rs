@@ -9,12 +9,13 @@
 //! Two vectors that point the same way differ in few bits: counting those finds the chunks that are
 //! worth an exact comparison (a tenth of the time of one for each).
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::super::sources::Source;
+use super::best::Best;
 use super::search::Filter;
 
 /// Chunks of a row.
@@ -146,22 +147,15 @@ impl Blocks {
         if words == 0 || code.len() != words {
             return Vec::new();
         }
-        // Most chunks are farther than the worst that is still wanted: it is known soon, and gets nearer.
-        let mut found: Vec<(u32, usize)> = Vec::with_capacity(count * 2);
-        let mut worst = u32::MAX;
+        let mut best = Best::new(count, self);
         let distances = Distances { codes: &self.codes, code };
         distances.each(|id, distance| {
-            if distance > worst || !allowed(id) || self.is_bare(id, words) {
-                return;
-            }
-            found.push((distance, id));
-            if found.len() >= count * 2 {
-                worst = self.cut(&mut found, count);
+            let key = Reverse(distance);
+            if best.wants(key) && allowed(id) && !self.is_bare(id, words) {
+                best.take(key, id);
             }
         });
-        self.cut(&mut found, count);
-        found.sort_unstable_by(|a, b| self.nearest_first(a, b));
-        found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok()).collect()
+        best.in_order().collect()
     }
 
     /// Returns which of two chunks comes first when nothing else tells: that of the later day, else the one that was
@@ -169,19 +163,6 @@ impl Blocks {
     pub(super) fn latest_first(&self, a: usize, b: usize) -> Ordering {
         let when = |id: usize| (self.entries.get(id).map(|entry| entry.day), id);
         when(b).cmp(&when(a))
-    }
-
-    fn nearest_first(&self, a: &(u32, usize), b: &(u32, usize)) -> Ordering {
-        a.0.cmp(&b.0).then_with(|| self.latest_first(a.1, b.1))
-    }
-
-    /// Keeps the nearest `count` and returns the distance of the farthest of them.
-    fn cut(&self, found: &mut Vec<(u32, usize)>, count: usize) -> u32 {
-        if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| self.nearest_first(a, b));
-            found.truncate(count);
-        }
-        found.iter().map(|(distance, _)| *distance).max().unwrap_or(u32::MAX)
     }
 
     fn is_bare(&self, id: usize, words: usize) -> bool {

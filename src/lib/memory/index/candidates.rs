@@ -3,11 +3,10 @@
 //! A chunk that has all words comes first, then those that lack the most frequent ones: what "AND,
 //! else OR" finds, in one list.
 
-use std::cmp::Ordering;
-
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 
+use super::best::Best;
 use super::blocks::Blocks;
 use super::words::Word;
 
@@ -87,52 +86,6 @@ pub(super) fn find(
     }
     let best = texts.in_order().chain(facts.in_order()).collect();
     Ok((terms, best))
-}
-
-/// The chunks with the most in them. A frequent word is in every second chunk: few of those are ever compared.
-struct Best<'a> {
-    most: usize,
-    blocks: &'a Blocks,
-    found: Vec<(f32, usize)>,
-    /// What is less is not among them.
-    least: f32,
-}
-
-impl<'a> Best<'a> {
-    fn new(most: usize, blocks: &'a Blocks) -> Self {
-        Self { most, blocks, found: Vec::with_capacity(most * 2), least: 0.0 }
-    }
-
-    fn wants(&self, sum: f32) -> bool {
-        self.most > 0 && sum >= self.least
-    }
-
-    fn take(&mut self, sum: f32, id: usize) {
-        self.found.push((sum, id));
-        if self.found.len() >= self.most * 2 {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        if self.found.len() > self.most {
-            let blocks = self.blocks;
-            self.found.select_nth_unstable_by(self.most - 1, |a, b| best_first(blocks, a, b));
-            self.found.truncate(self.most);
-            self.least = self.found.last().map_or(0.0, |(sum, _)| *sum);
-        }
-    }
-
-    /// Returns them, the best first.
-    fn in_order(mut self) -> impl Iterator<Item = i64> {
-        self.cut();
-        self.found.sort_unstable_by(|a, b| best_first(self.blocks, a, b));
-        self.found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok())
-    }
-}
-
-fn best_first(blocks: &Blocks, a: &(f32, usize), b: &(f32, usize)) -> Ordering {
-    b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then_with(|| blocks.latest_first(a.1, b.1))
 }
 
 /// Makes a connection one that [`find`] can ask.

@@ -13,6 +13,7 @@
 //! `index.doubt` says that a reader met damage.
 
 mod ask;
+mod best;
 mod blocks;
 mod candidates;
 mod chunk;
