@@ -142,21 +142,23 @@ pub(super) async fn last_work(pipeline: Arc<Pipeline>, home: Home, doors: Doors,
         exit = Exit::TryAgain;
     }
     ingress::empty_spool(&pipeline, &home).await;
-    if doors.once {
-        // What is due waits, too.
-        pipeline.tick(crate::clock::now_ms()).await;
-    }
     let open: Vec<&'static str> = pipeline.channels.keys().copied().collect();
     let (mut before, mut since) = (None, Instant::now());
+    let mut looked = false;
     loop {
         let left = pipeline.queue.unfinished(open.clone()).await;
         match &left {
+            // What is due waits, too, and so does what an order that was handled just now has begun.
+            Ok((0, 0)) if doors.once && !std::mem::replace(&mut looked, true) => {
+                pipeline.tick(crate::clock::now_ms()).await;
+                continue;
+            }
             Ok((0, 0)) => return exit,
             Ok((0, parts)) if doors.once && (exit == Exit::TryAgain || since.elapsed() > STUCK) => {
                 tracing::error!(parts, "answers could not be sent; they wait for the next start");
                 return Exit::TryAgain;
             }
-            Ok(_) => {}
+            Ok(_) => looked = false,
             Err(error) => tracing::warn!(%error, "what is left to do is not known"),
         }
         let left = left.ok();

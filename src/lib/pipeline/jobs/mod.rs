@@ -42,6 +42,8 @@ pub struct Schedule {
     pub runs: std::path::PathBuf,
     /// Told when a job was changed, or one of its runs ended.
     pub news: Notify,
+    /// One look at a time: a second one would find a run that the first has put down and not claimed yet.
+    looking: tokio::sync::Mutex<()>,
     /// The stretch of time in which a heartbeat was thought of last; that of the start is no reason to wake.
     slot: Mutex<i64>,
     /// What was said in the log already, so that it is said once.
@@ -53,7 +55,14 @@ impl Schedule {
     /// these settings.
     pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
         let now_slot = slot(clock::now_ms(), config.heartbeat.every.0, config.agent.timezone.0);
-        Self { jobs: jobs::Store::new(jobs), runs, news: Notify::new(), slot: Mutex::new(now_slot), told: Mutex::default() }
+        Self {
+            jobs: jobs::Store::new(jobs),
+            runs,
+            news: Notify::new(),
+            looking: tokio::sync::Mutex::default(),
+            slot: Mutex::new(now_slot),
+            told: Mutex::default(),
+        }
     }
 
     /// Returns true when `trouble` was not told of yet.
@@ -81,6 +90,7 @@ struct Look {
 impl Pipeline {
     /// Does what is due at `now` (milliseconds since 1970 UTC) and returns when to look again at the latest.
     pub async fn tick(self: &Arc<Self>, now: i64) -> i64 {
+        let _alone = self.schedule.looking.lock().await;
         let live = self.live();
         let looked = self.look_at_jobs(&live, now).await;
         let next_job = match looked {
