@@ -19,6 +19,8 @@ pub struct Near<'a> {
     /// By piece, where its row begins, and the rows: its product with each of the words, then its length squared.
     places: Vec<u32>,
     rows: Vec<f32>,
+    /// The numbers of the piece whose row is made.
+    numbers: Vec<i16>,
     /// Of the word that was looked at last.
     cosines: Vec<f32>,
 }
@@ -38,7 +40,7 @@ impl<'a> Near<'a> {
     pub fn new<'b>(table: &'a mut Table, words: impl Iterator<Item = Option<&'b str>>) -> Self {
         let words: Vec<Word> = words.map(|word| Word::new(word.and_then(|word| table.word(word)).unwrap_or_default())).collect();
         let places = vec![NONE; table.len()];
-        Self { table, words, places, rows: Vec::new(), cosines: Vec::new() }
+        Self { table, words, places, rows: Vec::new(), numbers: Vec::new(), cosines: Vec::new() }
     }
 
     /// Returns true when there are no words to compare with.
@@ -90,24 +92,21 @@ impl<'a> Near<'a> {
         let Some(place) = self.places.get_mut(usize::from(piece)) else { return usize::MAX };
         if *place == NONE {
             *place = u32::try_from(self.rows.len()).unwrap_or(NONE);
-            let (scale, _, numbers) = self.table.piece(u32::from(piece)).unwrap_or_default();
-            self.rows.extend(self.words.iter().map(|word| scale * word.scale * product(numbers, &word.rounded)));
-            self.rows.push(scale * scale * square(numbers));
+            let (scale, _, bytes) = self.table.piece(u32::from(piece)).unwrap_or_default();
+            let Self { words, rows, numbers, .. } = self;
+            numbers.clear();
+            numbers.extend(bytes.iter().map(|number| i16::from(number.cast_signed())));
+            rows.extend(words.iter().map(|word| scale * word.scale * product(numbers, &word.rounded)));
+            rows.push(scale * scale * product(numbers, numbers));
         }
         usize::try_from(*place).unwrap_or(usize::MAX)
     }
 }
 
-/// Returns the sum of the products; whole numbers, as the compiler does eight of them at once then.
+/// Returns the sum of the products; of whole numbers of this size the compiler multiplies eight at once.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn product(numbers: &[u8], others: &[i16]) -> f32 {
-    let product = |(number, other): (&u8, &i16)| i32::from(number.cast_signed()) * i32::from(*other);
-    numbers.iter().zip(others).map(product).sum::<i32>() as f32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn square(numbers: &[u8]) -> f32 {
-    numbers.iter().map(|number| i32::from(number.cast_signed()).pow(2)).sum::<i32>() as f32
+fn product(numbers: &[i16], others: &[i16]) -> f32 {
+    numbers.iter().zip(others).map(|(number, other)| i32::from(*number) * i32::from(*other)).sum::<i32>() as f32
 }
 
 impl Word {

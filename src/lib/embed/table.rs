@@ -28,7 +28,7 @@ const MAX_BYTES: usize = 8 << 20;
 const KEPT: u16 = 32_768;
 /// Twice as many words are kept as their pieces (1 MB), and so many pieces of one.
 const WORDS: usize = 1 << 14;
-const PIECES: usize = 9;
+const PIECES: usize = 11;
 
 /// A table. Of its file the head is read when it is opened, what is no number when the first text comes, and the
 /// numbers of a piece when that is met: all of it would be 8 MB that a daemon keeps.
@@ -163,11 +163,12 @@ impl Table {
 
     /// Returns the pieces of one word, written as [`Table::word`] wants it.
     pub(super) fn cut(&mut self, word: &str) -> &mut Cut {
-        let key = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         if self.words.is_empty() {
             self.words = vec![Default::default(); WORDS];
         }
-        let place = usize::try_from(key ^ key >> 32).unwrap_or(0) % WORDS;
+        let key = u32::try_from(hash >> 32).unwrap_or(0);
+        let place = usize::try_from(hash ^ hash >> 32).unwrap_or(0) % WORDS;
         let [first, second] = &mut self.words[place];
         if first.key != key {
             std::mem::swap(first, second);
@@ -232,11 +233,12 @@ impl Shared {
     }
 }
 
-/// A word as its pieces.
+/// A word as its pieces; never in two lines of the processor's cache.
 #[derive(Clone, Copy, Default)]
+#[repr(align(32))]
 pub(super) struct Cut {
-    /// A hash of the word.
-    key: u64,
+    /// A part of a hash of the word.
+    key: u32,
     /// The length of its vector, as soon as somebody asked for it; 0 before that.
     pub length: f32,
     pieces: [u16; PIECES],

@@ -112,8 +112,10 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Passages that are recalled at most.
+/// Passages that are recalled at most, and the chunks that are looked at closely for them: people wait, and with
+/// more hardly more is found (measured).
 const RECALLED: usize = 5;
+const CANDIDATES: usize = 50;
 /// Characters of one at most: what is needed in full is read by its path.
 const MAX_RECALLED: usize = 600;
 /// Passages below this score are not recalled (specification §12).
@@ -188,6 +190,7 @@ impl Memory {
         let asked = &Asked { words: crate::text::head(asked.words, MAX_QUERY), ..*asked };
         let query = Query {
             k: RECALLED,
+            candidates: CANDIDATES,
             min_score: MIN_SCORE,
             max_tokens: usize::try_from(recall::BUDGET).ok(),
             max_chars: MAX_RECALLED,

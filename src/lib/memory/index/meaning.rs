@@ -1,13 +1,10 @@
 //! What a question means beyond its words: which words of a line are near to one of its own, and which
 //! way the line as a whole points. Only the table is quick enough for that.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use super::ask::Vector;
 use super::candidates::{MAX_WORDS, Term};
 use super::stop;
-use super::words::each_word;
+use super::words::{ByCode, each_word};
 use crate::embed::dot;
 use crate::embed::near::Near;
 
@@ -28,26 +25,7 @@ pub(super) struct Meaning<'a> {
     /// Compares with the question's words, in the order of its terms.
     near: Option<Near<'a>>,
     /// By the code of a word, what was found out about it; `None` for one that is near to nothing.
-    known: HashMap<u32, Option<Box<Nearness>>, BuildHasherDefault<AsItIs>>,
-}
-
-/// Hashes what is a hash already.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
-    }
-
-    fn write_u32(&mut self, code: u32) {
-        // A table looks at the highest bits, too.
-        self.0 = u64::from(code).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    known: ByCode<Option<Box<Nearness>>>,
 }
 
 impl<'a> Meaning<'a> {
@@ -55,7 +33,7 @@ impl<'a> Meaning<'a> {
     pub(super) fn new(vector: Vector<'a>, terms: &[Term]) -> Self {
         let words = terms.iter().map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
         let near = vector.table.map(|table| Near::new(table, words));
-        Self { vector: vector.numbers, near, known: HashMap::default() }
+        Self { vector: vector.numbers, near, known: ByCode::default() }
     }
 
     /// Returns true where every line has a vector of its own.
@@ -74,17 +52,17 @@ impl<'a> Meaning<'a> {
         let mut best = [0.0; MAX_WORDS];
         let Some(near) = self.near.as_mut().filter(|near| !near.is_empty()) else { return best };
         let mut take = |near: &Nearness| best.iter_mut().zip(near).for_each(|(best, near)| *best = best.max(*near));
-        if codes.iter().all(|code| self.known.contains_key(code)) {
-            codes.iter().filter_map(|code| self.known.get(code)?.as_deref()).for_each(take);
+        // Where one of them is new, those before it are taken twice, which changes nothing.
+        let mut known = |code| self.known.get(code).map(|near| near.as_deref().into_iter().for_each(&mut take));
+        if codes.iter().all(|code| known(code).is_some()) {
             return best;
         }
         let mut codes = codes.iter();
         each_word(text, |word| {
             let Some(code) = codes.next() else { return };
-            let known = self.known.entry(*code).or_insert_with(|| {
-                let is_telling = word.chars().nth(LETTERS - 1).is_some() && !stop::is_stop(word);
-                near.cosines(word, NEAR).filter(|_| is_telling).map(nearness)
-            });
+            let is_telling = || word.chars().nth(LETTERS - 1).is_some() && !stop::is_stop(word);
+            let known = self.known.entry(*code);
+            let known = known.or_insert_with(|| near.cosines(word, NEAR).filter(|_| is_telling()).map(nearness));
             known.as_deref().into_iter().for_each(&mut take);
         });
         best

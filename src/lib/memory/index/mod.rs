@@ -22,6 +22,7 @@ mod document;
 mod doubt;
 mod erase;
 mod evidence;
+mod gather;
 mod meaning;
 mod passage;
 mod rank;

@@ -7,13 +7,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use chrono::NaiveDate;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::super::sources::Source;
 use super::ask::{Ask, Vector};
 use super::blocks::{self, Blocks};
 use super::candidates::{self, Term};
 use super::cues::Cues;
+use super::gather::{Gathered, cosines_of, gather};
 use super::meaning::Meaning;
 use super::passage::{self, Passage, Seed, Want};
 use super::rank::{self, Chunk, Mix, Ranked};
@@ -22,16 +23,8 @@ use super::words::{Word, Words};
 use super::{Error, Place, evidence, when};
 use crate::db;
 
-/// Chunks that are looked at closely, by their words and by their vectors.
+/// Chunks that are looked at closely for their words.
 const CANDIDATES: usize = 80;
-const NEAR_CANDIDATES: usize = 30;
-/// Chunks whose vectors are compared exactly, of those that point nearly the same way: enough that the nearest
-/// are among them (measured).
-const COMPARED: usize = 400;
-/// The share of the vectors in a score: of the table's, which knows little that the words do not say, and of
-/// a model's. Both measured, see docs/memory.md.
-const TABLE_SHARE: f32 = 0.1;
-const MODEL_SHARE: f32 = 0.3;
 /// Results by words with which [`Strategy::FtsFirst`] is content (specification §12).
 const CONTENT: usize = 3;
 /// Characters of a token, for `max_tokens`.
@@ -89,6 +82,8 @@ pub struct Query {
     pub text: String,
     /// Results at most.
     pub k: usize,
+    /// Chunks that are looked at closely for their words; never fewer than four a result.
+    pub candidates: usize,
     /// Tokens of all results together at most, four characters each.
     pub max_tokens: Option<usize>,
     /// Characters of one result at most; it grows around the line that was found, so that one is in it.
@@ -109,6 +104,7 @@ impl Query {
         Self {
             text: text.into(),
             k: 6,
+            candidates: CANDIDATES,
             max_tokens: None,
             max_chars: passage::MAX_CHARS,
             min_score: 0.0,
@@ -279,28 +275,9 @@ fn look(
     blocks.refresh(&view)?;
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
-    let only_facts = query.filter.sources.as_deref() == Some(&[Source::Fact]);
-    let by_words = query.strategy != Strategy::Vector;
-    let limit = if by_words { CANDIDATES.max(query.k * 4) } else { 0 };
-    let (terms, mut ids) = candidates::find(&view, words, blocks, (&allowed, &is_fact), totals, limit)?;
-    let mut cosines = HashMap::new();
-    if let Some(vector) = &vector {
-        let count = if by_words { NEAR_CANDIDATES } else { CANDIDATES.max(query.k * 4) };
-        // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.
-        let near = near(&view, blocks, &vector.numbers, count, |id| allowed(id) && (only_facts || !is_fact(id)))?;
-        ids.extend(near.iter().map(|(id, _)| *id));
-        cosines.extend(near);
-        ids.sort_unstable();
-        ids.dedup();
-    }
-    let share = match &vector {
-        None => 0.0,
-        Some(_) if !by_words => 1.0,
-        Some(Vector { table: Some(_), .. }) => TABLE_SHARE,
-        Some(_) => MODEL_SHARE,
-    };
+    let Gathered { terms, mut ids, mut cosines, share } = gather(&view, blocks, words, query, vector.as_ref(), totals)?;
     // Where words do not count, those that are near to them do not either.
-    let mut meaning = vector.map(|vector| Meaning::new(vector, if by_words { &terms } else { &[] }));
+    let mut meaning = vector.map(|vector| Meaning::new(vector, if query.strategy == Strategy::Vector { &[] } else { &terms }));
     let mut chunks = load(&view, &ids)?;
     let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
     describe(&view, &chunks, &mut files, &mut lengths)?;
@@ -351,32 +328,6 @@ fn reorder(ranked: &mut Ranked<'_>, files: &HashMap<i64, File>, days: Option<&Ra
     if let Some(days) = days {
         when::favour(ranked, files, &Filter::days(Some(*days.start()), Some(*days.end())));
     }
-}
-
-/// Returns the chunks nearest to `vector`, with their cosines: by their codes first, then exactly.
-fn near(
-    view: &Connection,
-    blocks: &Blocks,
-    vector: &[f32],
-    count: usize,
-    allowed: impl Fn(usize) -> bool,
-) -> rusqlite::Result<Vec<(i64, f32)>> {
-    let ids = blocks.nearest(&blocks::code(vector), COMPARED.max(count * 4), allowed);
-    let mut found = cosines_of(view, ids.into_iter(), vector)?;
-    found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    found.truncate(count);
-    Ok(found)
-}
-
-/// Returns the cosines of chunks and `vector`; none for a chunk that has no vector of that model.
-fn cosines_of(view: &Connection, ids: impl Iterator<Item = i64>, vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
-    let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
-    let mut found = Vec::new();
-    for id in ids {
-        let cosine = query.query_row([id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
-        found.extend(cosine.flatten().map(|cosine| (id, cosine)));
-    }
-    Ok(found)
 }
 
 /// Returns the better of the words' score and the score of both, as they are shown.

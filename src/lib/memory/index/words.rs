@@ -4,7 +4,7 @@
 //! The stem is Porter's for Latin letters, Snowball's for Cyrillic, Greek and Arabic. Scripts without
 //! spaces (Chinese, Japanese) give pairs of letters, emoji a word each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -30,6 +30,29 @@ pub(in crate::memory) struct Word {
     pub code: u32,
 }
 
+/// By the code of a word; and codes.
+pub(in crate::memory) type ByCode<V> = HashMap<u32, V, BuildHasherDefault<AsItIs>>;
+pub(in crate::memory) type Codes = HashSet<u32, BuildHasherDefault<AsItIs>>;
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+pub(in crate::memory) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
+    }
+
+    fn write_u32(&mut self, code: u32) {
+        // A table looks at the highest bits, too.
+        self.0 = u64::from(code).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Takes texts apart. Remembers the stems of the words it has seen.
 pub(in crate::memory) struct Words {
     latin: Stemmer,
@@ -51,7 +74,7 @@ impl Words {
     }
 
     /// Returns the words of `text` in order.
-    pub(super) fn of(&mut self, text: &str) -> Vec<Word> {
+    pub(in crate::memory) fn of(&mut self, text: &str) -> Vec<Word> {
         let mut words = Vec::new();
         each_word(text, |word| words.push(self.stem(word)));
         words

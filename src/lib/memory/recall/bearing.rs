@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use super::super::facts::commitments::Commitment;
 use super::super::facts::episodes::Episode;
 use super::super::facts::{self, Fact};
-use super::super::index::words::Words;
+use super::super::index::words::{ByCode, Codes, Words};
 use super::super::scope::Viewer;
 use super::Asked;
 use super::names::{Filed, Near, USER};
@@ -66,9 +66,11 @@ pub(in crate::memory) struct Recall {
     words: Words,
     facts: Filed,
     /// Each with its words.
-    commitments: Vec<(Commitment, HashSet<u32>)>,
-    episodes: Vec<(Episode, HashSet<u32>)>,
-    of_promises: HashSet<u32>,
+    commitments: Vec<(Commitment, Codes)>,
+    episodes: Vec<Episode>,
+    /// Word → episodes that have it.
+    told: ByCode<Vec<usize>>,
+    of_promises: Codes,
 }
 
 impl Recall {
@@ -81,6 +83,7 @@ impl Recall {
             facts: Filed::default(),
             commitments: Vec::new(),
             episodes: Vec::new(),
+            told: ByCode::default(),
         }
     }
 
@@ -92,7 +95,7 @@ impl Recall {
             self.know(stated);
         }
         let words = telling(asked.words);
-        let said = if words.is_empty() { HashSet::new() } else { codes(&mut self.words, &words) };
+        let said = if words.is_empty() { Codes::default() } else { codes(&mut self.words, &words) };
         Ok(Bearing {
             commitments: self.commitments(asked, &said, viewer),
             facts: self.facts(asked, &said, viewer),
@@ -109,17 +112,19 @@ impl Recall {
             (one, said)
         });
         self.commitments = commitments.collect();
-        let episodes = stated.episodes.into_iter().map(|one| {
+        self.told.clear();
+        for (at, one) in stated.episodes.iter().enumerate() {
             let lists = [&one.topics, &one.participants, &one.decisions].map(|list| list.join(" ")).join(" ");
-            let said = codes(words, &format!("{} {lists}", one.summary));
-            (one, said)
-        });
-        self.episodes = episodes.collect();
+            for code in codes(words, &format!("{} {lists}", one.summary)) {
+                self.told.entry(code).or_default().push(at);
+            }
+        }
+        self.episodes = stated.episodes;
     }
 
     /// Returns promises that are overdue and were not brought up since, whose deadline is near or that the message
     /// speaks of; at the beginning of a conversation all. The nearest deadlines first.
-    fn commitments(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<Line> {
+    fn commitments(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
         let Asked { first, now, zone, .. } = *asked;
         let asks_for_all = !self.of_promises.is_disjoint(said);
         let mut near: Vec<(i64, &Commitment)> = Vec::new();
@@ -141,7 +146,7 @@ impl Recall {
 
     /// Returns the facts of those whom the message names, those of the person that it speaks of, then those that say
     /// one of its words; at the beginning of a conversation also the newest about the person.
-    fn facts(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<(f64, &Fact)> {
+    fn facts(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<(f64, &Fact)> {
         let score = |fact: &Fact, weight: f64| (1.0 + weight) * fact.confidence * fades(asked.now - fact.updated_at);
         let mut near: Vec<(u8, f64, &Fact)> = Vec::new();
         for Near { fact, distance, weight } in self.facts.near(said, viewer) {
@@ -159,15 +164,13 @@ impl Recall {
     }
 
     /// Returns the episodes that the message speaks of; at the beginning of a conversation also the newest.
-    fn episodes(&self, asked: &Asked<'_>, said: &HashSet<u32>, viewer: &Viewer) -> Vec<Line> {
+    fn episodes(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
         let mut near: Vec<(f64, &Episode)> = Vec::new();
-        for (one, words) in &self.episodes {
-            if !viewer.may_see(&one.scope) || one.session_id == asked.session {
-                continue;
-            }
-            let (common, share) = common(said, words);
+        for (one, common) in self.episodes.iter().zip(self.common(said)) {
+            let share = share(common, said.len());
             let bears = share >= THIRD || (common >= 2 && share >= WITH_TWO);
-            if asked.first || bears {
+            let is_known = one.session_id == asked.session;
+            if (asked.first || bears) && !is_known && viewer.may_see(&one.scope) {
                 let day = one.date.parse::<NaiveDate>().map_or(0, |day| clock::start_of_day(day, asked.zone));
                 let at_first = if asked.first { THIRD } else { 0.0 };
                 near.push(((share + at_first) * fades(asked.now - day), one));
@@ -181,6 +184,15 @@ impl Recall {
             overdue: None,
         };
         near.into_iter().take(MAX_EPISODES).map(line).collect()
+    }
+
+    /// Returns for each episode how many of the words `said` it has.
+    fn common(&self, said: &Codes) -> Vec<usize> {
+        let mut common = vec![0; self.episodes.len()];
+        for at in said.iter().filter_map(|code| self.told.get(code)).flatten() {
+            common.get_mut(*at).into_iter().for_each(|count| *count += 1);
+        }
+        common
     }
 }
 
@@ -198,14 +210,12 @@ fn fades(ms: i64) -> f64 {
     LASTS + (1.0 - LASTS) * (-DECAY_A_DAY * days).exp()
 }
 
-/// Returns how many of `said` stand among `words`, and which part that is.
 #[expect(clippy::cast_precision_loss, reason = "a share")]
-fn common(said: &HashSet<u32>, words: &HashSet<u32>) -> (usize, f64) {
-    let count = said.intersection(words).count();
-    (count, count as f64 / said.len().max(1) as f64)
+fn share(part: usize, all: usize) -> f64 {
+    part as f64 / all.max(1) as f64
 }
 
-fn codes(words: &mut Words, text: &str) -> HashSet<u32> {
+fn codes(words: &mut Words, text: &str) -> Codes {
     words.of_query(text).iter().map(|word| word.code).collect()
 }
 

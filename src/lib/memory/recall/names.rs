@@ -1,10 +1,10 @@
 //! Facts by the words they are told with, and by whom they are about: `Bob` is `Robert` where somebody said so,
 //! and `my sister` is whoever that is.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::super::facts::{ALIAS, Fact, folded};
-use super::super::index::words::Words;
+use super::super::index::words::{ByCode, Codes, Words};
 use super::super::scope::Viewer;
 
 /// What the person of a scope is called in facts.
@@ -17,7 +17,7 @@ pub(super) struct Filed {
     /// The words of each.
     told: Vec<Told>,
     /// Word → facts that have it.
-    by_word: HashMap<u32, Vec<usize>>,
+    by_word: ByCode<Vec<usize>>,
     /// Entity, folded → facts about it.
     by_entity: HashMap<String, Vec<usize>>,
     aliases: Vec<Alias>,
@@ -26,6 +26,8 @@ pub(super) struct Filed {
 /// The words of a fact, as they are compared.
 #[derive(Default)]
 struct Told {
+    /// Whom it is about, folded.
+    whom: String,
     entity: Vec<u32>,
     attribute: Vec<u32>,
     value: Vec<u32>,
@@ -57,9 +59,9 @@ impl Filed {
                     there.push(at);
                 }
             }
-            filed.by_entity.entry(folded(&fact.entity)).or_default().push(at);
+            filed.by_entity.entry(told.whom.clone()).or_default().push(at);
             if folded(&fact.attribute) == ALIAS {
-                let names = [(folded(&fact.entity), told.entity.clone()), (folded(&fact.value), told.value.clone())];
+                let names = [(told.whom.clone(), told.entity.clone()), (folded(&fact.value), told.value.clone())];
                 filed.aliases.push(Alias { fact: at, names });
             }
         }
@@ -73,7 +75,7 @@ impl Filed {
     }
 
     /// Returns the facts that `viewer` may see and that bear on a message with the words `asked`, in no order.
-    pub(super) fn near(&self, asked: &HashSet<u32>, viewer: &Viewer) -> Vec<Near<'_>> {
+    pub(super) fn near(&self, asked: &Codes, viewer: &Viewer) -> Vec<Near<'_>> {
         let sees = |at: usize| self.facts.get(at).is_some_and(|fact| viewer.may_see(&fact.scope));
         let said: HashSet<usize> = asked.iter().filter_map(|code| self.by_word.get(code)).flatten().copied().collect();
         let mut found: HashMap<usize, u8> = HashMap::new();
@@ -82,7 +84,7 @@ impl Filed {
         for at in said.into_iter().filter(|at| sees(*at)) {
             let (Some(fact), Some(told)) = (self.facts.get(at), self.told.get(at)) else { continue };
             let has = |words: &[u32]| words.iter().any(|word| asked.contains(word));
-            let is_named = has(&told.entity) || named.contains(&folded(&fact.entity));
+            let is_named = has(&told.entity) || named.contains(&told.whom);
             let says_what = has(&told.attribute);
             if is_named || (fact.entity == USER && says_what) {
                 found.insert(at, 0);
@@ -99,17 +101,19 @@ impl Filed {
         found.extend(of_named.filter(|at| sees(**at)).map(|at| (*at, 0)));
         let near = found.into_iter().filter_map(|(at, distance)| {
             let (fact, told) = (self.facts.get(at)?, self.told.get(at)?);
-            let is_other_name = named.contains(&folded(&fact.entity));
+            let is_other_name = named.contains(&told.whom);
             let counts = |code: &u32| asked.contains(code) || (is_other_name && told.entity.contains(code));
             // Sorted, so that the same words weigh the same.
-            let words: BTreeSet<u32> = told.all().filter(counts).collect();
+            let mut words: Vec<u32> = told.all().filter(counts).collect();
+            words.sort_unstable();
+            words.dedup();
             Some(Near { fact, distance, weight: words.iter().map(|code| self.weight(*code)).sum() })
         });
         near.collect()
     }
 
     /// Returns `named` with all names of those, and the other names of those whom a message names, folded.
-    fn other_names(&self, mut named: HashSet<String>, asked: &HashSet<u32>, sees: &dyn Fn(usize) -> bool) -> HashSet<String> {
+    fn other_names(&self, mut named: HashSet<String>, asked: &Codes, sees: &dyn Fn(usize) -> bool) -> HashSet<String> {
         loop {
             let before = named.len();
             for alias in self.aliases.iter().filter(|alias| sees(alias.fact)) {
@@ -146,5 +150,5 @@ fn told(words: &mut Words, fact: &Fact) -> Told {
     // Of `user's sister` it is the sister who is named.
     let named = fact.entity.strip_prefix("user's ").or_else(|| fact.entity.strip_prefix("user’s ")).unwrap_or(&fact.entity);
     let entity = if named == USER { "" } else { named };
-    Told { entity: of(entity), attribute: of(&fact.attribute), value: of(&fact.value) }
+    Told { whom: folded(&fact.entity), entity: of(entity), attribute: of(&fact.attribute), value: of(&fact.value) }
 }
