@@ -73,6 +73,12 @@ pub fn count(number: u64) -> String {
     }
 }
 
+/// Returns `1 file`, `2 files`.
+pub fn counted<T: std::fmt::Display + PartialEq + From<u8> + Copy>(count: T, what: &str) -> String {
+    let many = if count == T::from(1) { "" } else { "s" };
+    format!("{count} {what}{many}")
+}
+
 /// Returns `text` on one line with control and zero-width characters escaped (`\u{…}`), for
 /// terminals, prompts and logs.
 pub fn visible(text: &str) -> String {

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::oauth::{chain, exchange, host, is_openrouter};
 use crate::config::{Provider, ProviderType};
-use crate::net;
 use crate::provider::Given;
+use crate::{net, text};
 
 /// The longest a person waits for it.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -86,7 +86,7 @@ fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verd
 fn found(answer: &Value) -> String {
     if let Some(models) = answer["data"].as_array().or_else(|| answer["models"].as_array()) {
         let more = if answer["has_more"] == true || answer["nextPageToken"].is_string() { " or more" } else { "" };
-        return format!("{} model{}{more}", models.len(), if models.len() == 1 { "" } else { "s" });
+        return format!("{}{more}", text::counted(models.len(), "model"));
     }
     let data = &answer["data"];
     match (data["limit_remaining"].as_f64(), data["usage"].as_f64()) {

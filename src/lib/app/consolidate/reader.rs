@@ -20,7 +20,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns it; `None` when rules read.
+    /// Returns it; `None` when rules read alone.
     pub(super) fn of(context: &'a Context<'a>) -> Option<Self> {
         let settings = config::load(&context.home, &context.env, &[]).map_err(|error| format!("{error}; {}", error.hint()));
         let is_asked = settings.as_ref().map_or(true, |loaded| reader(&loaded.models).is_some());

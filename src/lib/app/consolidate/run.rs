@@ -40,7 +40,7 @@ pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
     let config = config::load_config(&context.home, &context.env)?;
     let orders = reminders::order(&context.home, &config)?;
     if orders > 0 && context.shared.verbose > 0 {
-        context.note(&format!("{orders} reminders were ordered or taken back"));
+        context.note(&format!("{} ordered or taken back", text::counted(orders, "reminder")));
     }
     Ok(())
 }
@@ -62,8 +62,8 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
         )));
     }
     if let Some(waits) = report.waits.first().filter(|_| context.shared.verbose > 0) {
-        let (count, why) = (report.waits.len(), &waits.why);
-        context.note(&text::visible(&format!("{count} conversations wait for the next run: {why}")));
+        let count = text::counted(report.waits.len(), "conversation");
+        context.note(&text::visible(&format!("{count} left for the next run: {}", waits.why)));
     }
     if context.json {
         cli::json(&report_document(options, report));
@@ -74,7 +74,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
             let cost =
                 report.cost_usd.map_or_else(|| "nobody knows what that costs".to_owned(), |usd| format!("about ${usd:.4}"));
             context.note(&format!(
-                "a model would read {} of the conversations' spans, not the rules shown here: {cost}",
+                "a model would read {} of the conversations' spans, beside the rules whose facts are shown: {cost}",
                 report.asked
             ));
         }
@@ -108,8 +108,9 @@ fn summary(report: &Report) -> String {
     let [new, changed, gone] = counts(report);
     let Report { touched, files, sessions, unchanged, left, promises, .. } = report;
     let left = if *left > 0 { format!(", {left} left to another run") } else { String::new() };
+    let (files, sessions) = (text::counted(*files, "file"), text::counted(*sessions, "conversation"));
     format!(
-        "{new} new, {changed} changed, {gone} gone, {touched} confirmed, {promises} promised; from {files} files and {sessions} conversations, \
+        "{new} new, {changed} changed, {gone} gone, {touched} confirmed, {promises} promised; from {files} and {sessions}, \
          {unchanged} as they were{left}"
     )
 }

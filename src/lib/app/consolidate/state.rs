@@ -28,8 +28,7 @@ fn lines(status: &Status) -> Vec<String> {
     lines.push(match (pending_files, pending_sessions) {
         (0, 0) => "waiting    nothing".to_owned(),
         (files, sessions) => {
-            let count = |number: &usize, what: &str| format!("{number} {what}{}", if *number == 1 { "" } else { "s" });
-            format!("waiting    {}, {}: {PROGRAM}", count(files, "file"), count(sessions, "conversation"))
+            format!("waiting    {}, {}: {PROGRAM}", text::counted(*files, "file"), text::counted(*sessions, "conversation"))
         }
     });
     lines.push(format!("last run   {}", last_run_at.as_deref().unwrap_or("never")));

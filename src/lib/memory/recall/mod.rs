@@ -204,7 +204,7 @@ fn passage(number: usize, hit: &Hit) -> String {
 }
 
 fn count(number: usize, what: &str) -> Option<String> {
-    (number > 0).then(|| format!("{number} {what}{}", if number == 1 { "" } else { "s" }))
+    (number > 0).then(|| text::counted(number, what))
 }
 
 fn one_line(text: &str) -> String {

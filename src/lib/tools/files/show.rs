@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use crate::media::Kind;
 use crate::sandbox::{Entry, Kind as What};
-use crate::text::{count, head, visible};
+use crate::text::{count, counted, head, visible};
 
 /// Characters of a line that are shown.
 const MAX_LINE: usize = 2000;
@@ -39,7 +39,7 @@ pub(super) fn numbered(text: &str, window: Window) -> String {
     }
     let total = text.lines().count() as u64;
     if window.first > total {
-        return format!("(the file has only {total} {})", if total == 1 { "line" } else { "lines" });
+        return format!("(the file has only {})", counted(total, "line"));
     }
     let mut page = Page::default();
     for (number, line) in (1..).zip(text.lines()).skip_while(|(number, _)| *number < window.first) {

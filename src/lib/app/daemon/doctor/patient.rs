@@ -12,7 +12,7 @@ pub(super) use crate::app::cli::quote;
 use crate::app::cli::{Failure, Shared};
 use crate::config::{self, Environment, Home, Loaded};
 use crate::sys::{self, lock};
-use crate::{clock, monitor};
+use crate::{clock, monitor, text};
 
 /// What the checks look at. Nothing of it is changed by looking.
 pub(super) struct Patient {
@@ -191,18 +191,12 @@ pub(super) fn user(uid: u32) -> String {
 /// Returns a time that has passed, in its largest unit.
 pub(super) fn age(millis: i64) -> String {
     let secs = millis.max(0) / 1000;
-    let count = |count: i64, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
     match secs {
-        0..120 => count(secs, "second"),
-        120..7200 => count(secs / 60, "minute"),
-        7200..172_800 => count(secs / 3600, "hour"),
-        _ => count(secs / 86_400, "day"),
+        0..120 => text::counted(secs, "second"),
+        120..7200 => text::counted(secs / 60, "minute"),
+        7200..172_800 => text::counted(secs / 3600, "hour"),
+        _ => text::counted(secs / 86_400, "day"),
     }
-}
-
-/// Returns `1 file`, `2 files`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

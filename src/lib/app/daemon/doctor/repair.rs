@@ -8,7 +8,8 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use serde::Serialize;
 
 use super::Finding;
-use super::patient::{Patient, counted, user};
+use super::patient::{Patient, user};
+use crate::text;
 
 /// How a finding is mended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,7 @@ fn set_modes(patient: &Patient, modes: &[(PathBuf, u32)]) -> Result<String, Stri
     }
     let shown = modes.iter().take(3).map(|(path, mode)| format!("chmod {mode:o} {}", patient.shown(path)));
     let rest = modes.len().saturating_sub(3);
-    let rest = if rest == 0 { String::new() } else { format!(", and {} more", counted(rest, "file")) };
+    let rest = if rest == 0 { String::new() } else { format!(", and {} more", text::counted(rest, "file")) };
     Ok(format!("{}{rest}", shown.collect::<Vec<_>>().join(", ")))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::patient::{Patient, age, counted, quote};
+use super::patient::{Patient, age, quote};
 use super::{Finding, service};
 use crate::control::spool;
 use crate::monitor::{ProviderState, STALE_MS};
@@ -76,7 +76,7 @@ fn absent(patient: &Patient) -> Option<Finding> {
     let waits: Vec<String> = waits
         .iter()
         .filter(|(count, ..)| *count > 0)
-        .map(|(count, what, how)| format!("{} {how}", counted(*count, what)))
+        .map(|(count, what, how)| format!("{} {how}", text::counted(*count, what)))
         .collect();
     let last = patient.monitor.as_ref().and_then(|state| clock::parse_rfc3339(&state.updated_at));
     let seen = last.map_or_else(String::new, |last| format!(", the last one was seen {} ago", age(patient.now - last)));
@@ -251,7 +251,7 @@ fn dead(patient: &Patient) -> Option<Finding> {
     let newest = dead.last()?;
     let evidence = format!(
         "{} of the last two weeks; the newest, {} ago: {}",
-        counted(dead.len(), "dead letter"),
+        text::counted(dead.len(), "dead letter"),
         age(patient.now - newest.created_at),
         text::shorten(&newest.reason, 300)
     );

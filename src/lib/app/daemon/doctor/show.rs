@@ -75,8 +75,7 @@ fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
     if findings.is_empty() {
         lines.push(if report.fixed.is_empty() { "nothing is wrong" } else { "nothing else is wrong" }.to_owned());
     } else {
-        let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-        lines.push(format!("{}, {}", plural(errors, "error"), plural(warnings, "warning")));
+        lines.push(format!("{}, {}", text::counted(errors, "error"), text::counted(warnings, "warning")));
     }
     let repairs = findings.iter().filter(|finding| finding.repair.is_some()).count();
     if !fix && repairs > 0 {

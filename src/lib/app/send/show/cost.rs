@@ -39,7 +39,7 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             .models
             .iter()
             .filter(|model| model.numbers.unpriced_calls > 0)
-            .map(|model| format!("{} of {}", calls(model.numbers.unpriced_calls), text::visible(&model.model)))
+            .map(|model| format!("{} of {}", text::counted(model.numbers.unpriced_calls, "call"), text::visible(&model.model)))
             .collect();
         lines.push(format!("not in the sum, for they have no price: {}", models.join(", ")));
     }
@@ -112,10 +112,6 @@ fn words(period: Period) -> (&'static str, &'static str) {
         Period::Month => ("total this month", "nothing spent this month"),
         Period::All => ("total", "nothing spent yet"),
     }
-}
-
-fn calls(count: i64) -> String {
-    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
 fn dollars(usd: f64) -> String {
