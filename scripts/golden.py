@@ -96,11 +96,11 @@ class Trouble(Exception):
     """The program did not do its work."""
 
 
-def ask(program, home, *arguments):
+def ask(program, home, *arguments, what="stdout"):
     done = subprocess.run([program, "--home", home, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Trouble(f"agent-consolidate {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return getattr(done, what)
 
 
 def plain(text):
@@ -176,7 +176,9 @@ def one(program, base, number, conversation, settings, attributes):
     home.mkdir(mode=0o700)
     try:
         prepare(home, conversation, settings)
-        ask(program, home, "--quiet")
+        log = ask(program, home, "-v", what="stderr")
+        if json.loads(ask(program, home, "status", "--json"))["pending_sessions"]:
+            raise Trouble(f"the conversation waits: {log.strip()}")
         facts = json.loads(ask(program, home, "facts", "--all", "--json"))["facts"]
         commitments = json.loads(ask(program, home, "commitments", "--all", "--json"))["commitments"]
         told = judge(conversation, facts, commitments, attributes)

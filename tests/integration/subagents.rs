@@ -105,6 +105,23 @@ fn a_shell_hears_the_answer_itself_also_where_there_is_one_place() {
 }
 
 #[test]
+fn the_settings_say_which_model_sub_agents_are() {
+    let (model, sandbox) = Sandbox::with_model();
+    let spare = "[models.small]\nmodel = \"small-model\"\ncost_per_mtok = [1.0, 2.0, 0.0, 0.0]\n";
+    let sandbox = sandbox.config("[routing]\nsubagent = \"small\"\n").provider_config("mock", spare);
+    let _daemon = sandbox.ready();
+    let words = send(&[json!({"task": "count the files"}), json!({"task": "name the files", "model": "primary"})]);
+    let told = sandbox.send(&["--wait", &words]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let asked = |task: &str| {
+        let request = requests_with(&model, task).into_iter().find(|request| request.to_string().contains("you are a sub-agent"));
+        request.expect("it was sent")["model"].clone()
+    };
+    assert_eq!(asked("count the files"), "small-model");
+    assert_eq!(asked("name the files"), "mock-model", "an errand may name its own");
+}
+
+#[test]
 fn what_a_sub_agent_may_not_do_it_cannot() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();

@@ -227,7 +227,7 @@ command = ["x"]
 "#;
 
 /// Marked in the page, and the program says nothing when they are set.
-const UNSAID: &[&str] = &["routing.subagent", "routing.vision", "routing.text_to_speech"];
+const UNSAID: &[&str] = &["routing.vision", "routing.text_to_speech"];
 
 #[test]
 fn what_this_build_has_no_use_for_is_marked_and_nothing_else_is() {

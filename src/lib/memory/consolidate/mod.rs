@@ -5,9 +5,9 @@
 //! sessions   watermark → next span  ┴→ claim (commit) → extract → restate (commit) ┤ watermark or hash,
 //!                                                                                  └ release: all or nothing
 //! ```
-//! Notes are read by rules. Conversations are read by the model of `[routing] consolidation`, and by rules where that is
-//! none (`offline`), and until one has answered. After three answers that are none the span is parked: what the rules
-//! found stays, and nothing is tried for ever.
+//! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
+//! (`offline` is none), adds what they do not see. After three answers that are none the span is parked: what the
+//! rules found stays, and nothing is tried for ever.
 //!
 //! Nothing is extracted inside a transaction. The second commit checks that the claim is still ours: a
 //! run that is killed anywhere may extract a span twice, and commits it once. `consolidate.lock` keeps
@@ -60,13 +60,13 @@ pub struct Options<'a> {
 pub struct Means<'a> {
     /// The agent's zone, for days that are named.
     pub zone: Tz,
-    /// Who reads conversations; `None`: rules do.
+    /// Who reads conversations beside the rules.
     pub model: Option<&'a mut dyn Model>,
     /// When it is asked.
     pub asks: Asks,
 }
 
-/// When a model is asked about a conversation; until then what rules find in it counts.
+/// When a model is asked about a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
     /// As soon as there is enough to read.

@@ -306,11 +306,12 @@ impl Run<'_, '_> {
         if !self.write(|connection| rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms()))? {
             return Ok(Worked::Left);
         }
-        let (found, trouble) = match self.read(id, talk, span)? {
-            Ok(found) => (found, None),
-            Err(trouble) => (talk.by_rules(id, span, self.means.zone), Some(trouble)),
+        let rules = talk.by_rules(id, span, self.means.zone);
+        let (found, trouble) = match self.ask(id, talk, span)? {
+            Ok(found) => (found.beside(rules), None),
+            Err(trouble) => (rules, Some(trouble)),
         };
-        // What rules find counts until a model has read it.
+        // A model that has not read it may add to this later.
         let applied = self.write(|connection| {
             if !rows::holds_span(connection, id, watermark, &owner)? {
                 return Ok(None);
@@ -346,15 +347,15 @@ impl Run<'_, '_> {
         Ok(ended)
     }
 
-    /// Returns what was stated in a span: as a model understands it, else by rules.
-    fn read(&mut self, id: &str, talk: &Talk, span: &Span) -> Result<Result<Found, Trouble>, Error> {
+    /// Returns what a model finds in a span; nothing where none is to be asked.
+    fn ask(&mut self, id: &str, talk: &Talk, span: &Span) -> Result<Result<Found, Trouble>, Error> {
         let (zone, fail) = (self.means.zone, self.fail());
-        let Some(model) = self.means.model.as_mut() else { return Ok(Ok(talk.by_rules(id, span, zone))) };
+        let Some(model) = self.means.model.as_mut() else { return Ok(Ok(Found::default())) };
         let lines = talk.lines(span);
         let own = lines.iter().filter(|line| line.who == Who::Owner);
         let words: usize = own.map(|line: &Line| line.words.split_whitespace().count()).sum();
         if words < LEAST_WORDS {
-            return Ok(Ok(talk.by_rules(id, span, zone)));
+            return Ok(Ok(Found::default()));
         }
         let names = rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(fail)?;
         let question = model::question(&lines, &names, zone);
@@ -362,7 +363,7 @@ impl Run<'_, '_> {
             self.report.asked += 1;
             let cost = model.cost_usd(model::SYSTEM, &question);
             self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
-            return Ok(Ok(talk.by_rules(id, span, zone)));
+            return Ok(Ok(Found::default()));
         }
         let is_time = match self.means.asks {
             Asks::Now => true,

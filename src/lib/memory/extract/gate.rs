@@ -18,8 +18,7 @@ pub(super) struct Statement {
 
 /// Returns the statement the words of `text` make, if they make one.
 pub(super) fn statement(text: &str, mut words: Vec<Word>) -> Option<Statement> {
-    if text.contains(['?', '？']) || text.chars().nth(MAX_CHARS).is_some() || is_secret(text, &words) || is_about_rights(&words)
-    {
+    if text.contains(['?', '？']) || text.chars().nth(MAX_CHARS).is_some() || !may_be_kept(text, &words) {
         return None;
     }
     let mut explicit = false;
@@ -82,7 +81,7 @@ pub(super) fn opens_foreign_text(text: &str, words: &[Word]) -> bool {
 }
 
 /// Returns true when the words speak of what somebody may do: rights are settings, and never remembered.
-pub(super) fn is_about_rights(words: &[Word]) -> bool {
+fn is_about_rights(words: &[Word]) -> bool {
     let is_job = |at: usize| at > 0 && v::among("system systems database network office", &words[at - 1].low);
     let administers = |(at, word): (usize, &Word)| word.low.starts_with("administ") && !is_job(at);
     words.iter().any(|word| v::among(v::RIGHTS, &word.low))
@@ -90,8 +89,13 @@ pub(super) fn is_about_rights(words: &[Word]) -> bool {
         || has_any(words, v::RIGHTS_PHRASES)
 }
 
+/// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
+pub(super) fn may_be_kept(text: &str, words: &[Word]) -> bool {
+    !is_secret(text, words) && !is_about_rights(words)
+}
+
 /// Returns true when the words are about a secret or hold one.
-pub(super) fn is_secret(text: &str, words: &[Word]) -> bool {
+fn is_secret(text: &str, words: &[Word]) -> bool {
     words.iter().any(|word| v::among(v::SECRETS, &word.low) || v::among(v::SECRETS, word.low.trim_end_matches("'s")))
         || has_any(words, v::SECRET_PHRASES)
         || text.split_whitespace().any(looks_secret)

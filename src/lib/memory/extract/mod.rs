@@ -142,6 +142,42 @@ pub fn commitments(text: &str, said_at_ms: i64, zone: Tz) -> Vec<Commitment> {
     own_sentences(text).iter().flat_map(|(sentence, words)| promise::read(sentence, words, now)).collect()
 }
 
+/// A sentence of a message that is its writer's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// What it says, without what is quoted, unless that is a name: two words at most.
+    pub words: String,
+    /// Nothing about secrets and rights is a fact.
+    pub may_be_fact: bool,
+}
+
+/// Returns the sentences of a message that are its writer's own, for who else reads it: none of one that asks for work
+/// on a text, nor of code, tables, pasted and forwarded text.
+pub fn own(text: &str) -> Vec<Own> {
+    let count = |text: &str| text.split_whitespace().count();
+    let own = |(Sentence { text, quote, .. }, words): (Sentence, Vec<Word>)| {
+        let may_be_fact = gate::may_be_kept(&text, &words);
+        let is_name = count(&quote) <= count(&text) + 1 && quote.chars().count() < sentence::MAX_QUOTE;
+        Own { words: if is_name { quote } else { text }, may_be_fact }
+    };
+    own_sentences(text).into_iter().map(own).collect()
+}
+
+/// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
+pub fn may_be_kept(text: &str) -> bool {
+    gate::may_be_kept(text, &words::words(text))
+}
+
+/// Returns the sentences of `text` that may be remembered.
+pub fn kept(text: &str) -> String {
+    if may_be_kept(text) {
+        return text.to_owned();
+    }
+    let block = block::Block { line: 0, lines: text.lines().collect(), item: false, headings: Vec::new() };
+    let quotes = sentence::sentences(&block).into_iter().map(|sentence| sentence.quote);
+    quotes.filter(|quote| may_be_kept(quote)).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the sentences of a message that are its writer's own, and their words; none when it asks
 /// for work on a text.
 fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {

@@ -129,13 +129,7 @@ pub(super) fn key_value(line: &str, about: About) -> Option<Option<(String, Stri
     let rest_words = words(rest);
     let placeholder = rest.starts_with(['(', '<', '[', '_', '{', '?', '…', '.', '-']);
     let unclear = rest.contains(['?', '!', '"', '“', '`']) || super::words::has_any(&rest_words, v::HEDGES);
-    if rest.is_empty()
-        || placeholder
-        || unclear
-        || gate::is_secret(&line, &words(&line))
-        || gate::is_about_rights(&words(&line))
-        || gate::passes(&rest_words)
-    {
+    if rest.is_empty() || placeholder || unclear || !gate::may_be_kept(&line, &words(&line)) || gate::passes(&rest_words) {
         return Some(None);
     }
     let (entity, attribute, kind) = match named_key(key) {

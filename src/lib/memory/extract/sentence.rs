@@ -11,7 +11,7 @@ pub(super) const HOLE: char = '\u{fffc}';
 pub(super) const MAX_CHARS: usize = 200;
 
 /// Characters of a claim's quote at most.
-const MAX_QUOTE: usize = 300;
+pub(super) const MAX_QUOTE: usize = 300;
 
 /// A sentence of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
