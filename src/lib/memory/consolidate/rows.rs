@@ -17,6 +17,13 @@ pub(super) struct File {
     holder: Holder,
 }
 
+impl File {
+    /// Returns the run that claimed it and died.
+    pub fn left_by(&self, owner: &Owner, now: i64) -> Option<&str> {
+        self.holder.run.as_deref().filter(|_| self.holder.is_free_for(owner, now))
+    }
+}
+
 /// Returns what is known of files, by path; one that is only the source of a fact is known too.
 pub(super) fn files(connection: &Connection) -> rusqlite::Result<BTreeMap<String, File>> {
     let sql = format!("SELECT path, size, mtime, ctime, sha256, {COLUMNS} FROM consolidation_file_hashes");
@@ -82,11 +89,13 @@ pub(super) fn file_done(connection: &Connection, path: &str, done: Option<(Stamp
     Ok(())
 }
 
-/// Notes what a file looks like that says what it said.
-pub(super) fn restamp(connection: &Connection, path: &str, stamp: Stamp) -> rusqlite::Result<()> {
+/// Notes what a file looks like that says what it said; the claim of `dead`, a run, ends.
+pub(super) fn restamp(connection: &Connection, path: &str, stamp: Stamp, dead: Option<&str>) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("UPDATE consolidation_file_hashes SET size = ?2, mtime = ?3, ctime = ?4 WHERE path = ?1")?
-        .execute((path, stamp.size, stamp.times.0, stamp.times.1))?;
+        .prepare_cached(
+            "UPDATE consolidation_file_hashes SET size = ?2, mtime = ?3, ctime = ?4, run = nullif(run, ?5) WHERE path = ?1",
+        )?
+        .execute((path, stamp.size, stamp.times.0, stamp.times.1, dead))?;
     Ok(())
 }
 
@@ -180,6 +189,14 @@ pub(super) fn seen(connection: &Connection, id: &str, seen: &str) -> rusqlite::R
             "INSERT INTO consolidation_state(session_id, seen) VALUES (?1, ?2) ON CONFLICT(session_id) DO UPDATE SET seen = ?2",
         )?
         .execute((id, seen))?;
+    Ok(())
+}
+
+/// Lets go of everything that `owner` claimed.
+pub(super) fn release(connection: &Connection, owner: &Owner) -> rusqlite::Result<()> {
+    for table in ["consolidation_file_hashes", "consolidation_state"] {
+        connection.execute(&format!("UPDATE {table} SET run = NULL WHERE run = ?1"), [&owner.run])?;
+    }
     Ok(())
 }
 

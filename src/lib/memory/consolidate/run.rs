@@ -43,28 +43,13 @@ pub(super) fn all(
     let places = Places::of(&facts::database(home));
     let report = Report { cost_usd: Some(0.0), ..Report::default() };
     let mut run = Run { home, connection, owner: Owner::new(), places, report, means, options, later: None };
-    if options.backfill {
-        run.write(rows::forget)?;
+    let worked = run.all(each);
+    if worked.is_err() {
+        // The process may live on; where this fails, too, its claims end by themselves.
+        let owner = run.owner.clone();
+        let _ = run.write(|connection| rows::release(connection, &owner));
     }
-    let is_wanted = |id: &String| options.session.is_none_or(|wanted| wanted == id);
-    let talks = session::all_transcripts(&home.sessions(), &home.archive()).map_err(Error::File);
-    let talks = talks.map(|talks| talks.into_iter().filter(|(id, _)| is_wanted(id)).collect::<Vec<_>>());
-    let (files, skipped) = if options.session.is_none() { sources::notes(home) } else { Default::default() };
-    run.report.skipped = skipped;
-    let total = files.len() + talks.as_ref().map_or(0, Vec::len);
-    let mut done = 0;
-    let mut count = || {
-        done += 1;
-        each(Progress { done, total });
-    };
-    if options.session.is_none() {
-        run.notes(&files, &mut count)?;
-    }
-    match talks {
-        Ok(talks) => run.talks(&talks, &mut count)?,
-        Err(error) => run.skip("state/sessions", &error.to_string()),
-    }
-    Ok(run.report)
+    worked.map(|()| run.report)
 }
 
 struct Run<'a, 'm> {
@@ -103,6 +88,32 @@ struct Work {
 }
 
 impl Run<'_, '_> {
+    fn all(&mut self, each: &mut dyn FnMut(Progress)) -> Result<(), Error> {
+        let Options { backfill, session, .. } = self.options;
+        if backfill {
+            self.write(rows::forget)?;
+        }
+        let is_wanted = |id: &String| session.is_none_or(|wanted| wanted == id);
+        let talks = session::all_transcripts(&self.home.sessions(), &self.home.archive()).map_err(Error::File);
+        let talks = talks.map(|talks| talks.into_iter().filter(|(id, _)| is_wanted(id)).collect::<Vec<_>>());
+        let (files, skipped) = if session.is_none() { sources::notes(self.home) } else { Default::default() };
+        self.report.skipped = skipped;
+        let total = files.len() + talks.as_ref().map_or(0, Vec::len);
+        let mut done = 0;
+        let mut count = || {
+            done += 1;
+            each(Progress { done, total });
+        };
+        if session.is_none() {
+            self.notes(&files, &mut count)?;
+        }
+        match talks {
+            Ok(talks) => self.talks(&talks, &mut count)?,
+            Err(error) => self.skip("state/sessions", &error.to_string()),
+        }
+        Ok(())
+    }
+
     fn write<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let done = transaction.and_then(|transaction| {
@@ -131,7 +142,8 @@ impl Run<'_, '_> {
         for file in files {
             count();
             let row = known.remove(&file.shown).unwrap_or_default();
-            if row.sha256.is_some() && row.stamp == file.stamp {
+            let dead = row.left_by(&self.owner, now);
+            if row.sha256.is_some() && row.stamp == file.stamp && dead.is_none() {
                 self.report.unchanged += 1;
                 continue;
             }
@@ -157,8 +169,8 @@ impl Run<'_, '_> {
             let (stamp, sha256) = (file.stamp.settled(now), sources::sha256(&bytes));
             if row.sha256.as_ref() == Some(&sha256) {
                 self.report.unchanged += 1;
-                if row.stamp != stamp {
-                    restamped.push((file.shown.clone(), stamp));
+                if row.stamp != stamp || dead.is_some() {
+                    restamped.push((file.shown.clone(), stamp, dead.map(str::to_owned)));
                 }
                 continue;
             }
@@ -184,7 +196,10 @@ impl Run<'_, '_> {
         batch.extend(known.into_iter().map(|(path, row)| Work { path, before: row.sha256, now: None, lines: 0, file: None }));
         self.batch(batch)?;
         if !restamped.is_empty() {
-            self.write(|connection| restamped.iter().try_for_each(|(path, stamp)| rows::restamp(connection, path, *stamp)))?;
+            self.write(|connection| {
+                let mut all = restamped.iter();
+                all.try_for_each(|(path, stamp, dead)| rows::restamp(connection, path, *stamp, dead.as_deref()))
+            })?;
         }
         Ok(())
     }

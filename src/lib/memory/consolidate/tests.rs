@@ -129,6 +129,34 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     assert!(!rows::holds_span(&connection, "s1", 0, &living).expect("read"));
     assert!(!rows::claim_span(&connection, "s1", 0, 7, &living, now).expect("read"));
     assert_eq!(work(), (0, 0, 0));
+    // One that died over a file that says now what it said before holds nothing.
+    let known = rows::files(&connection).expect("read").remove("workspace/MEMORY.md").and_then(|file| file.sha256);
+    let dead = Owner { started: living.started - 1, run: "dead".to_owned(), ..living };
+    assert!(rows::claim_file(&connection, "workspace/MEMORY.md", known.as_deref(), &dead, now).expect("claim"));
+    assert_eq!((work(), claims(&home)), ((0, 0, 0), 0));
+}
+
+/// Returns how many files and conversations are claimed.
+fn claims(home: &Home) -> i64 {
+    let sql = "SELECT (SELECT count(run) FROM consolidation_file_hashes) + (SELECT count(run) FROM consolidation_state)";
+    connection(home).query_row(sql, [], |row| row.get(0)).expect("read")
+}
+
+#[test]
+fn a_run_that_fails_leaves_nothing_claimed_by_a_process_that_lives_on() {
+    let (_dir, home) = home();
+    put(&home, "MEMORY.md", "- Birthday: 3 May\n");
+    talk(&home, "s1", 3);
+    let work = || super::run(&home, rules(), Options::default(), &mut |_| {});
+    for (trouble, end) in [("consolidation_file_hashes", "sha256 IS NOT NULL"), ("consolidation_state", "watermark > 0")] {
+        let sql = format!("CREATE TRIGGER full BEFORE UPDATE ON {trouble} WHEN NEW.{end} BEGIN SELECT RAISE(FAIL, 'full'); END");
+        connection(&home).execute_batch(&sql).expect("a trigger");
+        assert!(work().is_err(), "{trouble}");
+        assert_eq!(claims(&home), 0, "{trouble}");
+        connection(&home).execute_batch("DROP TRIGGER full").expect("no trigger");
+    }
+    let Ok(Outcome::Done(report)) = work() else { panic!("nothing is in the way") };
+    assert_eq!((report.spans, report.left), (1, 0));
 }
 
 #[test]
