@@ -305,6 +305,7 @@ fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
     assert!(told.starts_with(&format!("removed {path}; an undo")) && sandbox.read(&path).is_none(), "{told}");
     assert_eq!(sandbox.send(&["--undo"]).code, 0);
     assert!(sandbox.read(&path).expect("it is back").contains("Carla"));
+    // The daemon goes through what came back just now; who types this need not type it twice.
     let forgot = consolidate(sandbox, &["forget", "person:Bob", "--json"]).json();
     assert_eq!((forgot["changes"].as_array().expect("a list").len(), &forgot["dry_run"]), (1, &json!(false)), "{forgot}");
 }

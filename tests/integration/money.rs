@@ -109,8 +109,14 @@ fn mixed_run(calls: i64) {
             break;
         }
     }
+    // A turn is over before its conversation is summed up, and between them the daemon looks idle for some writes.
     let idle = || sandbox.read_json("state/monitor.json").is_some_and(|monitor| monitor["state"] == "idle");
-    wait_for("an idle daemon", SOON, || idle().then_some(()));
+    let rows = |which: &str| number(&sandbox, &format!("SELECT count(*) FROM costs WHERE {which}"));
+    wait_for("a daemon that pays nothing more", SOON, || {
+        let before = rows("true");
+        std::thread::sleep(Duration::from_secs(2));
+        (idle() && rows("ok IS NULL") == 0 && rows("true") == before).then_some(())
+    });
     assert_eq!(daemon.term(), 0);
     for program in ["agent-index", "agent-consolidate"] {
         let told = sandbox.run(program, &[], "");

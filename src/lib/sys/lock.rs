@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -31,6 +32,24 @@ pub fn try_lock(path: &Path) -> Result<Option<Lock>, Error> {
         }
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
         Err(error) => Err(Error::at("lock", path)(error)),
+    }
+}
+
+/// How often a lock that another process holds is asked for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// As [`try_lock()`], and waits for `patience` at most.
+///
+/// # Errors
+/// As [`try_lock()`].
+pub fn try_lock_for(path: &Path, patience: Duration) -> Result<Option<Lock>, Error> {
+    let until = Instant::now() + patience;
+    loop {
+        let lock = try_lock(path)?;
+        if lock.is_some() || Instant::now() >= until {
+            return Ok(lock);
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -90,8 +109,14 @@ mod tests {
         assert_eq!(holder(&path).expect("probe"), None);
         let first = try_lock(&path).expect("lock").expect("free");
         assert!(try_lock(&path).expect("lock").is_none());
+        assert!(try_lock_for(&path, PAUSE).expect("lock").is_none());
         assert_eq!(holder(&path).expect("probe"), i32::try_from(std::process::id()).ok());
-        drop(first);
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE);
+            drop(first);
+        });
+        assert!(try_lock_for(&path, Duration::from_secs(60)).expect("lock").is_some());
+        later.join().expect("it ends");
         assert_eq!(holder(&path).expect("probe"), None);
     }
 }

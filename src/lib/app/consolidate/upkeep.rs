@@ -7,6 +7,7 @@ use super::run::{change_document, line};
 use super::{Context, PROGRAM, UndoArguments, document};
 use crate::app::bar;
 use crate::app::cli::{self, Exit, Failure};
+use crate::app::erase;
 use crate::memory::consolidate::{self, Conflict};
 use crate::memory::facts::Fact;
 use crate::text;
@@ -63,11 +64,7 @@ pub(super) fn undo(context: &Context<'_>, wanted: &UndoArguments) -> Result<Exit
             return Err(Failure::new(Exit::Failed, text::visible(&format!("nothing is known of a run {run}")))
                 .hint("agent-consolidate undo shows the runs of the last 30 days"));
         }
-        Err(pid) => {
-            return Err(
-                Failure::new(Exit::TryAgain, format!("agent-consolidate is running (pid {pid})")).hint("try again in a moment")
-            );
-        }
+        Err(pid) => return Err(erase::busy(pid)),
     };
     if context.json {
         cli::json(&json!({

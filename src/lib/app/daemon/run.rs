@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, broadcast, mpsc};
@@ -118,21 +118,12 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
 
 fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
     let path = home.lock();
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        if let Some(lock) = lock::try_lock(&path)? {
-            return Ok(lock);
-        }
-        if Instant::now() >= until {
-            let pid = lock::holder(&path)?.unwrap_or(0);
-            return Err(Failure::new(
-                Exit::TryAgain,
-                format!("another daemon (pid {pid}) has this home: {}", home.state().display()),
-            )
-            .hint("stop it first, or choose another home with --home or --instance"));
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    if let Some(lock) = lock::try_lock_for(&path, LOCK_PATIENCE)? {
+        return Ok(lock);
     }
+    let pid = lock::holder(&path)?.unwrap_or(0);
+    Err(Failure::new(Exit::TryAgain, format!("another daemon (pid {pid}) has this home: {}", home.state().display()))
+        .hint("stop it first, or choose another home with --home or --instance"))
 }
 
 /// A corrupt canonical database is set aside and reported, never saved over. Its log goes with it

@@ -97,11 +97,7 @@ impl Alone {
     /// # Errors
     /// As [`Alone::without_daemon`].
     fn as_daemon(home: &Home) -> Result<Self, Failure> {
-        let file = consolidate::lock_file(home);
-        match lock::try_lock(&file)? {
-            Some(held) => Ok(Self { _locks: vec![held] }),
-            None => Err(busy(lock::holder(&file)?.unwrap_or(0))),
-        }
+        Ok(Self { _locks: vec![consolidate::alone(home)?.map_err(busy)?] })
     }
 }
 

@@ -32,7 +32,7 @@ pub use forget::{Named, forget, named, wring_out};
 pub use model::{Model, Trouble};
 pub use paid::{Paid, estimate_usd, reader};
 pub use status::{Parked, Status, parked, status};
-pub use upkeep::{Conflict, Ended, Run, Undone, Upkeep, maintain, runs, undo};
+pub use upkeep::{Conflict, Ended, Run, Undone, Upkeep, alone, maintain, runs, undo};
 
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ pub(super) struct File {
 
 impl File {
     /// Returns the run that claimed it and died.
-    pub fn left_by(&self, owner: &Owner, now: i64) -> Option<&str> {
+    pub(super) fn left_by(&self, owner: &Owner, now: i64) -> Option<&str> {
         self.holder.run.as_deref().filter(|_| self.holder.is_free_for(owner, now))
     }
 }

@@ -1,5 +1,7 @@
 //! What keeps the facts in order from day to day, and what takes a run back.
 
+use std::time::Duration;
+
 use chrono_tz::Tz;
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -8,12 +10,14 @@ use super::super::facts::store::Applied;
 use super::super::facts::{self, Change, Error, Fact, Filter};
 use super::lock_file;
 use crate::config::Home;
-use crate::sys::lock;
-use crate::{clock, db};
+use crate::sys::lock::{self, Lock};
+use crate::{clock, db, sys};
 
 /// How long a run can be undone, and how long it is known that one was there (30 and 90 days).
 const KEEP_LOG_MS: i64 = 30 * 24 * 3600 * 1000;
 const KEEP_SPANS_MS: i64 = 90 * 24 * 3600 * 1000;
+/// A run by rules is over by then.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs that are listed.
 const MAX_RUNS: i64 = 20;
 
@@ -121,11 +125,21 @@ pub fn undo(home: &Home, run: &str) -> Result<Ended<Option<Undone>>, Error> {
     })
 }
 
+/// Waits until no run is at it, a moment at most: somebody waits for what comes then.
+///
+/// # Errors
+/// When the file system has no locks.
+pub fn alone(home: &Home) -> Result<Ended<Lock>, sys::Error> {
+    let lock_file = lock_file(home);
+    let lock = lock::try_lock_for(&lock_file, PATIENCE)?;
+    lock.map_or_else(|| Ok(Err(lock::holder(&lock_file)?.unwrap_or(0))), |lock| Ok(Ok(lock)))
+}
+
 /// Does `work` as the only process that writes facts.
 pub(super) fn with_lock<T>(home: &Home, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<Ended<T>, Error> {
-    let lock_file = lock_file(home);
-    let Some(_lock) = lock::try_lock(&lock_file)? else {
-        return Ok(Err(lock::holder(&lock_file)?.unwrap_or(0)));
+    let _lock = match alone(home)? {
+        Ok(lock) => lock,
+        Err(pid) => return Ok(Err(pid)),
     };
     let mut connection = facts::open(&facts::database(home))?;
     work(&mut connection).map(Ok)
