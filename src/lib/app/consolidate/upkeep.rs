@@ -73,8 +73,14 @@ pub(super) fn undo(context: &Context<'_>, wanted: &UndoArguments) -> Result<Exit
         }));
     } else {
         done.changes.iter().for_each(|change| cli::out(&line(change)));
-        context.note("undone; the next run does not do it again, unless the file changes or --backfill is given");
+        let (promises, episodes) = (text::counted(done.commitments, "commitment"), text::counted(done.episodes, "episode"));
+        context.note(&format!(
+            "undone: {} changed, {promises} and {episodes} gone; the next run does not do it again, unless the file changes or \
+             --backfill is given",
+            text::counted(done.changes.len(), "fact")
+        ));
     }
+    super::run::remind(context)?;
     Ok(Exit::Ok)
 }
 
@@ -86,7 +92,10 @@ fn runs(context: &Context<'_>) -> Result<Exit, Failure> {
         context.note("there is no run that could be undone");
     } else {
         for run in &runs {
-            cli::out(&format!("{}  {}  {} in, {} out", run.run, run.at, run.put_in, run.taken_out));
+            let told = [(run.promised, "commitment"), (run.episodes, "episode")];
+            let told =
+                told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {}", text::counted(*count, what)));
+            cli::out(&format!("{}  {}  {} in, {} out{}", run.run, run.at, run.put_in, run.taken_out, told.collect::<String>()));
         }
     }
     Ok(Exit::Ok)

@@ -400,6 +400,45 @@ fn a_run_is_undone_once_and_does_not_come_back() {
 }
 
 #[test]
+fn words_that_only_moved_are_left_when_a_run_is_undone_and_found_where_they_stand() {
+    let (_dir, home) = home();
+    let read = || drop(with(&home, &mut Scripted::default(), Options::default()));
+    let take_back = |run: &str| drop(undo(&home, run).expect("undo").expect("free").expect("known"));
+    let newest = || runs(&home).expect("runs")[0].run.clone();
+    put(&home, "memory/a.md", "- Birthday: 3 May\n");
+    read();
+    let first = newest();
+    // The run that saw it under another name.
+    std::fs::rename(home.workspace().join("memory/a.md"), home.workspace().join("memory/b.md")).expect("writable");
+    read();
+    take_back(&newest());
+    read();
+    let found = facts::list(&facts::database(&home), &facts::Filter::default()).expect("list");
+    assert_eq!((values(&home), found[0].source.as_str()), (vec!["user birthday 3 May".to_owned()], "workspace/memory/b.md"));
+    take_back(&first);
+    assert_eq!(values(&home), ["user birthday 3 May"], "in that note it is another's");
+    // One that saw it before lines came in above it.
+    put(&home, "memory/c.md", "- Home: Porto\n");
+    read();
+    let second = newest();
+    put(&home, "memory/c.md", "\n\n- Home: Porto\n");
+    read();
+    take_back(&second);
+    assert_eq!(values(&home), ["user birthday 3 May"]);
+}
+
+#[test]
+fn a_run_that_found_nothing_but_promises_is_shown_and_undone() {
+    let (_dir, home) = home();
+    conversation(&home, "s1", &["I promised Bob to send the contract tomorrow.", "That is all."]);
+    super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
+    let run = runs(&home).expect("runs").remove(0);
+    assert_eq!((run.put_in, run.taken_out, run.promised, run.episodes), (0, 0, 1, 0));
+    let undone = undo(&home, &run.run).expect("undo").expect("free").expect("known");
+    assert_eq!((undone.commitments, runs(&home).expect("runs")), (1, Vec::new()));
+}
+
+#[test]
 fn upkeep_shows_notes_that_contradict_each_other() {
     let (_dir, home) = home();
     put(&home, "memory/2026-05-01.md", "- Birthday: 3 May\n");

@@ -52,6 +52,10 @@ pub struct Run {
     pub put_in: i64,
     /// Those that it took out.
     pub taken_out: i64,
+    /// Commitments it found that are open.
+    pub promised: i64,
+    /// Episodes it tells of.
+    pub episodes: i64,
 }
 
 /// What came of undoing a run.
@@ -94,10 +98,17 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
         if !facts::has_promises(&connection)? {
             return Ok(Vec::new());
         }
-        let sql = "SELECT run, max(at), sum(put_in), sum(NOT put_in) FROM source_log GROUP BY run ORDER BY max(id) DESC LIMIT ?1";
+        // A run's name begins with its time.
+        let sql = "SELECT run, max(at), sum(put_in), sum(taken_out), sum(promised), sum(episodes) FROM (
+                     SELECT run, at, put_in, NOT put_in AS taken_out, 0 AS promised, 0 AS episodes FROM source_log
+                     UNION ALL SELECT run, created_at, 0, 0, 1, 0 FROM commitments WHERE status = 'open'
+                     UNION ALL SELECT run, created_at, 0, 0, 0, 1 FROM episodes)
+                   WHERE at >= ?2 GROUP BY run ORDER BY run DESC LIMIT ?1";
         let mut query = connection.prepare(sql)?;
-        let rows = query.query_map([MAX_RUNS], |row| {
-            Ok(Run { run: row.get(0)?, at: clock::rfc3339(row.get(1)?), put_in: row.get(2)?, taken_out: row.get(3)? })
+        let rows = query.query_map([MAX_RUNS, clock::now_ms() - KEEP_LOG_MS], |row| {
+            let at = clock::rfc3339(row.get(1)?);
+            let (put_in, taken_out, promised, episodes) = (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(Run { run: row.get(0)?, at, put_in, taken_out, promised, episodes })
         })?;
         rows.collect()
     };

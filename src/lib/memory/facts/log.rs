@@ -51,8 +51,8 @@ impl Log<'_> {
     }
 }
 
-/// Takes back what `run` did to the sources: what it put in goes, what it took out comes back where no later run
-/// read that file or conversation again. How far everything was gone through stays, so that the next run does
+/// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
+/// comes back where no later run read that file or conversation again. How far everything was gone through stays, so that the next run does
 /// not do the same again. `None` when there is nothing of that run.
 pub(in crate::memory) fn undo(connection: &Connection, run: &str, now: i64) -> rusqlite::Result<Option<Applied>> {
     let changes = |put_in: bool| -> rusqlite::Result<Vec<Statement>> {
@@ -60,10 +60,18 @@ pub(in crate::memory) fn undo(connection: &Connection, run: &str, now: i64) -> r
                    FROM source_log WHERE run = ?1 AND put_in = ?2 ORDER BY id DESC";
         connection.prepare(sql)?.query_map((run, put_in), statement_of)?.collect()
     };
-    let (added, removed) = (changes(true)?, changes(false)?);
+    let (mut added, mut removed) = (changes(true)?, changes(false)?);
     if added.is_empty() && removed.is_empty() {
         return Ok(None);
     }
+    // Words that only stood elsewhere afterwards, in a line further down or in a note of another name, are as they were.
+    removed.retain(|old| match added.iter().position(|new| is_moved(old, new)) {
+        Some(moved) => {
+            added.swap_remove(moved);
+            false
+        }
+        None => true,
+    });
     let later = "SELECT EXISTS(SELECT 1 FROM spans WHERE source = ?2 AND run <> ?1
                    AND id > (SELECT coalesce(max(id), 0) FROM spans WHERE run = ?1))";
     let mut later = connection.prepare(later)?;
@@ -71,13 +79,18 @@ pub(in crate::memory) fn undo(connection: &Connection, run: &str, now: i64) -> r
     for statement in removed {
         let source = statement.session.as_ref().map_or(&statement.path, |(id, _)| id);
         let is_read_again: bool = later.query_row((run, source), |row| row.get(0))?;
-        if !is_read_again && !added.contains(&statement) {
+        if !is_read_again {
             back.push(statement);
         }
     }
     let applied = store::exchange(connection, &added, &back, now)?;
     connection.execute("DELETE FROM source_log WHERE run = ?1", [run])?;
     Ok(Some(applied))
+}
+
+fn is_moved(old: &Statement, new: &Statement) -> bool {
+    let same = Statement { path: new.path.clone(), line: new.line, at: new.at, confidence: new.confidence, ..old.clone() };
+    same == *new
 }
 
 fn statement_of(row: &Row<'_>) -> rusqlite::Result<Statement> {

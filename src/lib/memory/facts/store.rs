@@ -185,7 +185,9 @@ pub(super) fn withdraw(connection: &Connection, hit: &db::Hit, fact: Option<&Fac
     gone.retain(|source| {
         let Statement { scope, entity, attribute, value, path, quote, .. } = &source.statement;
         let is_it = wanted.as_ref().is_some_and(|(key, value)| (key, value) == (&source.key, &source.value));
-        is_it || hit(&format!("{scope}\n{entity}\n{attribute}\n{value}\n{path}\n{quote}"))
+        // What another fact consists of may have the same words.
+        let said = if fact.is_some() { String::new() } else { format!("{scope}\n{entity}\n{attribute}\n{value}\n") };
+        is_it || hit(&format!("{said}{path}\n{quote}"))
     });
     let count = gone.len();
     rewrite(connection, None, &gone, &[], now)?;
@@ -208,7 +210,7 @@ pub(super) fn newest_source(connection: &Connection, keys: &[Key]) -> rusqlite::
     Ok(newest)
 }
 
-/// Takes those sources out that state `gone`, word for word and in that place, and puts `back` in.
+/// Takes those sources out that state `gone`, word for word and in that file, and puts `back` in.
 pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Statement], now: i64) -> rusqlite::Result<Applied> {
     let key_of = |one: &Statement| Key::new(&one.scope, &one.entity, &one.attribute, &one.value);
     let mut taken = Vec::new();
@@ -218,9 +220,12 @@ pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Stat
             let there = &source.statement;
             source.value == value
                 && there.ended == statement.ended
-                && (&there.path, there.line, &there.quote) == (&statement.path, statement.line, &statement.quote)
+                && (&there.path, &there.quote) == (&statement.path, &statement.quote)
         };
-        taken.extend(sources_of_key(connection, &key)?.into_iter().find(is_it));
+        let mut found: Vec<Source> = sources_of_key(connection, &key)?.into_iter().filter(is_it).collect();
+        // Lines may have come in above it.
+        found.sort_by_key(|source| source.statement.line.abs_diff(statement.line));
+        taken.extend(found.into_iter().find(|one| taken.iter().all(|other: &Source| other.id != one.id)));
     }
     let source =
         |one: &Statement| Source { id: None, fact: None, key: key_of(one), value: value_key(&one.value), statement: one.clone() };
