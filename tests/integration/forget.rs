@@ -1,6 +1,8 @@
 //! Forgetting: what no longer counts, what is erased from everything that the agent keeps, and what a kill in the middle leaves.
 #![allow(clippy::disallowed_methods, reason = "a test reads and copies files plainly")]
 
+mod facts;
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -10,13 +10,16 @@ use rusqlite::{Connection, OptionalExtension};
 /// Says whether something in a text is to be erased.
 pub type Hit = Arc<dyn Fn(&str) -> bool + Send + Sync + std::panic::RefUnwindSafe + std::panic::UnwindSafe>;
 
-/// Deletes every row in whose words `hit` finds something, of all tables, and returns how many there were in each. The
+/// Deletes every row in whose words `hit` finds something, of all tables but `but`, and returns how many there were in each. The
 /// caller's transaction must not check references.
 ///
 /// # Errors
 /// What SQLite says.
-pub fn erase_rows(connection: &Connection, hit: &Hit) -> rusqlite::Result<BTreeMap<String, usize>> {
-    with_rows(connection, hit, |table, condition| connection.execute(&format!("DELETE FROM \"{table}\" WHERE {condition}"), []))
+pub fn erase_rows(connection: &Connection, hit: &Hit, but: &[&str]) -> rusqlite::Result<BTreeMap<String, usize>> {
+    with_rows(connection, hit, |table, condition| match but.contains(&table) {
+        true => Ok(0),
+        false => connection.execute(&format!("DELETE FROM \"{table}\" WHERE {condition}"), []),
+    })
 }
 
 /// Counts those rows, of one table alone.

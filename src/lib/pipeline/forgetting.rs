@@ -40,7 +40,11 @@ impl Pipeline {
         let done = tokio::task::block_in_place(|| {
             let target = self.meant(what)?;
             match consolidate::forget(self.memory.home(), &target, false) {
-                Ok(Ok(forgot)) => Ok(told(&forgot)),
+                Ok(Ok(forgot)) => {
+                    // Nobody is reminded of what is forgotten.
+                    self.memory.tell_news();
+                    Ok(told(&forgot))
+                }
                 Ok(Err(_)) => Err(BUSY.to_owned()),
                 Err(error) => Err(error.to_string()),
             }

@@ -20,7 +20,7 @@ pub fn erase(path: &Path, hit: &Hit, dry_run: bool) -> Result<BTreeMap<String, u
     let mut connection = db::open(path, MIGRATIONS)?;
     let mut work = || -> rusqlite::Result<_> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let counts = db::erase_rows(&transaction, hit)?;
+        let counts = db::erase_rows(&transaction, hit, &[])?;
         if dry_run {
             return Ok(counts);
         }

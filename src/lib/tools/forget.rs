@@ -72,7 +72,10 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, St
     };
     let told = format!("forgotten: {} (it stood in {}:{})", fact.said(), crate::text::visible(&fact.source), fact.source_line);
     match consolidate::forget(home, &Target::Fact(fact), false) {
-        Ok(Ok(_)) => Ok(told),
+        Ok(Ok(_)) => {
+            needs.memory.tell_news();
+            Ok(told)
+        }
         Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -14,14 +14,20 @@ use crate::app::send::talk;
 use crate::app::table::{self, Column};
 use crate::control::Command;
 use crate::memory::consolidate::{self, Named};
-use crate::memory::facts::Target;
+use crate::memory::facts::{Forgot, Target};
 use crate::text;
+
+/// Characters of a line that is shown.
+const MAX_LINE: usize = 200;
 
 /// So long a daemon may take to end its turns, erase and make the index anew.
 const BY_DAEMON: Duration = Duration::from_secs(300);
 
 pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exit, Failure> {
     let words = joined(Some(&wanted.what), &wanted.more).unwrap_or_default();
+    if wanted.hard && !wanted.dry_run {
+        erase::read_the_rest(&context.home, &context.env)?;
+    }
     let target = target(context, &words, wanted.hard && !wanted.dry_run)?;
     if wanted.hard {
         return hard(context, wanted, &words, &target);
@@ -30,12 +36,20 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exi
         Ok(forgot) => forgot,
         Err(pid) => return Err(erase::busy(pid)),
     };
+    show_forgot(context, wanted, &forgot);
+    if !wanted.dry_run {
+        super::run::remind(context)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn show_forgot(context: &Context<'_>, wanted: &ForgetArguments, forgot: &Forgot) {
     if context.json {
         cli::json(&json!({
             "dry_run": wanted.dry_run, "changes": forgot.changes.iter().map(change_document).collect::<Vec<_>>(),
             "commitments": forgot.commitments.iter().map(commitment).collect::<Vec<_>>(), "episodes": forgot.episodes.len(),
         }));
-        return Ok(Exit::Ok);
+        return;
     }
     forgot.changes.iter().for_each(|change| cli::out(&line(change)));
     forgot.commitments.iter().for_each(|one| cli::out(&text::visible(&format!("- {} promised: {}", one.who, one.what))));
@@ -45,7 +59,6 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exi
         (false, true) => "this would be forgotten",
         (false, false) => "forgotten, until it is stated anew; the lines that state it stand where they stood",
     });
-    Ok(Exit::Ok)
 }
 
 fn hard(context: &Context<'_>, wanted: &ForgetArguments, words: &str, target: &Target) -> Result<Exit, Failure> {
@@ -79,6 +92,7 @@ fn hard(context: &Context<'_>, wanted: &ForgetArguments, words: &str, target: &T
     };
     report(context, false, &before);
     context.note(&told);
+    super::run::remind(context)?;
     Ok(Exit::Ok)
 }
 
@@ -96,6 +110,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
 fn show(survey: &Survey) {
     let rows: Vec<Vec<String>> = survey.counts.iter().map(|(store, count)| vec![count.to_string(), store.clone()]).collect();
     table::lines(&[Column::right("COUNT"), Column::left("STORE")], &rows, table::room()).iter().for_each(|line| cli::out(line));
+    survey.notes.iter().for_each(|line| cli::out(&format!("- {}", text::visible(&text::shorten(line, MAX_LINE)))));
     survey.left.iter().for_each(|(path, why)| cli::out(&text::visible(&format!("left as it is: {path} ({why})"))));
 }
 
@@ -103,7 +118,7 @@ fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
     if context.json {
         let left: Vec<_> = before.left.iter().map(|(path, why)| json!({"path": path, "why": why})).collect();
         cli::json(&json!({
-            "dry_run": dry_run, "hard": true, "erased": before.counts, "left": left, "searched": before.searched,
+            "dry_run": dry_run, "hard": true, "erased": before.counts, "notes": before.notes, "left": left, "searched": before.searched,
         }));
     }
 }

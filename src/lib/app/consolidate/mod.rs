@@ -241,7 +241,8 @@ impl From<Error> for Failure {
         let is_damage = error.is_damage();
         match error {
             error if is_damage => Self::new(Exit::Data, error.to_string()).hint(
-                "agent-consolidate --backfill sets it aside and makes the facts anew from your files; only what held once is lost",
+                "agent-consolidate --backfill sets it aside and makes the facts anew from your files; what held once, what was \
+                 forgotten or undone, and which commitments were kept is lost",
             ),
             Error::Database(error) => Self::from(error),
             Error::File(error) => Self::from(error),

@@ -13,7 +13,7 @@ use crate::memory::facts::{self, Fact};
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, Failure> {
-    let options = Options { session: None, backfill: wanted.backfill, dry_run: wanted.dry_run };
+    let options = Options { backfill: wanted.backfill, dry_run: wanted.dry_run, ..Options::default() };
     if !options.dry_run {
         cli::prepare(&context.home)?;
     }

@@ -20,6 +20,8 @@ const MAX_LINES: usize = 8;
 pub(super) struct Found {
     /// Lines, or whole files where those are small, by store.
     pub counts: BTreeMap<&'static str, usize>,
+    /// Of notes each line, or the name of a file that goes as a whole.
+    pub notes: Vec<String>,
     /// Files that are left as they are, and why.
     pub left: BTreeMap<String, &'static str>,
     /// Files that were read.
@@ -158,8 +160,13 @@ fn one(home: &Home, path: &Path, rule: Rule, words: &Words, erase: bool, found: 
             }
         }
         Rule::Lines(store) => {
-            let (kept, gone) = without_lines(&bytes, words, store == "notes");
+            let (kept, lines) = without_lines(&bytes, words, store == "notes");
+            let gone = lines.len();
             found.add(store, gone);
+            if store == "notes" {
+                let line = |line: &[u8]| format!("{}: {}", home.display(path), String::from_utf8_lossy(line).trim());
+                found.notes.extend(lines.into_iter().map(line));
+            }
             if gone > 0 && erase {
                 rewrite(path, &kept)?;
             }
@@ -174,8 +181,12 @@ fn one(home: &Home, path: &Path, rule: Rule, words: &Words, erase: bool, found: 
         }
         Rule::Transcript => transcript(home, path, &bytes, words, erase, found)?,
         Rule::Whole(store) => {
-            if is_hit() {
+            let is_note = store == "notes";
+            if words.are_in(&name) || if is_note { words.stand_alone_in(&String::from_utf8_lossy(&bytes)) } else { is_hit() } {
                 found.add(store, 1);
+                if is_note {
+                    found.notes.push(format!("{}: all of it", home.display(path)));
+                }
                 if erase {
                     remove(path)?;
                 }
@@ -212,19 +223,21 @@ fn rewrite(path: &Path, bytes: &[u8]) -> Result<(), sys::Error> {
     std::fs::set_permissions(path, permissions).map_err(sys::Error::at("set the permissions of", path))
 }
 
-/// Returns what is left without the lines that have the words, and how many those are. A sentence in a note may reach over
-/// several lines: the fewest that have it go.
-fn without_lines(bytes: &[u8], words: &Words, is_note: bool) -> (Vec<u8>, usize) {
-    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let before = lines.len();
-    lines.retain(|line| !words.are_in_bytes(line));
-    let stands = |some: &[&[u8]]| words.stand_in(&String::from_utf8_lossy(&some.concat()));
-    while is_note && stands(&lines) {
+/// Returns what is left without the lines that have the words, and those. A sentence in a note may reach over several
+/// lines: the fewest that have it go.
+fn without_lines<'a>(bytes: &'a [u8], words: &Words, is_note: bool) -> (Vec<u8>, Vec<&'a [u8]>) {
+    let (mut lines, mut gone) = (Vec::new(), Vec::new());
+    let stands = |some: &[&[u8]]| words.stand_alone_in(&String::from_utf8_lossy(&some.concat()));
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let is_hit = if is_note { stands(&[line]) } else { words.are_in_bytes(line) };
+        if is_hit { gone.push(line) } else { lines.push(line) }
+    }
+    while is_note && words.stand_in(&String::from_utf8_lossy(&lines.concat())) {
         let places = (2..=MAX_LINES).flat_map(|size| (0..lines.len()).map(move |at| at..at + size));
         let Some(place) = places.into_iter().find(|place| lines.get(place.clone()).is_some_and(stands)) else { break };
-        lines.drain(place);
+        gone.extend(lines.drain(place));
     }
-    (lines.concat(), before - lines.len())
+    (lines.concat(), gone)
 }
 
 /// Puts placeholders where the words stand. A conversation that is called by them goes as a whole.
@@ -309,7 +322,7 @@ mod tests {
     fn lines_go_with_a_name_and_with_a_sentence_that_reaches_over_them() {
         let check = |words: &Words, text: &str, expected: (&str, usize)| {
             let (kept, gone) = without_lines(text.as_bytes(), words, true);
-            assert_eq!((String::from_utf8_lossy(&kept).as_ref(), gone), expected, "{text:?}");
+            assert_eq!((String::from_utf8_lossy(&kept).as_ref(), gone.len()), expected, "{text:?}");
         };
         check(&ana(), "a\n- Ana\nbanana\nend of ANA", ("a\nbanana\n", 2));
         check(&ana(), "", ("", 0));

@@ -21,15 +21,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use chrono_tz::Tz;
 use serde_json::Value;
 use words::Words;
 
 use super::cli::{Exit, Failure};
 use crate::config::{self, Environment, Home};
 use crate::db::{self, Hit};
-use crate::memory::consolidate::{self, Named};
+use crate::memory::consolidate::{self, Means, Named, Options};
 use crate::memory::embedder;
-use crate::memory::facts::{self, Fact, Target};
+use crate::memory::facts::{self, Evidence, Fact, Target};
 use crate::memory::index::{self, Place};
 use crate::people::{self, People};
 use crate::sys::{self, jsonl, lock};
@@ -54,6 +55,8 @@ pub(super) struct Erasing<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub counts: BTreeMap<String, usize>,
+    /// Lines of notes, and notes that go as a whole.
+    pub notes: Vec<String>,
     pub left: BTreeMap<String, &'static str>,
     pub searched: usize,
     /// What was not made anew, and why.
@@ -120,6 +123,20 @@ pub(super) fn meant(home: &Home, env: &Environment, words: &str) -> Result<Named
     Ok(consolidate::named(home, &people, &is_owner, words)?)
 }
 
+/// Reads by rules what nobody has read yet: what is not known to state it would stay, and state it again.
+///
+/// # Errors
+/// When memory.db cannot be used.
+pub(super) fn read_the_rest(home: &Home, env: &Environment) -> Result<(), Failure> {
+    if !facts::database(home).exists() {
+        return Ok(());
+    }
+    let zone = config::load(home, env, &[]).map_or(Tz::UTC, |loaded| loaded.config.agent.timezone.0);
+    let options = Options { to_the_end: true, ..Options::default() };
+    // Another run reads it now.
+    consolidate::run(home, Means::rules(zone), options, &mut |_| {}).map(drop).map_err(Failure::from)
+}
+
 /// Writes memory.db anew, so that nothing is left in it of what was being erased when a run was killed.
 ///
 /// # Errors
@@ -180,10 +197,11 @@ impl<'a> Erasing<'a> {
         }
         rows(&mut all, "queue.db", waiting);
         all.counts.extend(found.counts.into_iter().map(|(store, count)| (store.to_owned(), count)));
-        (all.left, all.searched) = (found.left, found.searched);
+        (all.left, all.notes, all.searched) = (found.left, found.notes, found.searched);
         self.marks(erase, &mut all)?;
         let place = Place::of(home);
-        let chunks = index::holds(&place, &self.hit())?;
+        let words = self.words.clone();
+        let chunks = index::holds(&place, &(Arc::new(move |text: &str| words.stand_alone_in(text)) as Hit))?;
         rows(&mut all, "index.db", BTreeMap::from([("chunks".to_owned(), chunks)]));
         if erase && !index::remove(&place)? {
             return Err(
@@ -292,7 +310,7 @@ fn stands_in_bytes(path: &Path, is_in: &dyn Fn(&str) -> bool) -> Result<bool, Fa
 
 /// Returns the words of a fact, and the runs in which it was said.
 fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
-    let origins = facts::why(&facts::database(home), fact.id)?.map(|(_, origins)| origins).unwrap_or_default();
+    let Evidence { origins, others } = facts::evidence(&facts::database(home), fact)?;
     let mut runs = Vec::new();
     for (id, seq) in origins.iter().filter_map(|origin| origin.session_id.as_deref().zip(origin.seq)) {
         for file in session::transcript_files(&home.sessions(), &home.archive(), id)? {
@@ -306,5 +324,10 @@ fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
             })?;
         }
     }
-    Ok(Words::of_fact(origins.iter().map(|origin| &origin.quote), runs, [&fact.entity, &fact.attribute, &fact.value]))
+    // Their names are made of their words.
+    let items = origins.iter().filter_map(|origin| origin.path.strip_prefix("workspace/"));
+    let items = items.filter(|path| path.starts_with("memory/items/"));
+    let quotes = origins.iter().map(|origin| &origin.quote);
+    let words = Words::of_fact(quotes, runs, [&fact.entity, &fact.attribute, &fact.value]);
+    Ok(words.named(items).but(others.iter()))
 }

@@ -1,7 +1,7 @@
 //! Erasing while a daemon runs. The order waits in the spool; the daemon ends its turns and begins anew, and at its
 //! start, before it opens anything, what is ordered is erased. A kill at any moment finds the order still there.
 
-use super::{Alone, Erasing, meant, wring_out};
+use super::{Alone, Erasing, meant, read_the_rest, wring_out};
 use crate::app::cli::{Exit, Failure};
 use crate::config::{Environment, Home};
 use crate::control::replies::{self, Reply, Status};
@@ -60,6 +60,7 @@ impl Ordered {
     }
 
     fn erase(&self, home: &Home, env: &Environment) -> Result<String, Failure> {
+        read_the_rest(home, env)?;
         let target = match meant(home, env, &self.words)? {
             // It was known when the order was taken: a run was killed when all but this was done.
             Named::Nothing => {

@@ -8,13 +8,18 @@ use crate::text;
 /// Bytes of a word that is not met by chance among some 100 MB of numbers: 26 letters in two cases, 256 values each.
 const NO_CHANCE: usize = 6;
 
+/// A sentence of so many words is said of nothing else, whatever stands beside it.
+const LONG: usize = 6;
+
 /// What is to be erased, all of it squeezed.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     /// Names and ids: they count where they are no part of a longer word.
     names: Vec<String>,
-    /// Sentences: they count wherever they stand.
+    /// Sentences: they count wherever they stand, in notes only where they stand alone.
     quotes: Vec<String>,
+    /// Sentences that state something else: what stands in them does not count.
+    others: Vec<String>,
     /// Runs in which something was said, and what: its answers say it in other words.
     runs: Vec<String>,
     value: String,
@@ -33,12 +38,25 @@ impl Words {
 
     /// Returns those of a fact: what states it, its value in the runs where that was said, and its parts together.
     pub(super) fn of_fact<'a>(quotes: impl Iterator<Item = &'a String>, runs: Vec<String>, fact: [&str; 3]) -> Self {
-        let whole = |quote: &String| squeezed(quote.trim_end_matches('…')).trim().to_owned();
-        let quotes = quotes.map(whole).filter(|quote| !quote.is_empty()).collect();
+        let quotes = quotes.map(|quote| whole(quote)).filter(|quote| !quote.is_empty()).collect();
         let [entity, attribute, value] = fact.map(|part| squeezed(part.trim().trim_end_matches('.')));
         let whom = Some(entity).filter(|entity| entity != "user");
         let parts = [value.clone(), attribute].into_iter().chain(whom).filter(|part| !part.is_empty()).collect();
         Self { quotes, runs, value, parts, ..Self::default() }
+    }
+
+    /// Returns it with what else is called by its words.
+    pub(super) fn named<'a>(self, names: impl Iterator<Item = &'a str>) -> Self {
+        Self { names: names.map(squeezed).collect(), ..self }
+    }
+
+    /// Returns it without what stands in sentences that state something else.
+    pub(super) fn but<'a>(self, others: impl Iterator<Item = &'a String>) -> Self {
+        let is_another = |other: &String| {
+            let has_it = text::has_word(other, &self.value) || self.quotes.iter().any(|quote| other.contains(quote.as_str()));
+            has_it && !self.quotes.iter().any(|quote| quote.contains(other.as_str()))
+        };
+        Self { others: others.map(|other| whole(other)).filter(is_another).collect(), ..self }
     }
 
     /// Returns it with names of downloads that are looked for in what is erased.
@@ -48,25 +66,41 @@ impl Words {
 
     /// Returns true when a name or a sentence of it stands in `text`.
     pub(super) fn stand_in(&self, text: &str) -> bool {
-        self.stand_in_squeezed(&squeezed(text))
+        self.stand_in_squeezed(&self.without_others(squeezed(text)))
     }
 
     fn stand_in_squeezed(&self, squeezed: &str) -> bool {
-        self.names.iter().any(|name| text::has_word(squeezed, name))
-            || self.quotes.iter().any(|quote| squeezed.contains(quote.as_str()))
+        self.names.iter().chain(&self.quotes).any(|words| text::has_word(squeezed, words))
     }
 
-    /// As [`Words::stand_in`], for what is numbers, mostly: there short words stand by chance.
+    /// As [`Words::stand_in`], where somebody keeps notes: a short sentence may be a part of one that says something else.
+    pub(super) fn stand_alone_in(&self, text: &str) -> bool {
+        self.are_alone_in(text, |_| true)
+    }
+
+    /// As [`Words::stand_alone_in`], for what is numbers, mostly: there short words stand by chance.
     pub(super) fn stand_in_numbers(&self, text: &str) -> bool {
-        let squeezed = squeezed(text);
-        let long = |word: &&String| word.len() >= NO_CHANCE;
-        self.names.iter().filter(long).any(|name| text::has_word(&squeezed, name))
-            || self.quotes.iter().filter(long).any(|quote| squeezed.contains(quote.as_str()))
+        self.are_alone_in(text, |word| word.len() >= NO_CHANCE)
+    }
+
+    fn are_alone_in(&self, text: &str, wanted: impl Fn(&str) -> bool) -> bool {
+        let lines = lines_squeezed(text);
+        let squeezed = self.without_others(lines.replace('\n', " "));
+        let stands_alone = |quote: &str| {
+            let is_long = quote.split(' ').count() >= LONG;
+            squeezed.match_indices(quote).any(|(at, _)| is_long || is_alone(&lines, at, at + quote.len()))
+        };
+        self.names.iter().filter(|name| wanted(name)).any(|name| text::has_word(&squeezed, name))
+            || self
+                .quotes
+                .iter()
+                .filter(|quote| wanted(quote))
+                .any(|quote| text::has_word(&squeezed, quote) && stands_alone(quote))
     }
 
     /// Returns true when something of it stands in `text`: an event, a row, a line.
     pub(super) fn are_in(&self, text: &str) -> bool {
-        let squeezed = squeezed(text);
+        let squeezed = self.without_others(squeezed(text));
         let is_hit = self.stand_in_squeezed(&squeezed)
             || (!self.parts.is_empty() && self.parts.iter().all(|part| text::has_word(&squeezed, part)))
             || (self.runs.iter().any(|run| text.contains(run.as_str())) && text::has_word(&squeezed, &self.value));
@@ -75,6 +109,14 @@ impl Words {
             self.met.lock().unwrap_or_else(PoisonError::into_inner).extend(met);
         }
         is_hit
+    }
+
+    /// Returns `squeezed` with as many other bytes where something else is stated.
+    fn without_others(&self, squeezed: String) -> String {
+        self.others.iter().fold(squeezed, |text, other| match text.contains(other.as_str()) {
+            true => text.replace(other.as_str(), &"\0".repeat(other.len())),
+            false => text,
+        })
     }
 
     /// Returns true when something of it is in bytes that may be anything.
@@ -88,16 +130,37 @@ impl Words {
     }
 }
 
+/// Returns a sentence without its end, squeezed; of one that was cut, its beginning.
+fn whole(quote: &str) -> String {
+    squeezed(quote.trim_end_matches(['…', '.'])).trim().to_owned()
+}
+
+/// Returns true when nothing stands beside `lines[from..to]` in its line but marks, or another sentence.
+fn is_alone(lines: &str, from: usize, to: usize) -> bool {
+    let (before, after) = (lines.get(..from).unwrap_or_default(), lines.get(to..).unwrap_or_default());
+    let ends = |letter: char| letter == '\n' || (!letter.is_alphanumeric() && !",|'’&/".contains(letter));
+    before.trim_end_matches(' ').chars().next_back().is_none_or(ends)
+        && after.trim_start_matches(' ').chars().next().is_none_or(ends)
+}
+
 /// Returns `text` in lower case with one space for all space between words, and with what JSON writes as `\n` or `\"` as it
 /// is; JSON in a string of JSON, too.
 pub(super) fn squeezed(text: &str) -> String {
+    lines_squeezed(text).replace('\n', " ")
+}
+
+/// As [`squeezed`], byte for byte, with line feeds where lines end.
+fn lines_squeezed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         let letter = if letter == '\\' { unescaped(&mut letters) } else { letter };
         if letter.is_whitespace() {
-            if !out.ends_with(' ') {
-                out.push(' ');
+            let space = if letter == '\n' { '\n' } else { ' ' };
+            match out.chars().next_back() {
+                Some(' ') if space == '\n' => drop(out.pop().map(|_| out.push('\n'))),
+                Some(' ' | '\n') => {}
+                _ => out.push(space),
             }
         } else {
             out.extend(letter.to_lowercase());
@@ -109,9 +172,9 @@ pub(super) fn squeezed(text: &str) -> String {
 fn unescaped(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> char {
     while letters.next_if_eq(&'\\').is_some() {}
     match letters.peek().copied() {
-        Some('n' | 't' | 'r') => {
+        Some(sign @ ('n' | 't' | 'r')) => {
             letters.next();
-            ' '
+            if sign == 'n' { '\n' } else { ' ' }
         }
         Some(sign @ ('"' | '/')) => {
             letters.next();
@@ -150,6 +213,23 @@ mod tests {
             .iter()
             .for_each(|text| assert!(!words.are_in(text), "{text}"));
         assert!(words.are_in_bytes(b"\xff\x00bob smith\xfe"));
+    }
+
+    #[test]
+    fn what_states_something_else_is_left_alone() {
+        let own = ["Birthday: 3 May".to_owned()];
+        let others = ["Ana's birthday: 3 May".to_owned(), "Birthday: 3 May".to_owned(), "a dog".to_owned()];
+        let words = Words::of_fact(own.iter(), Vec::new(), ["user", "birthday", "3 May"]).but(others.iter());
+        ["- Birthday: 3 May\n", "x\nBirthday: 3  May\ny", "As I said. Birthday:\n3 May. Then"]
+            .iter()
+            .for_each(|text| assert!(words.stand_alone_in(text) && words.are_in(text), "{text}"));
+        ["- Ana's birthday: 3 May", "- Birthday: 3 May 1990", "| Tom | Birthday: 3 May |", "- Birthdays: 3 May"]
+            .iter()
+            .for_each(|text| assert!(!words.stand_alone_in(text), "{text}"));
+        assert!(!words.are_in("- Ana's birthday: 3 May") && words.are_in("echo: Ana's birthday: 3 May. Your birthday: 3 May"));
+        let long = ["we moved to a house in Porto".to_owned()];
+        let words = Words::of_fact(long.iter(), Vec::new(), ["user", "lives in", "Porto"]);
+        assert!(words.stand_alone_in("yes, we moved to a house in Porto and like it"));
     }
 
     #[test]

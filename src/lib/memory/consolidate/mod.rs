@@ -54,6 +54,8 @@ pub struct Options<'a> {
     pub backfill: bool,
     /// Write nothing, only say what would change.
     pub dry_run: bool,
+    /// Have the rules read what a conversation that goes on said last, too, and all of it again later.
+    pub to_the_end: bool,
 }
 
 /// With what it is done.

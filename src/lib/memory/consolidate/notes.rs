@@ -51,14 +51,19 @@ fn item(text: &str) -> Vec<Claim> {
     let field = |name: &str| {
         (1_u32..).zip(&head).find_map(|(line, words)| {
             let (key, value) = words.split_once(':')?;
-            (key.trim() == name).then(|| (line, *words, plain(value)))
+            (key.trim() == name).then(|| (line, plain(value)))
         })
     };
-    let named = |name: &str| field(name).map(|(_, _, value)| value).filter(|value| !value.is_empty());
-    if named("type").as_deref() == Some("fact")
-        && let (Some(entity), Some(attribute), Some((line, words, value))) = (named("entity"), named("attribute"), field("value"))
+    let named = |name: &str| field(name).filter(|(_, value)| !value.is_empty());
+    if named("type").is_some_and(|(_, kind)| kind == "fact")
+        && let (Some((whom, entity)), Some((which, attribute)), Some((line, value))) =
+            (named("entity"), named("attribute"), field("value"))
     {
-        return vec![Claim { entity, attribute, value, ended: false, confidence: 1.0, line, quote: words.trim().to_owned() }];
+        // The value alone may be that of another, too.
+        let (first, last) = (line.min(whom).min(which), line.max(whom).max(which));
+        let words = (1..).zip(&head).filter(|(number, _)| (first..=last).contains(number)).map(|(_, words)| words.trim());
+        let quote = words.collect::<Vec<_>>().join(" ");
+        return vec![Claim { entity, attribute, value, ended: false, confidence: 1.0, line, quote }];
     }
     // Blank lines in place of the head, so that the others keep their numbers.
     let body = text.lines().enumerate().map(|(number, line)| if number < head.len() + 2 { "" } else { line });

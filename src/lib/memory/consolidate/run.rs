@@ -268,12 +268,13 @@ impl Run<'_, '_> {
             count();
             let row = known.get(id).cloned().unwrap_or_default();
             let (looks, is_settled) = self.looks(files);
-            if row.seen.as_ref() == Some(&looks) {
+            let is_archived = files.iter().all(|file| file.parent() == Some(self.home.archive().as_path()));
+            let to_the_end = self.options.to_the_end && !is_archived;
+            if row.seen.as_ref() == Some(&looks) && !to_the_end {
                 self.report.unchanged += 1;
                 continue;
             }
-            let is_archived = files.iter().all(|file| file.parent() == Some(self.home.archive().as_path()));
-            let talk = match Talk::read(files, row.watermark, is_archived) {
+            let talk = match Talk::read(files, row.watermark, is_archived || to_the_end) {
                 Ok(talk) => talk,
                 Err(error) => {
                     self.skip(&format!("state/sessions/{id}"), &error.to_string());
@@ -364,6 +365,9 @@ impl Run<'_, '_> {
 
     /// Returns what a model finds in a span; nothing where none is to be asked.
     fn ask(&mut self, id: &str, talk: &Talk, span: &Span) -> Result<Result<Found, Trouble>, Error> {
+        if self.options.to_the_end {
+            return Ok(Err(Trouble::NotYet));
+        }
         let (zone, fail) = (self.means.zone, self.fail());
         let Some(model) = self.means.model.as_mut() else { return Ok(Ok(Found::default())) };
         let lines = talk.lines(span);

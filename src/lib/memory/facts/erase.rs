@@ -1,12 +1,12 @@
 //! Erases words for good: whoever asks holds the locks of the daemon and of `agent-consolidate`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Row, TransactionBehavior};
 
 use super::key::{Key, value_key};
-use super::{Fact, schema, store};
+use super::{Fact, Origin, schema, store};
 use crate::db::{self, Hit};
 
 /// Deletes what `hit` finds in the database at `path`, and `fact` with all that states it; returns how many rows of each
@@ -31,8 +31,13 @@ pub fn erase(path: &Path, hit: &Hit, fact: Option<&Fact>, dry_run: bool, now: i6
             add("facts", facts);
             add("source_log", log);
         }
-        for (table, count) in db::erase_rows(&transaction, hit)? {
+        // What another fact consists of may have the same words.
+        let but: &[&str] = if fact.is_some() { &["facts", "source_log"] } else { &[] };
+        for (table, count) in db::erase_rows(&transaction, hit, but)? {
             add(&table, count);
+        }
+        if fact.is_some() {
+            add("source_log", transaction.execute("DELETE FROM source_log WHERE is_hit(path, quote)", [])?);
         }
         transaction.execute_batch(
             "DELETE FROM fact_sources WHERE fact NOT IN (SELECT id FROM facts);
@@ -50,6 +55,60 @@ pub fn erase(path: &Path, hit: &Hit, fact: Option<&Fact>, dry_run: bool, now: i6
     work().map_err(|error| db::Error::of(path, error))
 }
 
+/// What states a fact, and what states others.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// Where it is stated, and where it was as far as runs are noted.
+    pub origins: Vec<Origin>,
+    /// The words of what states others, elsewhere.
+    pub others: Vec<String>,
+}
+
+/// Returns by what `fact` is known in the database at `path`.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
+    let Some(connection) = schema::open_read(path)? else { return Ok(Evidence::default()) };
+    let Key { scope, entity, attribute } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
+    let read = || -> rusqlite::Result<Evidence> {
+        let origin = |row: &Row<'_>| {
+            let [path, line, session_id, seq, quote, at] = [0, 1, 2, 3, 4, 5];
+            Ok(Origin {
+                path: row.get(path)?,
+                line: row.get(line)?,
+                session_id: row.get(session_id)?,
+                seq: row.get(seq)?,
+                quote: row.get(quote)?,
+                at: row.get(at)?,
+            })
+        };
+        let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
+                     f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
+                   FROM fact_sources s JOIN facts f ON f.id = s.fact";
+        let mut query = connection.prepare(sql)?;
+        let rows =
+            query.query_map((&scope, &entity, &attribute, value_key(&fact.value)), |row| Ok((row.get(6)?, origin(row)?)))?;
+        let (own, others): (Vec<_>, Vec<_>) =
+            rows.collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?.into_iter().partition(|one| one.0);
+        let mut origins: Vec<Origin> = own.into_iter().map(|(_, origin)| origin).collect();
+        if schema::has_promises(&connection)? {
+            let sql = format!("SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}");
+            let mut query = connection.prepare(&sql)?;
+            let rows = query.query_map((&scope, &fact.entity, &fact.attribute, &fact.value), origin)?;
+            origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
+        }
+        let place = |origin: &Origin| (origin.path.clone(), origin.line);
+        let own: BTreeSet<_> = origins.iter().map(place).collect();
+        let others = others.into_iter().filter(|(_, other)| !own.contains(&place(other))).map(|(_, other)| other.quote).collect();
+        Ok(Evidence { origins, others })
+    };
+    read().map_err(|error| db::Error::of(path, error))
+}
+
+/// What runs noted of a fact.
+const OF_FACT: &str = "scope = ?1 AND lower(entity) = lower(?2) AND lower(attribute) = lower(?3) AND lower(value) = lower(?4)";
+
 /// Deletes the rows that have the value of `fact`, now and before, and what runs noted of it.
 fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, usize)> {
     let Key { scope, entity, attribute } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
@@ -57,7 +116,6 @@ fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, 
     let facts = connection.execute(sql, (&scope, &entity, &attribute, value_key(&fact.value)))?;
     let forgotten = "DELETE FROM forgotten WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3";
     connection.execute(forgotten, (&scope, &entity, &attribute))?;
-    let log = "DELETE FROM source_log WHERE scope = ?1 AND lower(entity) = lower(?2) AND lower(attribute) = lower(?3)
-                 AND lower(value) = lower(?4)";
-    Ok((facts, connection.execute(log, (&scope, &fact.entity, &fact.attribute, &fact.value))?))
+    let log = format!("DELETE FROM source_log WHERE {OF_FACT}");
+    Ok((facts, connection.execute(&log, (&scope, &fact.entity, &fact.attribute, &fact.value))?))
 }

@@ -32,7 +32,7 @@ mod tests;
 mod timeline;
 
 pub(in crate::memory) use aliases::ALIAS;
-pub use erase::erase;
+pub use erase::{Evidence, erase, evidence};
 pub(in crate::memory) use forgotten::forget;
 pub use forgotten::{Forgot, Person, Target};
 pub(in crate::memory) use key::{folded, value_key};

@@ -1,0 +1,73 @@
+//! A fact is erased wherever it is stated and was, and nobody else's with it.
+#![allow(clippy::disallowed_methods, reason = "a test reads and removes files plainly")]
+
+use std::fs;
+
+use super::{consolidate, standing};
+use crate::support::Sandbox;
+
+/// Returns the number of the fact that these words name.
+fn number(sandbox: &Sandbox, words: &str) -> String {
+    let facts = consolidate(sandbox, &["facts", "--all", "--json"]).json();
+    let words: Vec<&str> = words.split(' ').collect();
+    let said = |fact: &serde_json::Value| format!("{} {} {}", fact["entity"], fact["attribute"], fact["value"]);
+    let is_meant = |fact: &&serde_json::Value| words.iter().all(|word| said(fact).contains(word));
+    let fact = facts["facts"].as_array().expect("a list").iter().find(is_meant).unwrap_or_else(|| panic!("{words:?}: {facts}"));
+    fact["id"].to_string()
+}
+
+fn forget(sandbox: &Sandbox, words: &str) {
+    let told = consolidate(sandbox, &["forget", words, "--hard", "--yes"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.stderr.contains("nothing left in "), "{told:?}");
+}
+
+#[test]
+fn what_is_said_of_others_in_the_same_words_stays() {
+    let sandbox = Sandbox::new();
+    let others = "- Ana's birthday: 3 May\n- Tom's birthday: 3 May 1990\n\n| Eve | Birthday: 3 May |\n";
+    sandbox.put("workspace/MEMORY.md", format!("- Birthday: 3 May\n{others}").as_bytes());
+    for (name, value) in [("Ana", "Rome"), ("Bob", "Romeo"), ("Tom", "Rome")] {
+        let item = format!("---\ntype: fact\nentity: {name}\nattribute: city\nvalue: {value}\n---\n\nAs {name} wrote.\n");
+        sandbox.put(&format!("workspace/memory/items/{name}.md"), item.as_bytes());
+    }
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    let own = number(&sandbox, "user birthday");
+    let looked = consolidate(&sandbox, &["forget", &own, "--hard", "--dry-run", "--json"]).json();
+    assert_eq!(looked["notes"], serde_json::json!(["workspace/MEMORY.md: - Birthday: 3 May"]), "{looked}");
+    forget(&sandbox, &own);
+    assert_eq!(sandbox.read("workspace/MEMORY.md").as_deref(), Some(others));
+    forget(&sandbox, &number(&sandbox, "Ana city Rome"));
+    let left = ["Ana", "Bob", "Tom"].map(|name| sandbox.path(&format!("workspace/memory/items/{name}.md")).exists());
+    assert_eq!(left, [false, true, true]);
+    for kept in ["Ana birthday", "Tom birthday", "Bob city Romeo", "Tom city Rome"] {
+        number(&sandbox, kept);
+    }
+    let before = consolidate(&sandbox, &["facts", "--all"]).stdout;
+    assert_eq!(consolidate(&sandbox, &["--backfill"]).code, 0);
+    assert_eq!(consolidate(&sandbox, &["facts", "--all"]).stdout, before);
+}
+
+#[test]
+fn what_held_once_and_what_nobody_has_read_yet_is_erased_too() {
+    let sandbox = Sandbox::new();
+    let daemon = sandbox.ready();
+    let kept = sandbox.send(&["--wait=40", "remember that I live in Zorbograd"]);
+    let item = kept.stdout.split('`').nth(1).expect("a path").to_owned();
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    number(&sandbox, "lives Zorbograd");
+    fs::remove_file(sandbox.path(&item)).expect("it is there");
+    sandbox.put("workspace/MEMORY.md", b"- I work at Krumbolia.\n");
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    // Not read, or read in other words, when it is to be forgotten.
+    sandbox.put("workspace/MEMORY.md", b"- I work at Krumbolia now, near the river.\n- Dog: Rex\n");
+    sandbox.put("workspace/memory/more.md", b"I work at Krumbolia since 2020.\n");
+    assert_eq!(sandbox.send(&["--wait=40", "By the way, I work at Krumbolia."]).code, 0);
+    assert_eq!(daemon.term(), 0);
+    for word in ["zorbograd", "krumbolia"] {
+        forget(&sandbox, word);
+        assert_eq!(standing(&sandbox, word), [] as [&str; 0]);
+    }
+    assert_eq!(sandbox.read("workspace/MEMORY.md").as_deref(), Some("- Dog: Rex\n"));
+    assert!(consolidate(&sandbox, &["--verbose"]).stderr.contains("0 new"));
+}
