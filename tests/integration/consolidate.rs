@@ -393,3 +393,31 @@ fn a_pipe_among_the_transcripts_is_not_waited_for() {
     run(&sandbox);
     assert_eq!(facts(&sandbox, &[]).len(), 1);
 }
+
+#[test]
+fn facts_are_read_where_nothing_can_be_written() {
+    let sandbox = Sandbox::new();
+    sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
+    run(&sandbox);
+    let read_only = "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
+    let full = "mount -t tmpfs -o size=2m,mode=0700 tmpfs /mnt && cp -a \"$AGENT_HOME/.\" /mnt && AGENT_HOME=/mnt
+                dd if=/dev/zero of=/mnt/ballast bs=4k 2>/dev/null";
+    for disk in [read_only, full] {
+        for arguments in [&["facts"][..], &["why", "birthday"], &["status"], &["commitments"], &["undo"], &["run", "--dry-run"]] {
+            let like = sandbox.command("agent-consolidate");
+            let mut command = Command::new("unshare");
+            command.args(["-m", "sh", "-c", &format!("{disk}\nexec \"$@\""), "sh"]);
+            command.arg(bin("agent-consolidate")).args(arguments);
+            command.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            let told = command.output().expect("unshare is there");
+            let stderr = String::from_utf8_lossy(&told.stderr);
+            if stderr.contains("unshare failed") {
+                println!("skipped: no mount namespaces here (unshare -m needs root)");
+                return;
+            }
+            assert_eq!(told.status.code(), Some(0), "{arguments:?}: {stderr}");
+            let is_shown = String::from_utf8_lossy(&told.stdout).contains("3 May");
+            assert_eq!(is_shown, ["facts", "why"].contains(&arguments[0]), "{arguments:?}: {told:?}");
+        }
+    }
+}

@@ -141,6 +141,8 @@ fn after_a_yes_it_is_done_once_and_a_turn_after_it_is_clean() {
     assert_eq!(house.sandbox.send(&["--approve", &id]).code, 0);
     wait_for("the command", SOON, || house.sandbox.read("workspace/canary"));
     assert_ne!(house.sandbox.send(&["--approve", &id]).code, 0);
+    let open = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')";
+    wait_for("the end of the turn", SOON, || house.sandbox.query("queue", open).is_empty().then_some(()));
     // The page is left out of what comes after, and the owner's own words are obeyed again.
     let own = Way { brings: vec![call("y2")], start: Start::Telegram(message(OWNER, OWNER, &json!({"text": "once more"}))) };
     assert_eq!(place.run(&own), 0);

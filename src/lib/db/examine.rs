@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Error, open_read_within};
+use super::Error;
+use super::read::open_read_within;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

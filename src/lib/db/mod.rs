@@ -8,10 +8,12 @@
 mod aside;
 mod erase;
 mod examine;
+mod read;
 
 pub use aside::{BESIDE, beside, set_aside};
 pub use erase::{Hit, count_rows, erase_rows, wring_out};
 pub use examine::{Health, examine};
+pub use read::open_read;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use crate::sys;
@@ -156,44 +158,6 @@ fn open_once(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
         .map_err(fail)?;
     migrate(&mut connection, path, migrations)?;
     Ok(connection)
-}
-
-/// Opens a database for reading only; `None` when it does not exist yet, or its owner is just making
-/// its tables.
-///
-/// # Errors
-/// See [`Error`].
-pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
-    open_read_within(path, BUSY)
-}
-
-/// Opens like [`open_read`], waiting for no longer than `patience`.
-fn open_read_within(path: &Path, patience: Duration) -> Result<Option<Connection>, Error> {
-    // Not `exists`: a directory that may not be searched is not one without a database.
-    if !path.try_exists().map_err(sys::Error::at("open", path))? {
-        return Ok(None);
-    }
-    patiently(patience, || open_read_once(path, patience))
-}
-
-fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Error> {
-    let fail = |source| Error::of(path, source);
-    let has_log = beside(path, "-wal").exists();
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Read-write, because a reader of a WAL database must be able to make its -shm file; the
-    // pragma then keeps it from changing anything.
-    let connection = Connection::open_with_flags(path, flags)
-        .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX))
-        .map_err(fail)?;
-    connection.busy_timeout(busy).map_err(fail)?;
-    connection.execute_batch("PRAGMA query_only=ON;").map_err(fail)?;
-    let schema: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
-    // What a crash left in the log is put in its place by the daemon. The last reader to close would
-    // do it too, and a reader changes nothing.
-    if has_log {
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
-    }
-    Ok((schema > 0).then_some(connection))
 }
 
 /// Returns which file stands at `path`, by device and number; `None` when there is none.
