@@ -142,6 +142,9 @@ const VAGUE: &str =
 const QUESTIONS: &str =
     "what where who whom whose why how which when whether if that i we was wer wie wo warum wann dass ob que qui quand";
 
+/// With one of these before or in it, what is said is the opposite of a promise.
+const NEGATIONS: &str = "not never no nicht nie niemals kein keine keinen nunca ne n' pas jamais";
+
 /// Where a promise begins, and how it is made.
 struct Opening {
     who: String,
@@ -278,7 +281,11 @@ impl Speaker<'_> {
         }
         let joint = |at: &usize| self.words.get(*at).is_some_and(|word| v::among(tongue.joints, &word.low));
         let next = (from..self.words.len()).find(|at| joint(at) && self.opening(at + 1).is_some());
-        let rest = self.words.get(from..next.unwrap_or(self.words.len())).unwrap_or(&[]);
+        let end = next.unwrap_or(self.words.len());
+        if when::wavers(self.words.get(at..end).unwrap_or(&[]), tongue.calendar, self.now) {
+            return end + 1;
+        }
+        let rest = self.words.get(from..end).unwrap_or(&[]);
         let day = when::first(rest, tongue.calendar, self.now);
         // "Remind me tomorrow to …"
         let head = || when::first(self.words.get(at..opening.end).unwrap_or(&[]), tongue.calendar, self.now).map(|(_, day)| day);
@@ -296,7 +303,7 @@ impl Speaker<'_> {
             let what = self.what(first, second, opening, deadline.is_some());
             found.extend(what.map(|what| (opening.who.clone(), what, deadline)));
         }
-        next.map_or(self.words.len(), |next| next + 1)
+        end + 1
     }
 
     /// What is to be done, from the words before the day and those behind it.
@@ -333,12 +340,17 @@ impl Speaker<'_> {
         let done = v::among(tongue.doing, verb);
         let count = all.iter().filter(|word| !word.is_mark()).count() + usize::from(verb_at_end.is_some());
         if opening.needs_doing && (!done || count < 2)
-            || v::among("never not always nie nunca jamais", verb)
+            || v::among(NEGATIONS, verb)
+            || verb == "always"
             || verb == "be" && !is_dated
         {
             return None;
         }
         if opening.needs_day && all.iter().any(|word| v::among(VAGUE, &word.low)) {
+            return None;
+        }
+        // "… Bob nicht anzurufen": there it stands anywhere before the verb.
+        if tongue.verb_last && all.iter().any(|word| v::among(NEGATIONS, &word.low)) {
             return None;
         }
         // "Recuérdame que …" is followed by no verb in its base form.
@@ -379,9 +391,9 @@ fn opened(words: &[Word], at: usize, patterns: &str) -> Option<usize> {
             return words.get(from).filter(|word| word.is_capital()).map(|_| from + 1);
         }
         (from + 1..from + 6).find_map(|at| {
-            // "Remind me what I promised to do" asks.
-            let asks = |word: &Word| v::among(QUESTIONS, &word.low);
-            let plain = words.get(from..at)?.iter().all(|word| !word.is_mark() && !asks(word));
+            // "Remind me what I promised to do" asks, "Remind me not to call" forbids.
+            let odd = |word: &Word| word.is_mark() || [QUESTIONS, NEGATIONS].iter().any(|list| v::among(list, &word.low));
+            let plain = !words.get(from..at)?.iter().any(odd);
             phrase_at(words, at, behind.trim_start()).filter(|_| plain)
         })
     };

@@ -112,6 +112,58 @@ fn what_promises_nothing_is_no_commitment() {
 }
 
 #[test]
+fn what_is_not_to_be_done_is_no_commitment() {
+    let silent = [
+        "I promised not to call Bob on Friday.",
+        "I promised never to call Bob.",
+        "I promised to not call Bob.",
+        "Remind me not to call Bob",
+        "Please remind me tomorrow not to call Bob.",
+        "I promised Tom not to sell the car.",
+        "I promised Tom that I won't sell the car.",
+        "Ich muss nicht bis Freitag bezahlen.",
+        "Ich muss die Rechnung am Freitag nicht bezahlen.",
+        "Ich rufe Bob morgen nicht an.",
+        "Ich habe versprochen, Bob nicht anzurufen.",
+        "Ich habe nie versprochen, Bob anzurufen.",
+        "Erinnere mich nicht daran, Bob anzurufen.",
+        "Prometí no llamar a Bob.",
+        "Recuérdame no llamar a Bob mañana.",
+        "J'ai promis à Tom de ne pas vendre la voiture.",
+        "Rappelle-moi de n'appeler personne demain.",
+        "Rappelle-moi pas d'appeler Bob.",
+        "Je ne dois pas payer la facture vendredi.",
+    ];
+    check(&silent.map(|text| (text, &[] as &[&str])));
+    check(&[
+        ("Remind me to tell Bob not to come on Friday.", &["tell Bob not to come @ 2026-05-08"]),
+        ("Ich darf nicht vergessen, morgen Bob anzurufen.", &["Bob anrufen @ 2026-05-05"]),
+    ]);
+}
+
+#[test]
+fn a_day_that_is_left_open_is_no_deadline() {
+    let silent = [
+        "I'll pay the invoice on Friday or Monday.",
+        "I'll pay the invoice not on Friday but on Monday.",
+        "I'll pay the invoice on Friday, no, on Monday.",
+        "I'll pay the invoice on Friday, I mean Monday.",
+        "I'll pay the invoice on Monday not Friday.",
+        "Remind me on Friday or Monday to call Bob.",
+        "Ich bezahle die Rechnung am Freitag oder am Montag.",
+        "Ich bezahle die Rechnung am Freitag, nein, am Montag.",
+        "Tengo que pagar la factura el viernes o el lunes.",
+        "Je dois payer la facture vendredi ou lundi.",
+        "I'll pay the invoice on 3 May.",
+    ];
+    check(&silent.map(|text| (text, &[] as &[&str])));
+    check(&[
+        ("I'll pay the invoice on Friday and call Bob on Monday.", &["pay the invoice @ 2026-05-08"]),
+        ("I promise to buy bread by 2026-05-01.", &["buy bread @ 2026-05-01"]),
+    ]);
+}
+
+#[test]
 fn days_are_counted_from_the_moment_of_speaking() {
     let day = |when: &str| shown(&format!("Remind me to call Bob {when}.")).join("; ");
     let expected = |day: &str| if day.is_empty() { "call Bob".to_owned() } else { format!("call Bob @ {day}") };
@@ -132,7 +184,11 @@ fn days_are_counted_from_the_moment_of_speaking() {
         ("within a month", "2026-06-04"),
         ("in two weeks' time", "2026-05-18"),
         ("in an hour", "2026-05-04 11:00"),
-        ("on 3 May", "2027-05-03"),
+        ("on 3 June", "2026-06-03"),
+        ("on 3 January", "2027-01-03"),
+        ("by 2026-05-01", "2026-05-01"),
+        ("before 2026-05-01", "2026-04-30"),
+        ("before today", "2026-05-04"),
         ("on May 12th", "2026-05-12"),
         ("on the 12th of May, 2027", "2027-05-12"),
         ("by 2026-06-01", "2026-06-01"),
@@ -150,6 +206,9 @@ fn days_are_counted_from_the_moment_of_speaking() {
     // Two readers would read two days.
     assert_eq!(day("by 3/5"), "call Bob by 3/5");
     assert_eq!(day("at 5"), "call Bob at 5");
+    // The one that is just past, or next year's?
+    assert_eq!(day("on 3 May"), "call Bob on 3 May");
+    assert_eq!(day("about what was on 2026-05-01"), "call Bob about what was on 2026-05-01");
     assert_eq!(day("after Friday"), "call Bob after Friday");
     assert_eq!(day("about Friday's dinner"), "call Bob about Friday's dinner");
 }

@@ -4,7 +4,17 @@
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 
 use super::calendar::Calendar;
+use super::vocabulary as v;
 use super::words::{Word, phrase_at};
+
+/// How long ago a day without its year may be for nobody to know whether it or the next such day is meant.
+const JUST_PAST: Days = Days::new(90);
+
+/// Between two days of which the second may take the place of the first.
+const INSTEAD: &str = "or no not but rather better actually sorry wait i mean oder nein nicht sondern aber lieber besser o sino mejor ou non mais plutôt pas";
+
+/// Before a day that it is not.
+const NOT: &str = "not nicht no pas";
 
 /// A day by which something is to be done, in the zone it was said in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +34,18 @@ pub(super) fn first(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> 
         let owns = is(words, at + end, "'s");
         let has_preposition = is(words, at, calendar.by) || is(words, at, calendar.before) || is(words, at, calendar.within);
         ((free || has_preposition) && !owns).then_some((at..at + end, deadline))
+    })
+}
+
+/// Returns true when `words` leave open which day it is: "on Friday or Monday", "on Friday, no, on Monday", "not on Friday".
+pub(super) fn wavers(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> bool {
+    let at_start = |at: usize| at_start(words.get(at..)?, calendar, now);
+    (0..words.len()).any(|at| {
+        let Some((length, day)) = at_start(at) else { return false };
+        let end = at + length;
+        let between = words.iter().skip(end).take_while(|word| word.is_mark() || v::among(INSTEAD, &word.low)).count();
+        let is_instead = words.iter().skip(end).take(between).any(|word| !word.is_mark());
+        at > 0 && is(words, at - 1, NOT) || is_instead && at_start(end + between).is_some_and(|(_, other)| other != day)
     })
 }
 
@@ -57,8 +79,12 @@ pub(super) fn at_start(words: &[Word], calendar: &Calendar, now: NaiveDateTime) 
     if day.is_some() {
         while reader.eat(calendar.part) {}
     }
+    // "by 2026-11-20" is overdue, "the photos taken on 2026-11-20" are of that day.
+    if day.is_some_and(|day| day < now.date()) && (!prepared || is(words, 0, "on am el le ce")) {
+        return None;
+    }
     let date = match (day, time) {
-        (Some(day), None) if before => day.checked_sub_days(Days::new(1))?.max(now.date()),
+        (Some(day), None) if before && day != now.date() => day.checked_sub_days(Days::new(1))?,
         (Some(day), _) => day,
         (None, Some(time)) if time > now.time() => now.date(),
         (None, Some(_)) => now.date().checked_add_days(Days::new(1))?,
@@ -281,11 +307,16 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the day in the year that was said, or the next one that comes; none in the past.
+    /// Returns the day in the year that was said, or the next one that comes; none when the last one is just past.
     fn resolve(&self, day: u32, month: u32, year: Option<i32>) -> Option<NaiveDate> {
+        if let Some(year) = year {
+            return NaiveDate::from_ymd_opt(year, month, day);
+        }
         let today = self.now.date();
-        let years = year.map_or(today.year()..=today.year() + 8, |year| year..=year);
-        years.filter_map(|year| NaiveDate::from_ymd_opt(year, month, day)).find(|date| *date >= today)
+        let just_past = today.checked_sub_days(JUST_PAST)?;
+        let years = today.year() - 1..=today.year() + 8;
+        let found = years.filter_map(|year| NaiveDate::from_ymd_opt(year, month, day)).find(|date| *date >= just_past);
+        found.filter(|date| *date >= today)
     }
 
     fn next_such_day(&self, day: u32) -> Option<NaiveDate> {
