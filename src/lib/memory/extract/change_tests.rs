@@ -22,6 +22,11 @@ fn what_is_over_is_said_to_be_over() {
         ("I don't eat meat anymore.", "does not eat meat"),
         ("I no longer drink coffee.", "does not drink coffee"),
         ("I no longer work at Siemens, I work at Bosch.", "no longer works at Siemens; works at Bosch"),
+        ("I used to work at Aldi and live in Ulm.", "no longer works at Aldi"),
+        ("My dad used to work at Bosch and live in Ulm.", "no longer works at Bosch"),
+        ("I no longer work at Aldi, live in Ulm and play the cello.", "no longer works at Aldi"),
+        ("I used to work at Aldi and now live in Ulm.", "no longer works at Aldi; lives in Ulm"),
+        ("I used to live in Porto but now I live in Rome.", "no longer lives in Porto; lives in Rome"),
         ("My phone isn't 555 0101 any more, it's 555 0199 22.", "phone 555 0199 22"),
     ] {
         assert_eq!(over(text).join("; "), expected, "{text}");
@@ -122,6 +127,8 @@ fn german_spanish_and_french_sentences_are_understood() {
         "Merk dir, dass ich Admin bin.",
         "Mein Hund ist krank.",
         "No vivo en Málaga.",
+        ("Ich trinke keinen Alkohol mehr.", &["user | does not drink | Alkohol"]),
+        ("Ich esse kein Fleisch mehr, weil ich keins mag.", &["user | does not eat | Fleisch"]),
         "Si vivo en Málaga, pago menos.",
         "Soy un desastre.",
         "Vivo en las nubes.",

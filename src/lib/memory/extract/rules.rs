@@ -142,8 +142,15 @@ impl Reader<'_> {
             return self.attribute(&subject.entity, attribute, *kind, rest);
         }
         let before = self.found.len();
+        let mut was_over = false;
         for (number, predicate) in predicates(rest).into_iter().enumerate() {
             let over = ended(predicate);
+            // "I used to work at Aldi and live in Ulm": that, too, or now?
+            let is_now = predicate.first().is_some_and(|word| v::among("now currently nowadays", &word.low));
+            if was_over && over.is_none() && !is_now {
+                break;
+            }
+            was_over |= over.is_some();
             self.ending = over.as_ref().is_some_and(|(_, over)| *over);
             let predicate = over.as_ref().map_or(predicate, |(words, _)| words);
             // What cannot be read makes the rest doubtful.
@@ -321,6 +328,10 @@ impl Reader<'_> {
         }
         // "I am Ada", "my sister is Ana": nothing may follow the name.
         let alone = name_end(words, 0).is_some_and(|end| words.get(end).is_none_or(Word::is_mark));
+        // "My husband is CEO", "My wife is Boss."
+        let is_short = first.low.len() > 1 && first.raw.chars().all(|c| c.is_ascii_uppercase() || c == '.');
+        let is_noun = [v::JOBS, v::RELATIONS].iter().any(|list| v::among(list, &first.low));
+        let alone = alone && !is_short && !is_noun;
         // In notes "I am …" may be the agent that writes them.
         let writer = self.voice.about_user && subject.role == Role::First;
         alone && !writer && self.naming(subject, words, OTHER)

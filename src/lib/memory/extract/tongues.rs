@@ -127,7 +127,7 @@ pub(super) const TONGUES: [Tongue; 3] = [
         traits: "vegetarier vegetarierin vegetarisch veganer veganerin vegan laktoseintolerant verheiratet geschieden verwitwet linkshänder \
             linkshänderin diabetiker diabetikerin farbenblind deutscher deutsche österreicher österreicherin schweizer schweizerin",
         joints: ", ; : – und aber",
-        cuts: "seit jetzt inzwischen mittlerweile mit weil wo und bzw also übrigens bitte bei neben danke",
+        cuts: "seit jetzt inzwischen mittlerweile mehr mit weil wo und bzw also übrigens bitte bei neben danke",
         adverbs: "auch jetzt übrigens eigentlich inzwischen mittlerweile ja nun bitte leider sehr schwer stark",
         starters: "hallo hi hey guten morgen tag abend moin servus ja nein also achso ach übrigens und danke doch sorry stimmt genau nee aha okay ok eigentlich aber oh na gut , : – korrektur",
         wrappers: "merk dir bitte , dass|merk dir , dass|merke dir , dass|merke dir bitte , dass|bitte merk dir , dass|bitte merke dir , dass|merk dir bitte|\

@@ -82,6 +82,10 @@ fn cut(words: &[Word], kind: Kind) -> &[Word] {
         Kind::Email | Kind::Phone | Kind::Age | Kind::Numbered => "and or for",
         Kind::Thing | Kind::Short | Kind::Food | Kind::Languages => "",
     };
+    // "for five years"
+    let lasts = |at: usize| {
+        words.iter().skip(at + 1).take(4).any(|word| v::among("years year months weeks decades ages while", &word.low))
+    };
     let ends = |at: usize| {
         let word = &words[at];
         let name_goes_on = word.low == "and" && matches!(kind, Kind::Employer) && words.get(at + 1).is_some_and(Word::is_capital);
@@ -90,6 +94,7 @@ fn cut(words: &[Word], kind: Kind) -> &[Word] {
             "," => !lists || !comma_goes_on(words, at, kind),
             low => {
                 at > 0 && v::among(v::CUTS, low)
+                    || low == "for" && lasts(at)
                     || v::among(more, low) && !name_goes_on
                     || v::CUT_PHRASES.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
             }

@@ -58,7 +58,7 @@ pub(super) const ADVERBS: &str = "really also absolutely quite currently now sti
 pub(super) const STARTERS: &str = "by the way|in fact|to be clear|for the record|just so you know|for your information|good morning|good evening|\
     thank you|one more thing|these days|as a reminder|for context|small correction|well|so|ok|okay|hi|hello|hey|yes|\
     yeah|yep|no ,|nope|oh|ah|um|and|but|also|actually|btw|fyi|anyway|sure|right|thanks|correction|update|sorry|plus|\
-    currently|nowadays|personally|reminder|because|,|:|–|please|pls|plz";
+    now|currently|nowadays|personally|reminder|because|,|:|–|please|pls|plz";
 
 /// The wrappers of "remember that …": what follows is meant to be kept.
 pub(super) const WRAPPERS: &str = "i want you to remember that|i would like you to remember that|remember that|remember this|remember|\
