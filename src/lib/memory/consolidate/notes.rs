@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::extract::{self, Claim};
 use super::super::facts::store::Statement;
+use super::super::scope::Scope;
 use super::super::sources::{self, Candidate, Source};
 use crate::workspace;
 
@@ -13,6 +14,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let claims = match file.source {
         Source::Item => item(text),
+        Source::Memory if is_of_person(&file.shown) => extract::notes_of_person(text),
         Source::Memory | Source::Session | Source::Summary | Source::Fact => extract::notes(&without_template(&file.shown, text)),
     };
     let at = sources::time_of(&file.shown, file.stamp);
@@ -31,6 +33,11 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
         at,
     };
     claims.into_iter().map(statement).collect()
+}
+
+/// Returns true for `memory/people/NAME.md`, whose title is that person's name; episodes have others.
+fn is_of_person(shown: &str) -> bool {
+    matches!(sources::scope_of(shown), Scope::Person(_)) && !shown.ends_with(".episodes.md")
 }
 
 /// Returns `text` with its lines blank that every new home has in that file: they are nobody's words.
@@ -101,6 +108,10 @@ mod tests {
         let text = format!("{}\n- Birthday: 3 May\n", workspace::template("MEMORY.md"));
         check("workspace/MEMORY.md", Source::Memory, &text, &[("owner", "birthday", "3 May", 5)]);
         check("workspace/memory/people/1002.md", Source::Memory, "- Birthday: 4 May", &[("person:1002", "birthday", "4 May", 1)]);
+        let titled = "# Bob\n\n- Birthday: 4 May\n\nI like jazz.\n\n# Ana\n\n- Birthday: 3 May\n";
+        check("workspace/memory/people/1002.md", Source::Memory, titled, &[("person:1002", "birthday", "4 May", 3)]);
+        let typed = format!("---\ntype: person\n---\n{titled}");
+        check("workspace/memory/people/1002.md", Source::Memory, &typed, &[("person:1002", "birthday", "4 May", 6)]);
     }
 
     #[test]

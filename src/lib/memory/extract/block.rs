@@ -10,9 +10,17 @@ pub(super) struct Block<'a> {
     pub lines: Vec<&'a str>,
     /// Whether it is a list item.
     pub item: bool,
-    /// The headings above it, outermost first, with their level.
+    /// What stands above it, outermost first, with its level: headings, then a line that only names something, then
+    /// the items of a list that it is below.
     pub headings: Vec<(usize, &'a str)>,
 }
+
+/// The level of a line that only names what comes, and, with its indentation added, that of a list item.
+const LABEL: usize = 1_000;
+const ITEM: usize = LABEL + 1;
+
+/// Deeper lists are not told apart.
+const MAX_INDENT: usize = 40;
 
 /// What follows one of these is another person's text.
 const FORWARDED: &[&str] =
@@ -79,15 +87,34 @@ impl<'a> Reader<'a> {
         if item {
             self.end();
         }
-        match &mut self.open {
-            Some(block) => block.lines.push(own),
-            None => self.open = Some(Block { line: number, lines: vec![own], item, headings: self.headings.clone() }),
+        if let Some(block) = &mut self.open {
+            return block.lines.push(own);
+        }
+        let indent: usize = line.chars().map_while(|c| matches!(c, ' ' | '\t').then_some(if c == ' ' { 1 } else { 4 })).sum();
+        let level = if item || indent > 0 || own.contains(": ") { ITEM + indent.min(MAX_INDENT) } else { LABEL };
+        self.headings.retain(|(above, _)| *above < level);
+        self.open = Some(Block { line: number, lines: vec![own], item, headings: self.headings.clone() });
+        if item {
+            self.headings.push((level, own));
         }
     }
 
     fn end(&mut self) {
-        self.blocks.extend(self.open.take());
+        let Some(block) = self.open.take() else { return };
+        if let [line] = block.lines[..]
+            && !block.item
+            && is_label(line)
+        {
+            self.headings.retain(|(above, _)| *above < LABEL);
+            self.headings.push((LABEL, line));
+        }
+        self.blocks.push(block);
     }
+}
+
+/// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**Work**", "My sister:".
+pub(super) fn is_label(line: &str) -> bool {
+    !line.contains(": ") && !line.ends_with(['.', '!', '?', '…']) && line.split_whitespace().nth(5).is_none()
 }
 
 /// Returns whether the line is a list item, and what it says.

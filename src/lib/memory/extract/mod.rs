@@ -55,6 +55,8 @@ mod change_tests;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod notes_tests;
+#[cfg(test)]
 mod promise_tests;
 #[cfg(test)]
 mod tests;
@@ -204,20 +206,36 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
 
 /// Returns what a memory file states about the user and others, in order. Its frontmatter is not
 /// read, but `type: person` there says that `Birthday: …` is not the user's; so does a heading
-/// that is not about the user ("# Ana", "# Identity").
+/// that is not about the user ("# Ana", "# Identity"), and an item or a line that only names somebody above it.
 pub fn notes(markdown: &str) -> Vec<Claim> {
     let (body, before, other) = notes::frontmatter(markdown);
+    read_notes(body, before, other, None)
+}
+
+/// Returns what a memory file states that is about one person, who is the entity `user` there: as [`notes`] does, but
+/// the title is that person's name, and below it "I" is whoever wrote the file.
+pub fn notes_of_person(markdown: &str) -> Vec<Claim> {
+    let (body, before, _) = notes::frontmatter(markdown);
+    let first = body.lines().find(|line| !line.trim().is_empty());
+    read_notes(body, before, false, first.and_then(|line| line.strip_prefix("# ")).map(str::trim))
+}
+
+fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for mut block in block::blocks(body) {
         block.line += before;
-        let about = notes::about(&block, other);
-        let voice = Voice { first_person: about != notes::About::Other, about_user: true };
+        let is_title = |heading: &(usize, &str)| heading.0 == 1 && Some(heading.1) == title;
+        let headings: Vec<&str> = block.headings.iter().filter(|one| !is_title(one)).map(|(_, text)| *text).collect();
+        let about = notes::about(headings.iter().copied(), other);
+        let voice = Voice { first_person: about != notes::About::Other && title.is_none(), about_user: true };
         // A `key: value` stands alone on its line; the lines between two are prose.
         let mut prose: Vec<String> = Vec::new();
         let mut begun = block.line;
+        let mut about_keys = about;
         for (line, number) in block.lines.iter().zip(block.line..) {
+            let whole = *line;
             let line = notes::undated(line);
-            match notes::key_value(line, about) {
+            match notes::key_value(line, about_keys) {
                 None => {
                     if prose.is_empty() {
                         begun = number;
@@ -232,6 +250,10 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
                         Claim { entity, attribute, value, ended: false, confidence: rules::EXPLICIT, line: number, quote }
                     }));
                 }
+            }
+            // "Anna Berger", and below it "Phone: …".
+            if block.item && number == block.line || block::is_label(whole) && !notes::is_empty_key(whole) {
+                about_keys = notes::about(headings.iter().copied().chain([whole]), other);
             }
         }
         read_prose(&prose, begun, voice, &mut claims);

@@ -1,6 +1,6 @@
 //! Memory files: prose about the user, and lines of the form `key: value`.
 
-use super::block::Block;
+use super::calendar;
 use super::subject::{Role, USER, relation, subject};
 use super::value::{Kind, value};
 use super::vocabulary as v;
@@ -21,7 +21,7 @@ pub(super) enum About {
 const USER_HEADINGS: &str = "user,the user,about the user,about me,me,owner,your owner,my owner,the owner,about my owner,user profile,profile,personal,\
     personal details,personal information,personal info,preferences,user preferences,my preferences,basics,about";
 const PLAIN_HEADINGS: &str = "memory,memories,notes,facts,key facts,long-term memory,lasting facts,family,health,home,food,work,pets,important dates,dates,\
-    contact,contacts,birthdays,people,likes,dislikes,likes and dislikes";
+    contact,contacts,birthdays,people,likes,dislikes,likes and dislikes,diary,journal,log,daily notes,daily log,today,tagebuch,notizen,diario,notas";
 
 /// Returns the text behind the frontmatter, how many lines that has, and whether it says that the
 /// file is about somebody else.
@@ -46,21 +46,42 @@ pub(super) fn frontmatter(markdown: &str) -> (&str, u32, bool) {
     (markdown, 0, false)
 }
 
-/// Returns whom a block is about, by its headings.
-pub(super) fn about(block: &Block<'_>, other: bool) -> About {
+/// Returns whom something is about, by what stands above it; by nothing, `Other` when `other` says so.
+pub(super) fn about<'a>(headings: impl IntoIterator<Item = &'a str>, other: bool) -> About {
     let mut about = if other { About::Other } else { About::Anyone };
-    for (_, heading) in &block.headings {
-        let low = heading.to_lowercase();
-        let dated = low.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '.' | '/' | ' '));
-        about = if USER_HEADINGS.split(',').any(|known| known == low) {
+    for heading in headings {
+        let low = heading.trim_matches(|c: char| matches!(c, '*' | '_' | ':') || c.is_whitespace()).to_lowercase();
+        let undated = undated_heading(&low);
+        let plain = |known: &str| known == low || known == undated;
+        let is_user = |known: &str| known == low || known.starts_with("about ") && low.ends_with(&format!(" {known}"));
+        about = if USER_HEADINGS.split(',').any(is_user) {
             About::User
-        } else if dated || PLAIN_HEADINGS.split(',').any(|known| known == low) {
+        } else if undated.is_empty() || PLAIN_HEADINGS.split(',').any(plain) {
             about
         } else {
             About::Other
         };
     }
     about
+}
+
+/// Returns the heading without the day in it: "diary, 4 May" is "diary", "Monday" nothing. "June" may be somebody.
+fn undated_heading(low: &str) -> String {
+    let calendars = [calendar::ENGLISH, calendar::GERMAN, calendar::SPANISH, calendar::FRENCH];
+    let is_weekday = |part: &str| calendars.iter().any(|calendar| calendar.weekdays.split([' ', '|']).any(|day| day == part));
+    let is_number = |part: &str| part.trim_end_matches(char::is_alphabetic).parse::<u32>().is_ok();
+    let is_day = |part: &str| is_number(part) || is_weekday(part) || v::is_month(part) || v::among("of de the el le am", part);
+    let parts: Vec<&str> = low.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|part| !part.is_empty()).collect();
+    if !parts.iter().any(|part| is_number(part) || part.chars().count() > 4 && is_weekday(part)) {
+        return low.to_owned();
+    }
+    parts.into_iter().filter(|part| !is_day(part)).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true for "Birthday:", which waits for its value; "Sister:" names whom the next lines are about.
+pub(super) fn is_empty_key(line: &str) -> bool {
+    let key = line.trim_end_matches([':', ' ']);
+    key != line && relation(&words(key), 0).is_none() && plain_key(key).is_some()
 }
 
 /// Returns the line without the date it begins with.

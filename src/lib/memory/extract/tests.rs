@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Claim, commitments, confirmed, notes, speech};
 
 /// Entity, attribute, value.
-type Plain<'a> = (&'a str, &'a str, &'a str);
+pub(super) type Plain<'a> = (&'a str, &'a str, &'a str);
 
 fn plain(claims: &[Claim]) -> Vec<Plain<'_>> {
     claims.iter().map(|claim| (claim.entity.as_str(), claim.attribute.as_str(), claim.value.as_str())).collect()
@@ -11,7 +11,7 @@ fn plain(claims: &[Claim]) -> Vec<Plain<'_>> {
 
 /// Checks all sentences of a table at once, so that one run shows every miss.
 #[track_caller]
-fn check_all(read: fn(&str) -> Vec<Claim>, table: &[(&str, &[Plain])]) {
+pub(super) fn check_all(read: fn(&str) -> Vec<Claim>, table: &[(&str, &[Plain])]) {
     let wrong: Vec<String> = table
         .iter()
         .filter_map(|(text, expected)| {
@@ -24,7 +24,7 @@ fn check_all(read: fn(&str) -> Vec<Claim>, table: &[(&str, &[Plain])]) {
 }
 
 #[track_caller]
-fn check_silent(read: fn(&str) -> Vec<Claim>, texts: &[&str]) {
+pub(super) fn check_silent(read: fn(&str) -> Vec<Claim>, texts: &[&str]) {
     let wrong: Vec<String> = texts
         .iter()
         .filter_map(|text| {
@@ -357,80 +357,6 @@ fn what_states_nothing_makes_no_claim() {
             "",
             "Name:",
             "…",
-        ],
-    );
-}
-
-#[test]
-fn memory_files_are_understood() {
-    check_all(
-        notes,
-        &[
-            ("- Birthday: 3 May", &[("user", "birthday", "3 May")]),
-            ("Name: Ada\nEmail: ada@example.org", &[("user", "name", "Ada"), ("user", "email", "ada@example.org")]),
-            (
-                "---\ntitle: x\nname: Bob\n---\n# About the user\n\n- **Favourite colour:** green\n",
-                &[("user", "favourite colour", "green")],
-            ),
-            (
-                "# User\n- Sister: Ana\n- Likes: jazz, blues and soul\n- Likes tea",
-                &[("user", "sister", "Ana"), ("user", "likes", "jazz, blues and soul"), ("user", "likes", "tea")],
-            ),
-            ("The user lives in Porto.", &[("user", "lives in", "Porto")]),
-            ("- User's sister is Ana.", &[("user", "sister", "Ana")]),
-            ("- User prefers short answers", &[("user", "prefers", "short answers")]),
-            ("The user's birthday is 3 May.", &[("user", "birthday", "3 May")]),
-            ("- 2026-05-03: The user works at Siemens", &[("user", "works at", "Siemens")]),
-            ("- Ana's birthday: 4 June", &[("Ana", "birthday", "4 June")]),
-            ("- Sister's birthday: 4 June", &[("user's sister", "birthday", "4 June")]),
-            ("My sister Ana lives\nin Porto.", &[("user", "sister", "Ana"), ("Ana", "lives in", "Porto")]),
-            ("Remember: my dog is called Rex", &[("user", "dog", "Rex")]),
-            ("# Trip\nThe user is allergic to bees.", &[("user", "allergic to", "bees")]),
-            ("- [[Ana]] lives in Rome", &[("Ana", "lives in", "Rome")]),
-            (
-                "- Allergies: nuts and bees\n- Timezone: Europe/Lisbon\n- Job: nurse",
-                &[
-                    ("user", "allergic to", "nuts and bees"),
-                    ("user", "time zone", "Europe/Lisbon"),
-                    ("user", "works as", "nurse"),
-                ],
-            ),
-        ],
-    );
-}
-
-#[test]
-fn notes_that_state_nothing_make_no_claim() {
-    check_silent(
-        notes,
-        &[
-            "Name:",
-            "- Name: (what to call you)",
-            "- Name: _your name_",
-            "Name: <name>",
-            "Name: unknown",
-            "Birthday: TBD",
-            "Birthday: 3 May?",
-            "# Ana\n- Birthday: 3 May",
-            "# Identity\nName: Jarvis",
-            "# Soul\nI am Jarvis and I like jazz.",
-            "---\ntype: person\nname: Ana\n---\n- Birthday: 3 May",
-            "---\nname: Ana\nbirthday: 3 May\n---\n",
-            "- [ ] Birthday: 3 May",
-            "~~Name: Ada~~",
-            "<!--\nName: Ada\n-->",
-            "```\nName: Ada\n```",
-            "> Name: Ada",
-            "| Name: Ada | x |",
-            "Password: hunter",
-            "PIN: 1234",
-            "TODO: call Ana",
-            "Decision: use Rust",
-            "Status: done",
-            "Lasting facts and decisions, one line each, newest last.",
-            "The user might move to Rome.",
-            "User asked about Rome.",
-            "The user is tired today.",
         ],
     );
 }
