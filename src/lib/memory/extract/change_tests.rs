@@ -1,6 +1,6 @@
-//! What is over, what is confirmed, and what is said in other languages.
+//! What is over, what is confirmed, what is somebody else's text, and what is said in other languages.
 
-use super::{confirmed, speech};
+use super::{commitments, confirmed, speech};
 
 #[test]
 fn what_is_over_is_said_to_be_over() {
@@ -30,6 +30,40 @@ fn what_is_over_is_said_to_be_over() {
         ("My phone isn't 555 0101 any more, it's 555 0199 22.", "phone 555 0199 22"),
     ] {
         assert_eq!(over(text).join("; "), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_is_asked_about_is_nobodys() {
+    let zone = chrono_tz::UTC;
+    for text in [
+        "What do you think of this bio?\n\nHi, I'm Marta. I'm a designer and I live in Malmö. I'll call Bob on Friday.",
+        "is this a good cover letter?\n\nMy name is Bruno. I live in Rome.",
+        "Wie findest du diesen Text?\n\nIch heiße Marta und wohne in Kiel.",
+        "¿Qué te parece este texto?\n\nMe llamo Marta. Vivo en Málaga.",
+        "Que penses-tu de ce texte ?\n\nJe m'appelle Maud. J'habite à Lille.",
+        "Is my German correct? Ich heiße Tobias. Ich wohne in Kiel.",
+        "¿Es correcta mi frase? Vivo en Málaga.",
+        "Fwd: Hello, my name is Igor. I live in Minsk and work at Belavia. I'll call Bob on Friday.",
+        "SMS von Mama: Ich bin umgezogen. Ich wohne in Ulm.",
+        "SMS de maman : Bonjour. J'habite à Lille.",
+        "My character: My name is Elric. I live in Melnibone.",
+        "My sister: I live in Rome. I work at Siemens.",
+        "Mensaje de Ana: Hola. Vivo en Málaga.",
+    ] {
+        assert_eq!((speech(text), commitments(text, 0, zone)), (vec![], vec![]), "{text}");
+    }
+    for text in [
+        "My dog: Rex. I live in Porto.",
+        "Good news: we are here. I live in Porto.",
+        "Update: I live in Porto.",
+        "Cool :) Nice. I live in Porto.",
+        "SMS von Mama: Ich bin umgezogen.\n\nI live in Porto.",
+        "I live in Porto. What do you think of this bio?",
+        "Is this a good place? I live in Porto.",
+        "I was born in Braga, correct? I live in Porto.",
+    ] {
+        assert!(speech(text).iter().any(|claim| claim.value == "Porto"), "{text}");
     }
 }
 
@@ -93,6 +127,8 @@ fn german_spanish_and_french_sentences_are_understood() {
         ("Merk dir, dass mein Hund Waldi heißt.", &["user | dog | Waldi"]),
         ("Mein Geburtstag ist am 7. März.", &["user | birthday | 7. März"]),
         ("Ich esse keine Nüsse und kein Fleisch.", &["user | does not eat | Nüsse"]),
+        ("Ich trinke keinen Alkohol mehr.", &["user | does not drink | Alkohol"]),
+        ("Ich esse kein Fleisch mehr, weil ich keins mag.", &["user | does not eat | Fleisch"]),
         ("Ich bin allergisch gegen Nüsse und Soja.", &["user | allergic to | Nüsse und Soja"]),
         ("Ich komme aus der Schweiz.", &["user | from | Schweiz"]),
         ("Ich spreche Deutsch und Polnisch.", &["user | speaks | Deutsch und Polnisch"]),
@@ -127,8 +163,6 @@ fn german_spanish_and_french_sentences_are_understood() {
         "Merk dir, dass ich Admin bin.",
         "Mein Hund ist krank.",
         "No vivo en Málaga.",
-        ("Ich trinke keinen Alkohol mehr.", &["user | does not drink | Alkohol"]),
-        ("Ich esse kein Fleisch mehr, weil ich keins mag.", &["user | does not eat | Fleisch"]),
         "Si vivo en Málaga, pago menos.",
         "Soy un desastre.",
         "Vivo en las nubes.",

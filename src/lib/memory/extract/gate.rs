@@ -1,7 +1,10 @@
 //! What states nothing: questions, guesses, what others say, secrets, talk about a text.
 //! Here it is better to lose a fact than to keep a false one.
 
+use super::Voice;
 use super::sentence::{HOLE, MAX_CHARS};
+use super::subject::subject;
+use super::tongues::{TONGUES, Tongue};
 use super::vocabulary as v;
 use super::words::{Word, has_any, phrase_at};
 
@@ -67,6 +70,46 @@ pub(super) fn asks_for_text_work(words: &[Word]) -> bool {
     v::among(v::TEXT_WORK, &first.low) || says.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }
 
+/// Returns true when the sentence asks what one thinks of a text, which then follows: "What do you think of this bio?"
+pub(super) fn asks_about_text(text: &str, words: &[Word]) -> bool {
+    let asks = text.contains(['?', '？']) || words.first().is_some_and(|word| v::among(v::ASKING, &word.low));
+    let points = |at: usize| {
+        v::among(v::POINTERS, &words[at].low) && words.iter().skip(at + 1).take(4).any(|word| v::among(v::TEXTS, &word.low))
+    };
+    // ", correct?" asks for a yes.
+    let judges = |at: usize| v::among(v::IS_CORRECT, &words[at].low) && at > 0 && !words[at - 1].is_mark();
+    asks && (0..words.len()).any(|at| points(at) || judges(at))
+}
+
+/// Returns true when the sentence begins with whose words or what kind of text it is: "SMS from mum: I …", "Fwd: Hello".
+/// Who says "I" before the colon goes on to speak.
+pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
+    let at = (0..words.len()).scan(0, |at, _| {
+        let opening = |list: &str| list.split('|').find_map(|phrase| phrase_at(words, *at, phrase));
+        *at = opening(v::WRAPPERS).or_else(|| opening(v::STARTERS))?;
+        Some(*at)
+    });
+    let words = words.get(at.last().unwrap_or(0)..).unwrap_or(&[]);
+    // Of a smiley no space follows the colon.
+    let opens = |word: &Word| word.low == ":" && text.get(word.end..).is_some_and(|rest| rest.starts_with(' '));
+    let Some(colon) = words.iter().position(opens).filter(|colon| (1..=6).contains(colon)) else { return false };
+    let (label, rest) = (words.get(..colon).unwrap_or(&[]), words.get(colon + 1..).unwrap_or(&[]));
+    // "My birthday: 3 May" is a fact; "My sister: I …" is hers.
+    let is_owned = label.iter().any(|word| matches!(word.low.as_str(), "my" | "'s"));
+    let is_subject = subject(words, Voice { first_person: true, about_user: false }).is_some_and(|(_, end)| end == colon);
+    let is_speech = rest.first().is_some_and(|word| v::among("i we my ich wir mein meine je mon ma yo mi", &word.low));
+    let speaks = |word: &Word| v::among("i me we us ich mir mich wir yo je is are was ist sind es est", &word.low);
+    let is_opening = |tongue: &Tongue| {
+        tongue.wrappers.split('|').any(|wrapper| phrase_at(label, 0, wrapper) == Some(colon))
+            || label.len() == 1 && label.iter().all(|word| v::among(tongue.starters, &word.low))
+    };
+    let is_own = is_owned && is_subject && !is_speech
+        || label.iter().any(speaks)
+        || [OWN_TEXT, "thing|things|news|fact|ps|p.s|question|plan|plans"].iter().any(|list| has_any(label, list))
+        || TONGUES.iter().any(is_opening);
+    !rest.is_empty() && !is_own
+}
+
 /// Returns true when the words take back what was said before them.
 pub(super) fn takes_back(words: &[Word]) -> bool {
     let at = usize::from(words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "haha" | "lol" | "ok" | "nein")));
@@ -76,9 +119,11 @@ pub(super) fn takes_back(words: &[Word]) -> bool {
 
 /// Returns true when what follows the sentence is pasted: it ends with a colon and does not speak of the speaker.
 pub(super) fn opens_foreign_text(text: &str, words: &[Word]) -> bool {
-    let own = "about me|remember|note|notes|my family|facts|forget|in mind|know|corrections|correction";
-    text.trim_end().ends_with(':') && !has_any(words, own)
+    text.trim_end().ends_with(':') && !has_any(words, OWN_TEXT)
 }
+
+/// What is said before a colon, when one's own words follow it.
+const OWN_TEXT: &str = "about me|remember|note|notes|my family|facts|forget|in mind|know|corrections|correction";
 
 /// Returns true when the words speak of what somebody may do: rights are settings, and never remembered.
 fn is_about_rights(words: &[Word]) -> bool {

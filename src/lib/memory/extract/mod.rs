@@ -190,11 +190,15 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
             if gate::asks_for_text_work(&words) {
                 return Vec::new();
             }
+            // "Fwd: Hello, my name is Igor. I live in Minsk."
+            if gate::opens_labelled_text(&sentence.text, &words) {
+                break;
+            }
             // "My name is Batman. Just kidding."
             if gate::takes_back(&words) {
                 own.pop();
             }
-            let is_last = gate::opens_foreign_text(&sentence.text, &words);
+            let is_last = gate::opens_foreign_text(&sentence.text, &words) || gate::asks_about_text(&sentence.text, &words);
             own.push((sentence, words));
             if is_last {
                 return own;

@@ -217,6 +217,16 @@ pub(super) const TEXT_WORK: &str = "translate proofread rewrite rephrase paraphr
     traduis traduisez traduire corrigez résume réécris rédige écris \
     classify parse tokenise tokenize answer";
 
+/// "This letter": what points at a text, and what that is called, in four languages.
+pub(super) const POINTERS: &str = "this these following below dieser diese dieses diesen diesem folgender folgende folgendes folgenden este esta estos \
+    siguiente ce cet cette ces suivant suivante";
+pub(super) const TEXTS: &str = "text bio biography letter email e-mail mail essay paragraph sentence sentences draft cv resume résumé introduction intro \
+    abstract poem caption profile wording phrasing translation anschreiben absatz satz sätze entwurf brief lebenslauf aufsatz gedicht vorstellung \
+    übersetzung texto carta correo párrafo frase frases borrador redacción currículum biografía traducción texte lettre courriel paragraphe phrase \
+    phrases brouillon rédaction traduction";
+/// What is asked of a text that stands beside the question.
+pub(super) const IS_CORRECT: &str = "correct grammatical korrekt correcto correcta correcte";
+
 /// Words beside which nothing is kept.
 pub(super) const SECRETS: &str = "password passwords passwort passphrase passcode pass-phrase pwd pin pincode pin-code token tokens secret secrets credential credentials \
     cvv cvc iban ssn otp 2fa mfa login api-key apikey keyphrase wifi-password totp mnemonic passkey puk pins";
