@@ -112,9 +112,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**Work**", "My sister:".
+/// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**work**", "my sister:".
 pub(super) fn is_label(line: &str) -> bool {
-    !line.contains(": ") && !line.ends_with(['.', '!', '?', '…']) && line.split_whitespace().nth(5).is_none()
+    let name = line.trim_matches(['*', '_', ':']);
+    let is_capital = |word: &str| !word.starts_with(char::is_lowercase);
+    !line.contains(": ")
+        && !line.ends_with(['.', '!', '?', '…'])
+        && line.split_whitespace().nth(5).is_none()
+        && (name != line || name.starts_with("my ") || name.split_whitespace().all(is_capital))
 }
 
 /// Returns whether the line is a list item, and what it says.

@@ -70,6 +70,11 @@ pub(super) fn asks_for_text_work(words: &[Word]) -> bool {
     v::among(v::TEXT_WORK, &first.low) || says.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }
 
+/// Returns true when the words greet: in the middle of a message a letter begins there.
+pub(super) fn greets(words: &[Word]) -> bool {
+    words.first().is_some_and(|word| v::among("hi hello hey dear hallo hola bonjour salut", &word.low))
+}
+
 /// Returns true when the sentence asks what one thinks of a text, which then follows: "What do you think of this bio?"
 pub(super) fn asks_about_text(text: &str, words: &[Word]) -> bool {
     let asks = text.contains(['?', '？']) || words.first().is_some_and(|word| v::among(v::ASKING, &word.low));
@@ -101,11 +106,11 @@ pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
     let speaks = |word: &Word| v::among("i me we us ich mir mich wir yo je is are was ist sind es est", &word.low);
     let is_opening = |tongue: &Tongue| {
         tongue.wrappers.split('|').any(|wrapper| phrase_at(label, 0, wrapper) == Some(colon))
-            || label.len() == 1 && label.iter().all(|word| v::among(tongue.starters, &word.low))
+            || label.iter().all(|word| v::among(tongue.starters, &word.low))
     };
     let is_own = is_owned && is_subject && !is_speech
         || label.iter().any(speaks)
-        || [OWN_TEXT, "thing|things|news|fact|ps|p.s|question|plan|plans"].iter().any(|list| has_any(label, list))
+        || [OWN_TEXT, "thing|things|news|update|updates|fact|ps|p.s|question|plan|plans"].iter().any(|list| has_any(label, list))
         || TONGUES.iter().any(is_opening);
     !rest.is_empty() && !is_own
 }
@@ -113,8 +118,11 @@ pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
 /// Returns true when the words take back what was said before them.
 pub(super) fn takes_back(words: &[Word]) -> bool {
     let at = usize::from(words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "haha" | "lol" | "ok" | "nein")));
+    let says_no = words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "nein" | "non"));
+    // "No, on Monday."
+    let corrects = says_no && words.get(1).is_some_and(Word::is_mark) && (3..=5).contains(&words.len());
     let at = at + usize::from(words.get(at).is_some_and(Word::is_mark));
-    v::TAKES_BACK.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
+    corrects || v::TAKES_BACK.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }
 
 /// Returns true when what follows the sentence is pasted: it ends with a colon and does not speak of the speaker.

@@ -185,8 +185,11 @@ pub fn kept(text: &str) -> String {
 fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
     let mut own = Vec::new();
     for block in block::blocks(text) {
-        for sentence in sentence::sentences(&block) {
+        for (number, sentence) in sentence::sentences(&block).into_iter().enumerate() {
             let words = words::words(&sentence.text);
+            if number == 0 && !own.is_empty() && gate::greets(&words) {
+                return own;
+            }
             if gate::asks_for_text_work(&words) {
                 return Vec::new();
             }

@@ -21,7 +21,7 @@ pub(super) enum About {
 const USER_HEADINGS: &str = "user,the user,about the user,about me,me,owner,your owner,my owner,the owner,about my owner,user profile,profile,personal,\
     personal details,personal information,personal info,preferences,user preferences,my preferences,basics,about";
 const PLAIN_HEADINGS: &str = "memory,memories,notes,facts,key facts,long-term memory,lasting facts,family,health,home,food,work,pets,important dates,dates,\
-    contact,contacts,birthdays,people,likes,dislikes,likes and dislikes,diary,journal,log,daily notes,daily log,today,tagebuch,notizen,diario,notas";
+    contact,contacts,birthdays,people,likes,dislikes,likes and dislikes,diary,journal,log,week,daily notes,daily log,today,tagebuch,notizen,diario,notas";
 
 /// Returns the text behind the frontmatter, how many lines that has, and whether it says that the
 /// file is about somebody else.
@@ -52,7 +52,7 @@ pub(super) fn about<'a>(headings: impl IntoIterator<Item = &'a str>, other: bool
     for heading in headings {
         let low = heading.trim_matches(|c: char| matches!(c, '*' | '_' | ':') || c.is_whitespace()).to_lowercase();
         let undated = undated_heading(&low);
-        let plain = |known: &str| known == low || known == undated;
+        let plain = |known: &str| known == low || known == undated || low.strip_prefix("my ") == Some(known);
         let is_user = |known: &str| known == low || known.starts_with("about ") && low.ends_with(&format!(" {known}"));
         about = if USER_HEADINGS.split(',').any(is_user) {
             About::User

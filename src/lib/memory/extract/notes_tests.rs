@@ -33,6 +33,8 @@ fn memory_files_are_understood() {
                 &[("user", "birthday", "3 May"), ("user", "name", "Ada")],
             ),
             ("# Long-term memory\nBirthday: 3 May", &[("user", "birthday", "3 May")]),
+            ("Things to remember\n- Birthday: 3 May", &[("user", "birthday", "3 May")]),
+            ("My notes\n- Birthday: 3 May", &[("user", "birthday", "3 May")]),
             ("Name:\nBirthday: 3 May", &[("user", "birthday", "3 May")]),
             ("# Monday\nI live in Rome.", &[("user", "lives in", "Rome")]),
             (
@@ -71,6 +73,7 @@ fn notes_that_state_nothing_make_no_claim() {
             "Anna Berger\nPhone: +351 912 345 678",
             "Anna Berger\n\nPhone: +351 912 345 678",
             "Anna Berger:\nBirthday: 6 June",
+            "my sister\n- Birthday: 6 June",
             "**Tom Haas**\n- Birthday: 6 June\n- I live in Rome.",
             "# Identity\nName: Jarvis",
             "# Soul\nI am Jarvis and I like jazz.",

@@ -154,6 +154,9 @@ fn a_day_that_is_left_open_is_no_deadline() {
         "Ich bezahle die Rechnung am Freitag, nein, am Montag.",
         "Tengo que pagar la factura el viernes o el lunes.",
         "Je dois payer la facture vendredi ou lundi.",
+        "I'll pay the invoice on Friday or the 12th.",
+        "I'll pay the invoice on Friday. No, on Monday.",
+        "I'll pay the rent from Friday to Monday.",
         "I'll pay the invoice on 3 May.",
     ];
     check(&silent.map(|text| (text, &[] as &[&str])));

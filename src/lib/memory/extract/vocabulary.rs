@@ -225,7 +225,7 @@ pub(super) const TEXTS: &str = "text bio biography letter email e-mail mail essa
     übersetzung texto carta correo párrafo frase frases borrador redacción currículum biografía traducción texte lettre courriel paragraphe phrase \
     phrases brouillon rédaction traduction";
 /// What is asked of a text that stands beside the question.
-pub(super) const IS_CORRECT: &str = "correct grammatical korrekt correcto correcta correcte";
+pub(super) const IS_CORRECT: &str = "correct grammatical korrekt richtig correcto correcta correcte";
 
 /// Words beside which nothing is kept.
 pub(super) const SECRETS: &str = "password passwords passwort passphrase passcode pass-phrase pwd pin pincode pin-code token tokens secret secrets credential credentials \

@@ -11,7 +11,10 @@ use super::words::{Word, phrase_at};
 const JUST_PAST: Days = Days::new(90);
 
 /// Between two days of which the second may take the place of the first.
-const INSTEAD: &str = "or no not but rather better actually sorry wait i mean oder nein nicht sondern aber lieber besser o sino mejor ou non mais plutôt pas";
+const INSTEAD: &str = "or no not but rather better actually sorry wait i mean oder nein nicht sondern aber lieber besser o sino mejor al ou non mais plutôt pas à au to through";
+
+/// Behind a day that may be another, whatever follows.
+const OR: &str = "or oder o ou";
 
 /// Before a day that it is not.
 const NOT: &str = "not nicht no pas";
@@ -37,7 +40,8 @@ pub(super) fn first(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> 
     })
 }
 
-/// Returns true when `words` leave open which day it is: "on Friday or Monday", "on Friday, no, on Monday", "not on Friday".
+/// Returns true when `words` leave open which day it is: "on Friday or Monday", "on Friday, no, on Monday", "not on Friday",
+/// or name several: "from Friday to Monday".
 pub(super) fn wavers(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> bool {
     let at_start = |at: usize| at_start(words.get(at..)?, calendar, now);
     (0..words.len()).any(|at| {
@@ -45,7 +49,10 @@ pub(super) fn wavers(words: &[Word], calendar: &Calendar, now: NaiveDateTime) ->
         let end = at + length;
         let between = words.iter().skip(end).take_while(|word| word.is_mark() || v::among(INSTEAD, &word.low)).count();
         let is_instead = words.iter().skip(end).take(between).any(|word| !word.is_mark());
-        at > 0 && is(words, at - 1, NOT) || is_instead && at_start(end + between).is_some_and(|(_, other)| other != day)
+        let or = end + usize::from(words.get(end).is_some_and(Word::is_mark));
+        at > 0 && is(words, at - 1, NOT)
+            || is(words, or, OR)
+            || is_instead && at_start(end + between).is_some_and(|(_, other)| other != day)
     })
 }
 
