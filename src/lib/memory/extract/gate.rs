@@ -3,8 +3,8 @@
 
 use super::Voice;
 use super::sentence::{HOLE, MAX_CHARS};
-use super::subject::subject;
-use super::tongues::{TONGUES, Tongue};
+use super::subject::{Role, subject};
+use super::tongues::{Row, TONGUES, Tongue};
 use super::vocabulary as v;
 use super::words::{Word, has_any, phrase_at};
 
@@ -70,6 +70,21 @@ pub(super) fn asks_for_text_work(words: &[Word]) -> bool {
     v::among(v::TEXT_WORK, &first.low) || says.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }
 
+/// "Mein Beruf", "Mi perro".
+fn is_key(label: &[Word], tongue: &Tongue) -> bool {
+    let [my, noun] = label else { return false };
+    let starts = |(row, ..): &Row| row.split([' ', '/']).next() == Some(noun.low.as_str());
+    v::among(tongue.my, &my.low)
+        && (tongue.own.iter().any(starts) || tongue.relations.iter().any(|(_, names)| v::among(names, &noun.low)))
+}
+
+/// "Merk dir", "Por cierto".
+fn opens_own_words(label: &[Word], tongue: &Tongue) -> bool {
+    let text = label.iter().map(|word| word.low.as_str()).collect::<Vec<_>>().join(" ");
+    let begins = |wrapper: &str| wrapper.strip_prefix(&text).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    tongue.wrappers.split('|').any(begins) || label.iter().all(|word| v::among(tongue.starters, &word.low))
+}
+
 /// Returns true when the words greet: in the middle of a message a letter begins there.
 pub(super) fn greets(words: &[Word]) -> bool {
     words.first().is_some_and(|word| v::among("hi hello hey dear hallo hola bonjour salut", &word.low))
@@ -99,19 +114,22 @@ pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
     let opens = |word: &Word| word.low == ":" && text.get(word.end..).is_some_and(|rest| rest.starts_with(' '));
     let Some(colon) = words.iter().position(opens).filter(|colon| (1..=6).contains(colon)) else { return false };
     let (label, rest) = (words.get(..colon).unwrap_or(&[]), words.get(colon + 1..).unwrap_or(&[]));
-    // "My birthday: 3 May" is a fact; "My sister: I …" is hers.
+    // "My birthday: 3 May" and "Birthday: 3 May" are facts; "My sister: I …" is hers.
+    let my = Word { raw: "my".to_owned(), low: "my".to_owned(), start: 0, end: 0 };
     let is_owned = label.iter().any(|word| matches!(word.low.as_str(), "my" | "'s"));
-    let is_subject = subject(words, Voice { first_person: true, about_user: false }).is_some_and(|(_, end)| end == colon);
-    let is_speech = rest.first().is_some_and(|word| v::among("i we my ich wir mein meine je mon ma yo mi", &word.low));
+    let owned: Vec<Word> = (!is_owned).then_some(my).into_iter().chain(words.iter().cloned()).collect();
+    let is_fact = subject(&owned, Voice { first_person: true, about_user: false }).is_some_and(|(subject, end)| {
+        end == colon + usize::from(!is_owned) && (is_owned || matches!(subject.role, Role::Attribute(..)))
+    });
+    let is_fact = is_fact || TONGUES.iter().any(|tongue| is_key(label, tongue));
+    let first_person = "i we my ich wir mein meine je mon ma yo mi";
+    let is_speech = greets(rest) || rest.first().is_some_and(|word| v::among(first_person, &word.low));
     let speaks = |word: &Word| v::among("i me we us ich mir mich wir yo je is are was ist sind es est", &word.low);
-    let is_opening = |tongue: &Tongue| {
-        tongue.wrappers.split('|').any(|wrapper| phrase_at(label, 0, wrapper) == Some(colon))
-            || label.iter().all(|word| v::among(tongue.starters, &word.low))
-    };
-    let is_own = is_owned && is_subject && !is_speech
+    let own = "thing|things|news|update|updates|fact|ps|p.s|question|plan|plans|info|detail|frage|pregunta";
+    let is_own = is_fact && !is_speech
         || label.iter().any(speaks)
-        || [OWN_TEXT, "thing|things|news|update|updates|fact|ps|p.s|question|plan|plans"].iter().any(|list| has_any(label, list))
-        || TONGUES.iter().any(is_opening);
+        || [OWN_TEXT, own].iter().any(|list| has_any(label, list))
+        || TONGUES.iter().any(|tongue| opens_own_words(label, tongue));
     !rest.is_empty() && !is_own
 }
 
@@ -120,7 +138,8 @@ pub(super) fn takes_back(words: &[Word]) -> bool {
     let at = usize::from(words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "haha" | "lol" | "ok" | "nein")));
     let says_no = words.first().is_some_and(|word| matches!(word.low.as_str(), "no" | "nein" | "non"));
     // "No, on Monday."
-    let corrects = says_no && words.get(1).is_some_and(Word::is_mark) && (3..=5).contains(&words.len());
+    let right = |word: &Word| word.is_capital() || v::among("on by in at am bis im el en le à", &word.low);
+    let corrects = says_no && words.get(1).is_some_and(Word::is_mark) && words.len() <= 5 && words.get(2).is_some_and(right);
     let at = at + usize::from(words.get(at).is_some_and(Word::is_mark));
     corrects || v::TAKES_BACK.split('|').any(|phrase| phrase_at(words, at, phrase).is_some())
 }

@@ -24,9 +24,10 @@
 //! am 3. Mai daran, …") in English, German, Spanish and French.
 //!
 //! It makes no claim from: questions, exclamations, guesses and conditions, plans, moods and what
-//! passes, what others say, quotations, code, pasted mail, work on texts ("Translate: …"), what is
-//! said to the agent ("you are …"), "he", "she", "it" and "that", anything beside a secret, and what
-//! somebody may do: rights are settings.
+//! passes, what others say, quotations, code, pasted mail, work on texts ("Translate: …"), a text that
+//! is asked about or labelled ("What do you think of this bio?", "Fwd: …"), what is said to the agent
+//! ("you are …"), "he", "she", "it" and "that", anything beside a secret, and what somebody may do:
+//! rights are settings.
 //!
 //! ```text
 //! text → block (own lines) → sentence (quotations covered) → words → gate (is it a statement?)
@@ -187,7 +188,8 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
     for block in block::blocks(text) {
         for (number, sentence) in sentence::sentences(&block).into_iter().enumerate() {
             let words = words::words(&sentence.text);
-            if number == 0 && !own.is_empty() && gate::greets(&words) {
+            let asked = || own.iter().any(|(_, words): &(Sentence, Vec<Word>)| words.len() > 2);
+            if number == 0 && gate::greets(&words) && asked() {
                 return own;
             }
             if gate::asks_for_text_work(&words) {

@@ -2,7 +2,7 @@
 //!
 //! "I'll", "I must" and "I'm going to" promise something only with a day and a verb after which
 //! something is done : "I'll be late tomorrow" is none. "Remind me to" and
-//! "I promised to" need neither.
+//! "I promised to" need neither. What is not to be done is no promise, and one of two days no deadline.
 
 use chrono::NaiveDateTime;
 

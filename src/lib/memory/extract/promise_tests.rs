@@ -162,6 +162,7 @@ fn a_day_that_is_left_open_is_no_deadline() {
     check(&silent.map(|text| (text, &[] as &[&str])));
     check(&[
         ("I'll pay the invoice on Friday and call Bob on Monday.", &["pay the invoice @ 2026-05-08"]),
+        ("Tengo que llamar a Ana el viernes al mediodía.", &["llamar a Ana al mediodía @ 2026-05-08"]),
         ("I promise to buy bread by 2026-05-01.", &["buy bread @ 2026-05-01"]),
     ]);
 }

@@ -11,7 +11,7 @@ use super::words::{Word, phrase_at};
 const JUST_PAST: Days = Days::new(90);
 
 /// Between two days of which the second may take the place of the first.
-const INSTEAD: &str = "or no not but rather better actually sorry wait i mean oder nein nicht sondern aber lieber besser o sino mejor al ou non mais plutôt pas à au to through";
+const INSTEAD: &str = "or no not but rather better actually sorry wait i mean oder nein nicht sondern aber lieber besser o sino mejor ou non mais plutôt pas à to through";
 
 /// Behind a day that may be another, whatever follows.
 const OR: &str = "or oder o ou";
