@@ -112,14 +112,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**work**", "my sister:".
+/// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**work**", "My sister Ana".
 pub(super) fn is_label(line: &str) -> bool {
     let name = line.trim_matches(['*', '_', ':']);
     let is_capital = |word: &str| !word.starts_with(char::is_lowercase);
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let is_mine =
+        || words.len() <= 3 && words.first().is_some_and(|word| ["My", "my", "Mein", "Meine", "Mi", "Mon", "Ma"].contains(word));
     !line.contains(": ")
         && !line.ends_with(['.', '!', '?', '…'])
-        && line.split_whitespace().nth(5).is_none()
-        && (name != line || name.starts_with("my ") || name.split_whitespace().all(is_capital))
+        && words.len() <= 5
+        && (name != line || is_mine() || words.iter().all(|word| is_capital(word)))
 }
 
 /// Returns whether the line is a list item, and what it says.
