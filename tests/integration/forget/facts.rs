@@ -32,11 +32,14 @@ fn what_is_said_of_others_in_the_same_words_stays() {
         sandbox.put(&format!("workspace/memory/items/{name}.md"), item.as_bytes());
     }
     assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    // Each stands now where another stood.
+    sandbox.put("workspace/MEMORY.md", format!("\n- Birthday: 3 May\n{others}").as_bytes());
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
     let own = number(&sandbox, "user birthday");
     let looked = consolidate(&sandbox, &["forget", &own, "--hard", "--dry-run", "--json"]).json();
     assert_eq!(looked["notes"], serde_json::json!(["workspace/MEMORY.md: - Birthday: 3 May"]), "{looked}");
     forget(&sandbox, &own);
-    assert_eq!(sandbox.read("workspace/MEMORY.md").as_deref(), Some(others));
+    assert_eq!(sandbox.read("workspace/MEMORY.md"), Some(format!("\n{others}")));
     forget(&sandbox, &number(&sandbox, "Ana city Rome"));
     let left = ["Ana", "Bob", "Tom"].map(|name| sandbox.path(&format!("workspace/memory/items/{name}.md")).exists());
     assert_eq!(left, [false, true, true]);

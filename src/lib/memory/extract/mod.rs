@@ -221,7 +221,7 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
     read_notes(body, before, other, None)
 }
 
-/// Returns what a memory file states that is about one person, who is the entity `user` there: as [`notes`] does, but
+/// Returns what a memory file states that is about one person, who is the entity `user` there: as [`notes()`] does, but
 /// the title is that person's name, and below it "I" is whoever wrote the file.
 pub fn notes_of_person(markdown: &str) -> Vec<Claim> {
     let (body, before, _) = notes::frontmatter(markdown);

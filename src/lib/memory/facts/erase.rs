@@ -92,15 +92,16 @@ pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
         let (own, others): (Vec<_>, Vec<_>) =
             rows.collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?.into_iter().partition(|one| one.0);
         let mut origins: Vec<Origin> = own.into_iter().map(|(_, origin)| origin).collect();
+        // By where it is stated now: what stood there before may have been this.
+        let place = |origin: &Origin| (origin.path.clone(), origin.line);
+        let own: BTreeSet<_> = origins.iter().map(place).collect();
+        let others = others.into_iter().filter(|(_, other)| !own.contains(&place(other))).map(|(_, other)| other.quote).collect();
         if schema::has_promises(&connection)? {
             let sql = format!("SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}");
             let mut query = connection.prepare(&sql)?;
             let rows = query.query_map((&scope, &fact.entity, &fact.attribute, &fact.value), origin)?;
             origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
         }
-        let place = |origin: &Origin| (origin.path.clone(), origin.line);
-        let own: BTreeSet<_> = origins.iter().map(place).collect();
-        let others = others.into_iter().filter(|(_, other)| !own.contains(&place(other))).map(|(_, other)| other.quote).collect();
         Ok(Evidence { origins, others })
     };
     read().map_err(|error| db::Error::of(path, error))
