@@ -115,6 +115,15 @@ pub fn holds_many(attribute: &str) -> bool {
     several || vocabulary::among(MANY, attribute) || MANY_RELATIONS.contains(&attribute)
 }
 
+/// Returns what does not hold of the same value at once: who dislikes sushi likes it no longer.
+pub fn opposite(attribute: &str) -> Option<&'static str> {
+    match attribute {
+        "likes" => Some("dislikes"),
+        "dislikes" => Some("likes"),
+        _ => None,
+    }
+}
+
 const MANY_RELATIONS: [&str; 12] =
     ["sister", "brother", "sibling", "son", "daughter", "child", "kid", "dog", "cat", "grandson", "granddaughter", "best friend"];
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Row};
 
+use super::super::extract::opposite;
 use super::super::scope::Scope;
 use super::aliases::{self, Aliases};
 use super::forgotten::Forgotten;
-use super::key::{Key, value_key};
+use super::key::{Key, folded, value_key};
 use super::log::Log;
 use super::queries::{COLUMNS, fact_of};
 use super::timeline::{self, Known, Period, Said};
@@ -137,7 +138,8 @@ pub(in crate::memory) fn restate(
 }
 
 fn aliases_first(statements: &[Statement]) -> impl Iterator<Item = Statement> {
-    let mut kept: Vec<Statement> = statements.iter().filter_map(kept).collect();
+    let both = |statement: Statement| opposed(&statement).into_iter().chain([statement]);
+    let mut kept: Vec<Statement> = statements.iter().filter_map(kept).flat_map(both).collect();
     // A stable sort: what was said later still counts later.
     kept.sort_by_key(|statement| !aliases::is_one(statement));
     kept.into_iter()
@@ -230,6 +232,12 @@ pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Stat
     let source =
         |one: &Statement| Source { id: None, fact: None, key: key_of(one), value: value_key(&one.value), statement: one.clone() };
     rewrite(connection, None, &taken, &back.iter().map(source).collect::<Vec<_>>(), now)
+}
+
+/// Returns what is over when `statement` holds.
+fn opposed(statement: &Statement) -> Option<Statement> {
+    let attribute = opposite(&folded(&statement.attribute)).filter(|_| !statement.ended)?;
+    Some(Statement { attribute: attribute.to_owned(), ended: true, ..statement.clone() })
 }
 
 /// Returns the statement as it is kept; `None` for one that is none.

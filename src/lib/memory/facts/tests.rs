@@ -293,3 +293,24 @@ fn facts_are_filed_under_the_name_that_counts_and_aliases_go_in_no_circle() {
     state("b", &[("Ana", "likes", "tea")]);
     assert_eq!(state("c", &[("Rita", "alias", "Ana")]).len(), 3, "Ana is somebody already");
 }
+
+#[test]
+fn nobody_likes_and_dislikes_the_same() {
+    let facts = Facts::new();
+    let state = |file: &str, now: i64, lines: &[(i64, &str, &str)]| -> Vec<String> {
+        facts.state(file, now, lines);
+        let current = facts.all().into_iter().filter(Fact::is_current);
+        let mut current: Vec<String> = current.map(|fact| format!("{} {}", fact.attribute, fact.value)).collect();
+        current.sort();
+        current
+    };
+    assert_eq!(state("a", 10, &[(1, "likes", "sushi"), (2, "dislikes", "rock")]), ["dislikes rock", "likes sushi"]);
+    let now = ["Dislikes Sushi", "dislikes rock", "likes tea"];
+    assert_eq!(state("b", 20, &[(1, "Dislikes", "Sushi"), (2, "likes", "tea")]), now);
+    let sushi = facts.all().into_iter().find(|fact| fact.value == "sushi").expect("it is history");
+    assert_eq!((sushi.valid_from, sushi.valid_to), (10, Some(20)));
+    assert_eq!(state("c", 15, &[(1, "likes", "sushi")]), now, "what was said before is no news");
+    assert_eq!(state("d", 30, &[(1, "likes", "jam"), (2, "dislikes", "jam")])[1..3], ["dislikes jam", "dislikes rock"]);
+    // What is withdrawn no longer speaks against it.
+    assert_eq!(state("b", 40, &[]), ["dislikes jam", "dislikes rock", "likes sushi"]);
+}
