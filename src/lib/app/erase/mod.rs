@@ -21,11 +21,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chrono_tz::Tz;
 use serde_json::Value;
 use words::Words;
 
 use super::cli::{Exit, Failure};
+use super::query;
 use crate::config::{self, Environment, Home};
 use crate::db::{self, Hit};
 use crate::memory::consolidate::{self, Means, Named, Options};
@@ -131,7 +131,7 @@ pub(super) fn read_the_rest(home: &Home, env: &Environment) -> Result<(), Failur
     if !facts::database(home).exists() {
         return Ok(());
     }
-    let zone = config::load(home, env, &[]).map_or(Tz::UTC, |loaded| loaded.config.agent.timezone.0);
+    let (zone, _) = query::zone(home, env);
     let options = Options { to_the_end: true, ..Options::default() };
     // Another run reads it now.
     consolidate::run(home, Means::rules(zone), options, &mut |_| {}).map(drop).map_err(Failure::from)

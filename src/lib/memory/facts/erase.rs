@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::key::{Key, value_key};
+use super::queries::origin_of;
 use super::{Fact, Origin, schema, store};
 use crate::db::{self, Hit};
 
@@ -72,23 +73,12 @@ pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
     let Some(connection) = schema::open_read(path)? else { return Ok(Evidence::default()) };
     let Key { scope, entity, attribute } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
     let read = || -> rusqlite::Result<Evidence> {
-        let origin = |row: &Row<'_>| {
-            let [path, line, session_id, seq, quote, at] = [0, 1, 2, 3, 4, 5];
-            Ok(Origin {
-                path: row.get(path)?,
-                line: row.get(line)?,
-                session_id: row.get(session_id)?,
-                seq: row.get(seq)?,
-                quote: row.get(quote)?,
-                at: row.get(at)?,
-            })
-        };
         let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
                      f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
                    FROM fact_sources s JOIN facts f ON f.id = s.fact";
         let mut query = connection.prepare(sql)?;
         let rows =
-            query.query_map((&scope, &entity, &attribute, value_key(&fact.value)), |row| Ok((row.get(6)?, origin(row)?)))?;
+            query.query_map((&scope, &entity, &attribute, value_key(&fact.value)), |row| Ok((row.get(6)?, origin_of(row)?)))?;
         let (own, others): (Vec<_>, Vec<_>) =
             rows.collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?.into_iter().partition(|one| one.0);
         let mut origins: Vec<Origin> = own.into_iter().map(|(_, origin)| origin).collect();
@@ -99,7 +89,7 @@ pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
         if schema::has_promises(&connection)? {
             let sql = format!("SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}");
             let mut query = connection.prepare(&sql)?;
-            let rows = query.query_map((&scope, &fact.entity, &fact.attribute, &fact.value), origin)?;
+            let rows = query.query_map((&scope, &fact.entity, &fact.attribute, &fact.value), origin_of)?;
             origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
         }
         Ok(Evidence { origins, others })

@@ -52,8 +52,8 @@ impl Log<'_> {
 }
 
 /// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
-/// comes back where no later run read that file or conversation again. How far everything was gone through stays, so that the next run does
-/// not do the same again. `None` when there is nothing of that run.
+/// comes back where no later run read that file or conversation again. How far everything was gone through stays, so that
+/// the next run does not do the same again. `None` when there is nothing of that run.
 pub(in crate::memory) fn undo(connection: &Connection, run: &str, now: i64) -> rusqlite::Result<Option<Applied>> {
     let changes = |put_in: bool| -> rusqlite::Result<Vec<Statement>> {
         let sql = "SELECT scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended

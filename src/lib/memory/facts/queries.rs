@@ -102,17 +102,8 @@ pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
         mark_forgotten(&view, std::iter::once(&mut fact))?;
         let sql = "SELECT path, line, session_id, seq, quote, at FROM fact_sources WHERE fact = ?1 ORDER BY at DESC, path, line";
         let mut query = view.prepare(sql)?;
-        let origins = query.query_map([id], |row| {
-            Ok(Origin {
-                path: row.get(0)?,
-                line: row.get(1)?,
-                session_id: row.get(2)?,
-                seq: row.get(3)?,
-                quote: row.get(4)?,
-                at: row.get(5)?,
-            })
-        })?;
-        Ok(Some((fact, origins.collect::<rusqlite::Result<_>>()?)))
+        let origins = query.query_map([id], origin_of)?.collect::<rusqlite::Result<_>>()?;
+        Ok(Some((fact, origins)))
     };
     let found = read().map_err(|error| db::Error::of(path, error))?;
     Ok(found.map(|(mut fact, mut origins)| {
@@ -120,6 +111,18 @@ pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
         origins.iter_mut().for_each(|origin| places.bring_up_to_date(&mut origin.path));
         (fact, origins)
     }))
+}
+
+/// Reads path, line, conversation, event, words and time, the first columns of a row.
+pub(super) fn origin_of(row: &Row<'_>) -> rusqlite::Result<Origin> {
+    Ok(Origin {
+        path: row.get(0)?,
+        line: row.get(1)?,
+        session_id: row.get(2)?,
+        seq: row.get(3)?,
+        quote: row.get(4)?,
+        at: row.get(5)?,
+    })
 }
 
 fn select(connection: &Connection, path: &Path, rest: &str) -> Result<Vec<Fact>, Error> {
