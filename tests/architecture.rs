@@ -12,10 +12,28 @@ use std::path::Path;
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["clock", "message", "secret", "sys", "text"]),
     ("settings", &["config", "logging"]),
-    ("doors", &["auth", "channel", "control", "db", "embed", "mcp", "net", "provider", "sandbox"]),
+    (
+        "doors",
+        &[
+            "auth", "channel", "control", "db", "embed", "mcp", "net", "provider", "sandbox",
+        ],
+    ),
     (
         "stores",
-        &["audit", "cost", "jobs", "media", "memory", "monitor", "people", "queue", "session", "skills", "undo", "workspace"],
+        &[
+            "audit",
+            "cost",
+            "jobs",
+            "media",
+            "memory",
+            "monitor",
+            "people",
+            "queue",
+            "session",
+            "skills",
+            "undo",
+            "workspace",
+        ],
     ),
     ("mind", &["agent", "context"]),
     ("hands", &["tools"]),
@@ -40,9 +58,23 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         name: "printing",
-        words: &["print!", "println!", "eprint!", "eprintln!", "dbg!", "io::stdout", "io::stderr"],
+        words: &[
+            "print!",
+            "println!",
+            "eprint!",
+            "eprintln!",
+            "dbg!",
+            "io::stdout",
+            "io::stderr",
+        ],
         // logging hands stderr to tracing; the launcher speaks to the daemon over its two pipes.
-        allowed: &["app", "logging.rs", "logging", "sandbox/launcher.rs", "sandbox/pure.rs"],
+        allowed: &[
+            "app",
+            "logging.rs",
+            "logging",
+            "sandbox/launcher.rs",
+            "sandbox/pure.rs",
+        ],
         because: "the library never prints; app does",
     },
     Reserved {
@@ -53,7 +85,15 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         name: "environment",
-        words: &["env::var", "env::var_os", "env::vars", "env::vars_os", "env::args", "env::args_os", "env::home_dir"],
+        words: &[
+            "env::var",
+            "env::var_os",
+            "env::vars",
+            "env::vars_os",
+            "env::args",
+            "env::args_os",
+            "env::home_dir",
+        ],
         // A program reads its own arguments; the variables come from config::Environment.
         allowed: &["config", "app/cli.rs", "app/daemon/mod.rs"],
         because: "config reads the environment, once",
@@ -66,26 +106,54 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         name: "network",
-        words: &["reqwest", "TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "lookup_host"],
+        words: &[
+            "reqwest",
+            "TcpStream",
+            "TcpListener",
+            "UdpSocket",
+            "ToSocketAddrs",
+            "lookup_host",
+        ],
         // mcp: tool servers at the addresses that the owner wrote.
         allowed: &["auth", "mcp", "net", "provider", "channel"],
         because: "the network is reached from auth, mcp, net, provider and channel only",
     },
     Reserved {
         name: "processes",
-        words: &["Command::new", "process::Command", "unistd::fork", "libc::fork", "execve", "posix_spawn"],
+        words: &[
+            "Command::new",
+            "process::Command",
+            "unistd::fork",
+            "libc::fork",
+            "execve",
+            "posix_spawn",
+        ],
         // A person's own browser, from that person's shell, needs no walls; the daemon becomes itself anew.
-        allowed: &["sandbox", "app/daemon/login/browser.rs", "app/daemon/mod.rs"],
+        allowed: &[
+            "sandbox",
+            "app/daemon/login/browser.rs",
+            "app/daemon/mod.rs",
+        ],
         because: "sandbox starts processes, nobody else",
     },
-    Reserved { name: "unsafe", words: &["unsafe"], allowed: &["sandbox"], because: "only the launcher needs it" },
+    Reserved {
+        name: "unsafe",
+        words: &["unsafe"],
+        allowed: &["sandbox"],
+        because: "only the launcher needs it",
+    },
     Reserved {
         name: "teloxide",
         words: &["teloxide"],
         allowed: &["channel/telegram"],
         because: "Telegram's types stay in its channel",
     },
-    Reserved { name: "anyhow", words: &["anyhow"], allowed: &["app"], because: "a room has its own error enum" },
+    Reserved {
+        name: "anyhow",
+        words: &["anyhow"],
+        allowed: &["app"],
+        because: "a room has its own error enum",
+    },
 ];
 
 /// Places below the path that may say "telegram"; the same list stands in ARCHITECTURE.md.
@@ -93,9 +161,15 @@ const KNOWS_TELEGRAM: &[(&str, &str)] = &[
     ("channel/telegram", "it is Telegram"),
     ("channel/mod.rs", "declares that folder"),
     ("config", "the settings and their plain types"),
-    ("message/envelope.rs", "Source::Telegram, the name of a source"),
+    (
+        "message/envelope.rs",
+        "Source::Telegram, the name of a source",
+    ),
     ("people.rs", "takes the plain settings of who may talk"),
-    ("context/mod.rs", "tells the model where a message came from"),
+    (
+        "context/mod.rs",
+        "tells the model where a message came from",
+    ),
 ];
 
 // ── The rules ──
@@ -103,16 +177,26 @@ const KNOWS_TELEGRAM: &[(&str, &str)] = &[
 #[test]
 fn architecture_md_has_the_same_floors() {
     let text = read(&root().join("ARCHITECTURE.md"));
-    assert_eq!(table(&text), floors(), "ARCHITECTURE.md and tests/architecture.rs change together");
+    assert_eq!(
+        table(&text),
+        floors(),
+        "ARCHITECTURE.md and tests/architecture.rs change together"
+    );
     for (place, _) in KNOWS_TELEGRAM {
-        assert!(text.contains(&format!("`{place}`")), "ARCHITECTURE.md does not name {place}, which may say telegram");
+        assert!(
+            text.contains(&format!("`{place}`")),
+            "ARCHITECTURE.md does not name {place}, which may say telegram"
+        );
     }
 }
 
 #[test]
 fn lib_rs_declares_the_rooms_in_the_order_of_the_floors() {
     let lib = Source::new("lib.rs", &read(&root().join("src/lib/lib.rs")));
-    let rooms: Vec<String> = FLOORS.iter().flat_map(|(_, rooms)| rooms.iter().map(|room| (*room).to_owned())).collect();
+    let rooms: Vec<String> = FLOORS
+        .iter()
+        .flat_map(|(_, rooms)| rooms.iter().map(|room| (*room).to_owned()))
+        .collect();
     assert_eq!(lib.declared(), rooms);
 }
 
@@ -136,8 +220,13 @@ fn nothing_below_the_path_knows_telegram() {
     let wrong: Vec<String> = files.iter().flat_map(telegram).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for (place, _) in KNOWS_TELEGRAM {
-        let used = files.iter().any(|file| within(&file.path, place) && file.says("telegram"));
-        assert!(used, "{place} does not say telegram any more: take it off the list");
+        let used = files
+            .iter()
+            .any(|file| within(&file.path, place) && file.says("telegram"));
+        assert!(
+            used,
+            "{place} does not say telegram any more: take it off the list"
+        );
     }
 }
 
@@ -145,7 +234,10 @@ fn nothing_below_the_path_knows_telegram() {
 fn every_file_says_what_it_is_for_and_stays_short() {
     let mut files = tree("src", "rs");
     files.extend(tree("tests", "rs"));
-    let wrong: Vec<String> = files.iter().filter_map(|(path, text)| misshapen(path, text)).collect();
+    let wrong: Vec<String> = files
+        .iter()
+        .filter_map(|(path, text)| misshapen(path, text))
+        .collect();
     assert!(files.len() > 100, "the sources were not found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -156,12 +248,23 @@ fn a_program_only_calls_app() {
     assert_eq!(programs.len(), 5);
     for (path, text) in &programs {
         let calls = Source::new(path, text).paths("agent_toolkit");
-        assert!(calls.iter().all(|room| room == "app") && text.lines().count() < 15, "{path} does more than call app: {calls:?}");
+        assert!(
+            calls.iter().all(|room| room == "app") && text.lines().count() < 15,
+            "{path} does more than call app: {calls:?}"
+        );
     }
 }
 
 fn floors() -> Vec<(String, Vec<String>)> {
-    FLOORS.iter().map(|(name, rooms)| ((*name).to_owned(), rooms.iter().map(|room| (*room).to_owned()).collect())).collect()
+    FLOORS
+        .iter()
+        .map(|(name, rooms)| {
+            (
+                (*name).to_owned(),
+                rooms.iter().map(|room| (*room).to_owned()).collect(),
+            )
+        })
+        .collect()
 }
 
 fn floor_of(room: &str) -> Option<usize> {
@@ -172,13 +275,22 @@ fn floor_of(room: &str) -> Option<usize> {
 /// code block between the lines that begin with `src/lib/` and `tests/`.
 fn table(text: &str) -> Vec<(String, Vec<String>)> {
     let mut floors: Vec<(String, Vec<String>)> = Vec::new();
-    let lines = text.lines().skip_while(|line| !line.starts_with("src/lib/")).skip(1);
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("src/lib/"))
+        .skip(1);
     for line in lines.take_while(|line| line.starts_with(' ')) {
         let mut words = line.split_whitespace().peekable();
-        if words.next_if(|word| word.parse::<usize>() == Ok(floors.len())).is_some() {
+        if words
+            .next_if(|word| word.parse::<usize>() == Ok(floors.len()))
+            .is_some()
+        {
             floors.push((words.next().unwrap_or_default().to_owned(), Vec::new()));
         }
-        let Some(room) = words.next().and_then(|word| word.strip_suffix('/').or_else(|| word.strip_suffix(".rs"))) else {
+        let Some(room) = words
+            .next()
+            .and_then(|word| word.strip_suffix('/').or_else(|| word.strip_suffix(".rs")))
+        else {
             continue;
         };
         if let Some((_, rooms)) = floors.last_mut() {
@@ -200,13 +312,24 @@ fn uses_of(files: &[Source]) -> BTreeMap<(String, String), String> {
 }
 
 fn upward(uses: &BTreeMap<(String, String), String>) -> Vec<String> {
-    let too_high = uses.iter().filter(|((room, used), _)| floor_of(used) > floor_of(room) || floor_of(used).is_none());
-    too_high.map(|((room, used), path)| format!("{path}: {room} uses {used}, which is no room below it")).collect()
+    let too_high = uses
+        .iter()
+        .filter(|((room, used), _)| floor_of(used) > floor_of(room) || floor_of(used).is_none());
+    too_high
+        .map(|((room, used), path)| {
+            format!("{path}: {room} uses {used}, which is no room below it")
+        })
+        .collect()
 }
 
 /// Returns the rooms from which a way through other rooms leads back.
 fn circles(uses: &BTreeMap<(String, String), String>) -> Vec<String> {
-    let next = |room: &str| uses.keys().filter(|(from, _)| from == room).map(|(_, to)| to.clone()).collect::<Vec<_>>();
+    let next = |room: &str| {
+        uses.keys()
+            .filter(|(from, _)| from == room)
+            .map(|(_, to)| to.clone())
+            .collect::<Vec<_>>()
+    };
     let rooms: BTreeSet<&String> = uses.keys().map(|(room, _)| room).collect();
     let returns = |start: &String| {
         let mut seen = BTreeSet::new();
@@ -218,29 +341,51 @@ fn circles(uses: &BTreeMap<(String, String), String>) -> Vec<String> {
         }
         seen.contains(start)
     };
-    rooms.into_iter().filter(|room| returns(room)).map(|room| format!("{room} uses itself by way of other rooms")).collect()
+    rooms
+        .into_iter()
+        .filter(|room| returns(room))
+        .map(|room| format!("{room} uses itself by way of other rooms"))
+        .collect()
 }
 
 fn misplaced(file: &Source) -> Vec<String> {
-    let rules = RESERVED.iter().filter(|rule| !rule.allowed.iter().any(|place| within(&file.path, place)));
+    let rules = RESERVED
+        .iter()
+        .filter(|rule| !rule.allowed.iter().any(|place| within(&file.path, place)));
     let found = rules.flat_map(|rule| {
-        let lines = rule.words.iter().flat_map(|word| file.find(word).into_iter().map(move |line| (line, word)));
-        lines.map(move |(line, word)| format!("{}:{line}: {word} ({}): {}", file.path, rule.name, rule.because))
+        let lines = rule
+            .words
+            .iter()
+            .flat_map(|word| file.find(word).into_iter().map(move |line| (line, word)));
+        lines.map(move |(line, word)| {
+            format!(
+                "{}:{line}: {word} ({}): {}",
+                file.path, rule.name, rule.because
+            )
+        })
     });
     found.collect()
 }
 
 fn telegram(file: &Source) -> Option<String> {
     let below = floor_of(file.room()) < floor_of("pipeline");
-    let excepted = KNOWS_TELEGRAM.iter().any(|(place, _)| within(&file.path, place));
-    (below && !excepted && file.says("telegram")).then(|| format!("{}: knows that Telegram exists", file.path))
+    let excepted = KNOWS_TELEGRAM
+        .iter()
+        .any(|(place, _)| within(&file.path, place));
+    (below && !excepted && file.says("telegram"))
+        .then(|| format!("{}: knows that Telegram exists", file.path))
 }
 
 fn misshapen(path: &str, text: &str) -> Option<String> {
     let test = path.starts_with("tests/") || path.ends_with("tests.rs");
-    let (lines, most) = (text.lines().count(), if test { MAX_TEST_LINES } else { MAX_LINES });
+    let (lines, most) = (
+        text.lines().count(),
+        if test { MAX_TEST_LINES } else { MAX_LINES },
+    );
     if lines > most {
-        return Some(format!("{path}: {lines} lines, {most} is the most: look for the second concept"));
+        return Some(format!(
+            "{path}: {lines} lines, {most} is the most: look for the second concept"
+        ));
     }
     let says = text.starts_with("//!") || path.ends_with("tests.rs");
     (!says).then(|| format!("{path}: does not begin with a //! line that says what it is for"))
@@ -248,7 +393,8 @@ fn misshapen(path: &str, text: &str) -> Option<String> {
 
 /// Returns true when `path` is `place` or lies in it.
 fn within(path: &str, place: &str) -> bool {
-    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(place)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 // ── The files ──
@@ -266,12 +412,19 @@ fn tree(dir: &str, extension: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![root().join(dir)];
     while let Some(dir) = open.pop() {
-        for entry in std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+        for entry in
+            std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
+        {
             let path = entry.expect("entry").path();
             if path.is_dir() {
                 open.push(path);
             } else if path.extension().is_some_and(|found| found == extension) {
-                let name = path.strip_prefix(root()).expect("below the root").to_str().expect("UTF-8").to_owned();
+                let name = path
+                    .strip_prefix(root())
+                    .expect("below the root")
+                    .to_str()
+                    .expect("UTF-8")
+                    .to_owned();
                 found.push((name, read(&path)));
             }
         }
@@ -283,11 +436,20 @@ fn tree(dir: &str, extension: &str) -> Vec<(String, String)> {
 /// Returns the library without what is compiled for tests only.
 fn library() -> Vec<Source> {
     let files = tree("src/lib", "rs");
-    let files: Vec<Source> =
-        files.iter().map(|(path, text)| Source::new(path.strip_prefix("src/lib/").unwrap_or(path), text)).collect();
+    let files: Vec<Source> = files
+        .iter()
+        .map(|(path, text)| Source::new(path.strip_prefix("src/lib/").unwrap_or(path), text))
+        .collect();
     let tests: Vec<String> = files.iter().flat_map(Source::test_modules).collect();
-    let is_test = |path: &str| tests.iter().any(|module| within(path, module) || path == format!("{module}.rs"));
-    files.into_iter().filter(|file| file.path != "lib.rs" && !is_test(&file.path)).collect()
+    let is_test = |path: &str| {
+        tests
+            .iter()
+            .any(|module| within(path, module) || path == format!("{module}.rs"))
+    };
+    files
+        .into_iter()
+        .filter(|file| file.path != "lib.rs" && !is_test(&file.path))
+        .collect()
 }
 
 /// A file as words and signs, without comments and without items under `#[cfg(test)]`.
@@ -316,7 +478,11 @@ enum Kind {
 impl Source {
     fn new(path: &str, text: &str) -> Self {
         let (tokens, tests) = without_tests(&lex(text));
-        Self { path: path.to_owned(), tokens, tests }
+        Self {
+            path: path.to_owned(),
+            tokens,
+            tests,
+        }
     }
 
     fn room(&self) -> &str {
@@ -326,20 +492,32 @@ impl Source {
 
     /// Returns how many modules deep the file lies: 1 for a room itself.
     fn depth(&self) -> usize {
-        self.path.split('/').filter(|part| *part != "mod.rs").count()
+        self.path
+            .split('/')
+            .filter(|part| *part != "mod.rs")
+            .count()
     }
 
     /// Returns the folder in which its modules lie, as `queue` or `queue/inbox`.
     fn folder(&self) -> &str {
-        self.path.strip_suffix("/mod.rs").or_else(|| self.path.strip_suffix(".rs")).unwrap_or(&self.path)
+        self.path
+            .strip_suffix("/mod.rs")
+            .or_else(|| self.path.strip_suffix(".rs"))
+            .unwrap_or(&self.path)
     }
 
     fn test_modules(&self) -> Vec<String> {
-        self.tests.iter().map(|name| format!("{}/{name}", self.folder())).collect()
+        self.tests
+            .iter()
+            .map(|name| format!("{}/{name}", self.folder()))
+            .collect()
     }
 
     fn declared(&self) -> Vec<String> {
-        let modules = self.tokens.windows(3).filter(|three| three[0].text == "mod" && three[2].text == ";");
+        let modules = self
+            .tokens
+            .windows(3)
+            .filter(|three| three[0].text == "mod" && three[2].text == ";");
         modules.map(|three| three[1].text.clone()).collect()
     }
 
@@ -355,7 +533,11 @@ impl Source {
             }
             // Inline modules make it deeper than the path tells; no room has a room's name inside.
             if supers >= self.depth() {
-                rooms.extend(self.heads(at).into_iter().filter(|name| floor_of(name).is_some()));
+                rooms.extend(
+                    self.heads(at)
+                        .into_iter()
+                        .filter(|name| floor_of(name).is_some()),
+                );
             }
             at += 1;
         }
@@ -364,7 +546,8 @@ impl Source {
 
     /// Returns the first names after `start::`, those in braces too.
     fn paths(&self, start: &str) -> BTreeSet<String> {
-        let starts = (0..self.tokens.len()).filter(|at| self.is(*at, start) && self.is(at + 1, "::"));
+        let starts =
+            (0..self.tokens.len()).filter(|at| self.is(*at, start) && self.is(at + 1, "::"));
         starts.flat_map(|at| self.heads(at + 2)).collect()
     }
 
@@ -385,7 +568,11 @@ impl Source {
                 Some(_) => {}
             }
             let opens = depth == 1 && (self.is(at, "{") || self.is(at, ","));
-            if let Some(next) = self.tokens.get(at + 1).filter(|next| opens && next.kind == Kind::Word) {
+            if let Some(next) = self
+                .tokens
+                .get(at + 1)
+                .filter(|next| opens && next.kind == Kind::Word)
+            {
                 heads.push(next.text.clone());
             }
             at += 1;
@@ -396,24 +583,35 @@ impl Source {
     fn find(&self, pattern: &str) -> Vec<usize> {
         let wanted = lex(pattern);
         let same = |(a, b): (&Token, &Token)| a.kind == b.kind && a.text == b.text;
-        let hits = self.tokens.windows(wanted.len()).filter(|window| window.iter().zip(&wanted).all(same));
+        let hits = self
+            .tokens
+            .windows(wanted.len())
+            .filter(|window| window.iter().zip(&wanted).all(same));
         hits.map(|window| window[0].line).collect()
     }
 
     /// Returns true when a name or a text contains `word`, in whatever case.
     fn says(&self, word: &str) -> bool {
-        self.tokens.iter().any(|token| token.text.to_ascii_lowercase().contains(word))
+        self.tokens
+            .iter()
+            .any(|token| token.text.to_ascii_lowercase().contains(word))
     }
 
     fn is(&self, at: usize, text: &str) -> bool {
-        self.tokens.get(at).is_some_and(|token| token.kind != Kind::Text && token.text == text)
+        self.tokens
+            .get(at)
+            .is_some_and(|token| token.kind != Kind::Text && token.text == text)
     }
 }
 
 /// Takes away the items under `#[cfg(test)]`; returns the modules among them that are files.
 fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
-    let marked = |at: usize| MARK.iter().enumerate().all(|(n, text)| tokens.get(at + n).is_some_and(|token| token.text == *text));
+    let marked = |at: usize| {
+        MARK.iter()
+            .enumerate()
+            .all(|(n, text)| tokens.get(at + n).is_some_and(|token| token.text == *text))
+    };
     let (mut kept, mut tests) = (Vec::new(), Vec::new());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -465,7 +663,9 @@ fn lex(source: &str) -> Vec<Token> {
         let start = at;
         let kind = match get(at) {
             '/' if get(at + 1) == '/' => {
-                at = (at..chars.len()).find(|at| get(*at) == '\n').unwrap_or(chars.len());
+                at = (at..chars.len())
+                    .find(|at| get(*at) == '\n')
+                    .unwrap_or(chars.len());
                 None
             }
             '/' if get(at + 1) == '*' => {
@@ -486,7 +686,9 @@ fn lex(source: &str) -> Vec<Token> {
                 Some(Kind::Text)
             }
             c if wordy(c) => {
-                at = (at..chars.len()).find(|at| !wordy(get(*at))).unwrap_or(chars.len());
+                at = (at..chars.len())
+                    .find(|at| !wordy(get(*at)))
+                    .unwrap_or(chars.len());
                 let word: String = chars.get(start..at).unwrap_or_default().iter().collect();
                 let hashes = (at..).take_while(|at| get(*at) == '#').count();
                 match word.as_str() {
@@ -511,7 +713,11 @@ fn lex(source: &str) -> Vec<Token> {
             }
         };
         let piece = chars.get(start..at).unwrap_or_default();
-        tokens.extend(kind.map(|kind| Token { line, kind, text: piece.iter().collect() }));
+        tokens.extend(kind.map(|kind| Token {
+            line,
+            kind,
+            text: piece.iter().collect(),
+        }));
         line += piece.iter().filter(|c| **c == '\n').count();
     }
     tokens
@@ -562,7 +768,10 @@ fn offences(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn a_word_out_of_place_is_found_with_its_line() {
     let file = "//! x\nfn f() {\n    println!(\"hi\");\n}\n";
-    assert_eq!(offences("queue/mod.rs", file), ["queue/mod.rs:3: println! (printing): the library never prints; app does"]);
+    assert_eq!(
+        offences("queue/mod.rs", file),
+        ["queue/mod.rs:3: println! (printing): the library never prints; app does"]
+    );
     assert!(offences("app/send.rs", file).is_empty());
     for (path, line) in [
         ("text.rs", "std::process::exit(1)"),
@@ -574,7 +783,10 @@ fn a_word_out_of_place_is_found_with_its_line() {
         ("pipeline/turn.rs", "use teloxide::types::Message;"),
         ("control/mod.rs", "fn f() -> anyhow::Result<()> { Ok(()) }"),
     ] {
-        assert!(!offences(path, line).is_empty(), "{path} may not contain {line}");
+        assert!(
+            !offences(path, line).is_empty(),
+            "{path} may not contain {line}"
+        );
     }
 }
 
@@ -589,36 +801,101 @@ fn comments_texts_and_tests_are_not_the_program() {
         "#[cfg(test)]\nuse rusqlite::{Connection, Row};\nfn f() {}",
         "fn reprintln() { telegram_print_reqwests(); }",
     ] {
-        assert_eq!(offences("queue2/mod.rs", harmless), [] as [String; 0], "{harmless}");
+        assert_eq!(
+            offences("queue2/mod.rs", harmless),
+            [] as [String; 0],
+            "{harmless}"
+        );
     }
-    assert!(!offences("x.rs", "#[cfg(test)]\nmod tests { fn f() {} }\nfn g() { println!(); }").is_empty());
+    assert!(
+        !offences(
+            "x.rs",
+            "#[cfg(test)]\nmod tests { fn f() {} }\nfn g() { println!(); }"
+        )
+        .is_empty()
+    );
     assert!(!offences("x.rs", "const C: char = '\"'; fn g() { println!(); }").is_empty());
-    let module = Source::new("provider/mod.rs", "#[cfg(test)]\nmod loopback;\npub mod offline;");
-    assert_eq!((module.test_modules(), module.declared()), (vec!["provider/loopback".to_owned()], vec!["offline".to_owned()]));
+    let module = Source::new(
+        "provider/mod.rs",
+        "#[cfg(test)]\nmod loopback;\npub mod offline;",
+    );
+    assert_eq!(
+        (module.test_modules(), module.declared()),
+        (
+            vec!["provider/loopback".to_owned()],
+            vec!["offline".to_owned()]
+        )
+    );
 }
 
 #[test]
 fn a_use_is_found_in_every_form() {
-    let rooms = |path: &str, text: &str| Source::new(path, text).rooms().into_iter().collect::<Vec<_>>().join(" ");
+    let rooms = |path: &str, text: &str| {
+        Source::new(path, text)
+            .rooms()
+            .into_iter()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let check = |path, text, expected| assert_eq!(rooms(path, text), expected, "{text}");
     check("queue/mod.rs", "use crate::agent::Agent;", "agent");
-    check("queue/mod.rs", "use crate::{agent::{Agent, run::{self}}, clock, db as base};", "agent clock db");
-    check("queue/mod.rs", "fn f() -> crate::people::Store { crate::text::cut() }", "people text");
-    check("queue/mod.rs", "use super::agent::Agent; use super::{text, clock};", "agent clock text");
-    check("queue/inbox.rs", "use super::super::agent::Agent; use super::text;", "agent");
+    check(
+        "queue/mod.rs",
+        "use crate::{agent::{Agent, run::{self}}, clock, db as base};",
+        "agent clock db",
+    );
+    check(
+        "queue/mod.rs",
+        "fn f() -> crate::people::Store { crate::text::cut() }",
+        "people text",
+    );
+    check(
+        "queue/mod.rs",
+        "use super::agent::Agent; use super::{text, clock};",
+        "agent clock text",
+    );
+    check(
+        "queue/inbox.rs",
+        "use super::super::agent::Agent; use super::text;",
+        "agent",
+    );
     check("clock.rs", "use super::text;", "text");
-    check("queue/mod.rs", "// use crate::agent;\nconst S: &str = \"crate::agent\";", "");
+    check(
+        "queue/mod.rs",
+        "// use crate::agent;\nconst S: &str = \"crate::agent\";",
+        "",
+    );
 }
 
 #[test]
 fn a_use_upwards_and_a_circle_are_found() {
-    let uses = |pairs: &[(&str, &str)]| uses_of(&pairs.iter().map(|(path, text)| Source::new(path, text)).collect::<Vec<_>>());
-    let up = uses(&[("queue/mod.rs", "use crate::agent::Agent;"), ("agent/mod.rs", "use crate::queue;")]);
-    assert_eq!(upward(&up), ["queue/mod.rs: queue uses agent, which is no room below it"]);
+    let uses = |pairs: &[(&str, &str)]| {
+        uses_of(
+            &pairs
+                .iter()
+                .map(|(path, text)| Source::new(path, text))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let up = uses(&[
+        ("queue/mod.rs", "use crate::agent::Agent;"),
+        ("agent/mod.rs", "use crate::queue;"),
+    ]);
+    assert_eq!(
+        upward(&up),
+        ["queue/mod.rs: queue uses agent, which is no room below it"]
+    );
     assert_eq!(circles(&up).len(), 2);
-    let around = uses(&[("cost.rs", "use crate::people;"), ("people.rs", "use crate::queue;"), ("queue.rs", "use crate::cost;")]);
+    let around = uses(&[
+        ("cost.rs", "use crate::people;"),
+        ("people.rs", "use crate::queue;"),
+        ("queue.rs", "use crate::cost;"),
+    ]);
     assert_eq!((upward(&around).len(), circles(&around).len()), (0, 3));
-    let fine = uses(&[("cost.rs", "use crate::people;"), ("people.rs", "use crate::queue; use crate::clock;")]);
+    let fine = uses(&[
+        ("cost.rs", "use crate::people;"),
+        ("people.rs", "use crate::queue; use crate::clock;"),
+    ]);
     assert_eq!((upward(&fine).len(), circles(&fine).len()), (0, 0));
     assert_eq!(upward(&uses(&[("cost.rs", "use crate::attic;")])).len(), 1);
 }
@@ -626,24 +903,53 @@ fn a_use_upwards_and_a_circle_are_found() {
 #[test]
 fn telegram_below_the_path_is_found() {
     let knows = |path: &str, text: &str| telegram(&Source::new(path, text)).is_some();
-    assert!(knows("agent/run.rs", "fn to_telegram() {}") && knows("session/mod.rs", "const S: &str = \"Telegram\";"));
-    assert!(!knows("agent/run.rs", "// Telegram shows it\nfn f() {}") && !knows("pipeline/turn.rs", "fn to_telegram() {}"));
-    assert!(!knows("channel/telegram/send.rs", "struct Telegram;") && knows("channel/telegram2.rs", "struct Telegram;"));
+    assert!(
+        knows("agent/run.rs", "fn to_telegram() {}")
+            && knows("session/mod.rs", "const S: &str = \"Telegram\";")
+    );
+    assert!(
+        !knows("agent/run.rs", "// Telegram shows it\nfn f() {}")
+            && !knows("pipeline/turn.rs", "fn to_telegram() {}")
+    );
+    assert!(
+        !knows("channel/telegram/send.rs", "struct Telegram;")
+            && knows("channel/telegram2.rs", "struct Telegram;")
+    );
 }
 
 #[test]
 fn a_long_or_wordless_file_is_found() {
     let lines = |count: usize| format!("//! x\n{}", "\n".repeat(count - 1));
-    assert_eq!((misshapen("src/lib/a.rs", &lines(500)), misshapen("src/lib/a/tests.rs", &lines(700))), (None, None));
-    assert!(misshapen("src/lib/a.rs", &lines(501)).is_some() && misshapen("tests/a.rs", &lines(701)).is_some());
-    assert!(misshapen("src/lib/a.rs", "use std::fs;\n").is_some() && misshapen("src/lib/a/tests.rs", "use std::fs;\n").is_none());
+    assert_eq!(
+        (
+            misshapen("src/lib/a.rs", &lines(500)),
+            misshapen("src/lib/a/tests.rs", &lines(700))
+        ),
+        (None, None)
+    );
+    assert!(
+        misshapen("src/lib/a.rs", &lines(501)).is_some()
+            && misshapen("tests/a.rs", &lines(701)).is_some()
+    );
+    assert!(
+        misshapen("src/lib/a.rs", "use std::fs;\n").is_some()
+            && misshapen("src/lib/a/tests.rs", "use std::fs;\n").is_none()
+    );
 }
 
 #[test]
 fn the_table_is_read() {
     let text = "before\n```\nsrc/lib/      x\n 0 ground     clock.rs    time\n              sys/        files: a, b\n\
                 \x20                         more words\n 1 settings   config/     x\ntests/  y\n 2 no  no/\n```\n";
-    let expected = [("ground", vec!["clock", "sys"]), ("settings", vec!["config"])];
-    let expected = expected.map(|(name, rooms)| (name.to_owned(), rooms.into_iter().map(str::to_owned).collect::<Vec<_>>()));
+    let expected = [
+        ("ground", vec!["clock", "sys"]),
+        ("settings", vec!["config"]),
+    ];
+    let expected = expected.map(|(name, rooms)| {
+        (
+            name.to_owned(),
+            rooms.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+        )
+    });
     assert_eq!(table(text), expected);
 }

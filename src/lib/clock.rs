@@ -9,9 +9,14 @@ use chrono_tz::{GapInfo, Tz};
 use nix::time::{ClockId, clock_gettime};
 
 /// Returns the time now, milliseconds since 1970 UTC.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the wall clock"
+)]
 pub fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -31,7 +36,11 @@ impl Moment {
     /// Returns this moment.
     pub fn now() -> Self {
         let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
-        Self { awake: read(ClockId::CLOCK_MONOTONIC), boot: read(ClockId::CLOCK_BOOTTIME), wall_ms: now_ms() }
+        Self {
+            awake: read(ClockId::CLOCK_MONOTONIC),
+            boot: read(ClockId::CLOCK_BOOTTIME),
+            wall_ms: now_ms(),
+        }
     }
 
     /// Returns how much more time went by outside than our timers counted since `before`: how long the
@@ -39,7 +48,10 @@ impl Moment {
     pub fn lost_since(self, before: Self) -> Duration {
         let awake = self.awake.saturating_sub(before.awake);
         let wall = u64::try_from(self.wall_ms.saturating_sub(before.wall_ms)).unwrap_or(0);
-        let outside = self.boot.saturating_sub(before.boot).max(Duration::from_millis(wall));
+        let outside = self
+            .boot
+            .saturating_sub(before.boot)
+            .max(Duration::from_millis(wall));
         outside.saturating_sub(awake)
     }
 }
@@ -51,7 +63,9 @@ pub fn rfc3339(ms: i64) -> String {
 
 /// Returns the milliseconds of an RFC 3339 text, or `None`.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|time| time.timestamp_millis())
 }
 
 /// Returns the date of `ms` in `zone`: the date in file names.
@@ -66,17 +80,26 @@ pub fn local(ms: i64, zone: Tz) -> NaiveDateTime {
 
 /// Returns `ms` in `zone` as a person writes it, with weekday and zone.
 pub fn local_text(ms: i64, zone: Tz) -> String {
-    at(ms).with_timezone(&zone).format("%A, %Y-%m-%d %H:%M %Z").to_string()
+    at(ms)
+        .with_timezone(&zone)
+        .format("%A, %Y-%m-%d %H:%M %Z")
+        .to_string()
 }
 
 /// Returns `ms` in `zone` for a column: `2025-11-21 22:56:01`.
 pub fn local_stamp(ms: i64, zone: Tz) -> String {
-    at(ms).with_timezone(&zone).format("%Y-%m-%d %H:%M:%S").to_string()
+    at(ms)
+        .with_timezone(&zone)
+        .format("%Y-%m-%d %H:%M:%S")
+        .to_string()
 }
 
 /// Returns `ms` in `zone` for a column, to the minute: `2025-11-21 22:56`.
 pub fn local_minute(ms: i64, zone: Tz) -> String {
-    at(ms).with_timezone(&zone).format("%Y-%m-%d %H:%M").to_string()
+    at(ms)
+        .with_timezone(&zone)
+        .format("%Y-%m-%d %H:%M")
+        .to_string()
 }
 
 /// Returns the first instant of `date` in `zone`, milliseconds since 1970 UTC. Where the clock
@@ -105,16 +128,33 @@ mod tests {
     fn a_day_begins_at_the_first_time_that_exists() {
         let zone: Tz = "America/Sao_Paulo".parse().expect("zone");
         let date = NaiveDate::from_ymd_opt(2018, 11, 4).expect("date");
-        assert_eq!(rfc3339(start_of_day(date, zone)), "2018-11-04T03:00:00.000Z");
+        assert_eq!(
+            rfc3339(start_of_day(date, zone)),
+            "2018-11-04T03:00:00.000Z"
+        );
     }
 
     #[test]
     fn a_skipped_time_is_the_first_instant_after_the_gap() {
         let local = |text: &str| text.parse::<NaiveDateTime>().expect("local time");
-        let check = |text: &str, zone: Tz, expected: &str| assert_eq!(rfc3339(instant_of(local(text), zone)), expected, "{text}");
-        check("2026-03-29T02:07:30", Tz::Europe__Berlin, "2026-03-29T01:00:00.000Z");
-        check("2026-10-04T02:07:30", Tz::Australia__Lord_Howe, "2026-10-03T15:30:00.000Z");
-        check("2026-10-25T02:30:00", Tz::Europe__Berlin, "2026-10-25T00:30:00.000Z");
+        let check = |text: &str, zone: Tz, expected: &str| {
+            assert_eq!(rfc3339(instant_of(local(text), zone)), expected, "{text}")
+        };
+        check(
+            "2026-03-29T02:07:30",
+            Tz::Europe__Berlin,
+            "2026-03-29T01:00:00.000Z",
+        );
+        check(
+            "2026-10-04T02:07:30",
+            Tz::Australia__Lord_Howe,
+            "2026-10-03T15:30:00.000Z",
+        );
+        check(
+            "2026-10-25T02:30:00",
+            Tz::Europe__Berlin,
+            "2026-10-25T00:30:00.000Z",
+        );
     }
 
     #[test]
@@ -124,8 +164,13 @@ mod tests {
             boot: Duration::from_secs(boot),
             wall_ms: wall_secs * 1000,
         };
-        let check =
-            |after: Moment, lost| assert_eq!(after.lost_since(at(100, 500, 9_000)), Duration::from_secs(lost), "{after:?}");
+        let check = |after: Moment, lost| {
+            assert_eq!(
+                after.lost_since(at(100, 500, 9_000)),
+                Duration::from_secs(lost),
+                "{after:?}"
+            )
+        };
         check(at(105, 505, 9_005), 0);
         check(at(105, 505 + 36_000, 9_005 + 36_000), 36_000);
         // A virtual machine that was paused: only the wall clock knows, once it was set.
@@ -138,6 +183,9 @@ mod tests {
 
     #[test]
     fn times_survive_text() {
-        assert_eq!(parse_rfc3339(&rfc3339(1_700_000_000_123)), Some(1_700_000_000_123));
+        assert_eq!(
+            parse_rfc3339(&rfc3339(1_700_000_000_123)),
+            Some(1_700_000_000_123)
+        );
     }
 }

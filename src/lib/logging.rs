@@ -57,7 +57,15 @@ pub struct Options {
 impl Options {
     /// Returns options for stderr alone: for one-shot programs, and before the settings are known.
     pub fn stderr_only(verbose: u8, quiet: bool) -> Self {
-        Self { level: Level::Warn, verbose, quiet, journal: false, dir: None, zone: Tz::UTC, keep_days: 14 }
+        Self {
+            level: Level::Warn,
+            verbose,
+            quiet,
+            journal: false,
+            dir: None,
+            zone: Tz::UTC,
+            keep_days: 14,
+        }
     }
 
     fn stderr_filter(&self) -> Targets {
@@ -76,7 +84,9 @@ impl Options {
             (2.., _) | (_, Level::Trace) => LevelFilter::TRACE,
             (1, _) | (0, Level::Debug) => LevelFilter::DEBUG,
         };
-        Targets::new().with_default(ours.min(LevelFilter::WARN)).with_target(OUR_CRATE, ours)
+        Targets::new()
+            .with_default(ours.min(LevelFilter::WARN))
+            .with_target(OUR_CRATE, ours)
     }
 }
 
@@ -107,8 +117,13 @@ impl Guard {
 /// # Errors
 /// [`Error::Twice`] when it was called before.
 pub fn init(options: &Options) -> Result<Guard, Error> {
-    let file = options.dir.as_ref().map(|dir| Arc::new(Daily::open(dir.clone(), options.zone, options.keep_days)));
-    subscriber(options, Stderr, file.clone()).try_init().map_err(Error::Twice)?;
+    let file = options
+        .dir
+        .as_ref()
+        .map(|dir| Arc::new(Daily::open(dir.clone(), options.zone, options.keep_days)));
+    subscriber(options, Stderr, file.clone())
+        .try_init()
+        .map_err(Error::Twice)?;
     std::panic::set_hook(Box::new(log_panic));
     Ok(Guard(file))
 }
@@ -116,21 +131,41 @@ pub fn init(options: &Options) -> Result<Guard, Error> {
 /// A panic is a bug of ours. Its words go to the log and not, unredacted, to the terminal.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let words = panic.payload_as_str().unwrap_or("no words");
-    let place = panic.location().map_or_else(String::new, ToString::to_string);
+    let place = panic
+        .location()
+        .map_or_else(String::new, ToString::to_string);
     tracing::error!(place, "panic: {}", crate::text::shorten(words, 300));
 }
 
-fn subscriber<W>(options: &Options, stderr: W, file: Option<Arc<Daily>>) -> impl tracing::Subscriber + Send + Sync + 'static
+fn subscriber<W>(
+    options: &Options,
+    stderr: W,
+    file: Option<Arc<Daily>>,
+) -> impl tracing::Subscriber + Send + Sync + 'static
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let human = tracing_subscriber::fmt::layer().with_ansi(false).with_target(options.verbose > 0).with_writer(stderr);
-    let human = if options.journal { human.without_time().boxed() } else { human.with_timer(UtcTime).boxed() };
+    let human = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_target(options.verbose > 0)
+        .with_writer(stderr);
+    let human = if options.journal {
+        human.without_time().boxed()
+    } else {
+        human.with_timer(UtcTime).boxed()
+    };
     let json = file.map(|file| {
-        let json = tracing_subscriber::fmt::layer().json().flatten_event(true).with_span_list(false);
-        json.with_timer(UtcTime).with_writer(file).with_filter(options.file_filter())
+        let json = tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_span_list(false);
+        json.with_timer(UtcTime)
+            .with_writer(file)
+            .with_filter(options.file_filter())
     });
-    tracing_subscriber::registry().with(human.with_filter(options.stderr_filter())).with(json)
+    tracing_subscriber::registry()
+        .with(human.with_filter(options.stderr_filter()))
+        .with(json)
 }
 
 /// Times as everywhere: RFC 3339 UTC with milliseconds.

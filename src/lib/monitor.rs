@@ -156,7 +156,11 @@ impl State {
     /// Takes in what happened in a run.
     pub fn apply(&mut self, event: &AgentEvent) {
         match &event.step {
-            Step::Started { contact, model, parent } => {
+            Step::Started {
+                contact,
+                model,
+                parent,
+            } => {
                 let now = clock::rfc3339(clock::now_ms());
                 let lane = Lane {
                     session: event.session.0.clone(),
@@ -172,8 +176,13 @@ impl State {
                     Some(parent) => self.lane_of(&parent.0).children.push(lane),
                     None => {
                         // Its sub-agents are older than this turn.
-                        let before = self.lanes.iter().position(|lane| lane.session == event.session.0);
-                        let children = before.map(|at| self.lanes.remove(at).children).unwrap_or_default();
+                        let before = self
+                            .lanes
+                            .iter()
+                            .position(|lane| lane.session == event.session.0);
+                        let children = before
+                            .map(|at| self.lanes.remove(at).children)
+                            .unwrap_or_default();
                         self.lanes.push(Lane { children, ..lane });
                     }
                 }
@@ -182,8 +191,13 @@ impl State {
             step => {
                 let run = |lane: &Lane| lane.run_id == event.run_id;
                 let mut lanes = self.lanes.iter_mut();
-                let found =
-                    lanes.find_map(|lane| if run(lane) { Some(lane) } else { lane.children.iter_mut().find(|lane| run(lane)) });
+                let found = lanes.find_map(|lane| {
+                    if run(lane) {
+                        Some(lane)
+                    } else {
+                        lane.children.iter_mut().find(|lane| run(lane))
+                    }
+                });
                 if let Some(lane) = found {
                     lane.apply(step);
                 }
@@ -197,20 +211,32 @@ impl State {
         for lane in &mut self.lanes {
             lane.children.retain(|child| runs(child));
             if !lane.is_at_rest() && !runs(lane) {
-                let (session, contact, children) =
-                    (lane.session.clone(), lane.contact.clone(), std::mem::take(&mut lane.children));
-                *lane = Lane { children, ..Lane::at_rest(session, contact) };
+                let (session, contact, children) = (
+                    lane.session.clone(),
+                    lane.contact.clone(),
+                    std::mem::take(&mut lane.children),
+                );
+                *lane = Lane {
+                    children,
+                    ..Lane::at_rest(session, contact)
+                };
             }
         }
-        self.lanes.retain(|lane| !lane.is_at_rest() || !lane.children.is_empty());
+        self.lanes
+            .retain(|lane| !lane.is_at_rest() || !lane.children.is_empty());
     }
 
     /// Returns the lane of a conversation, at rest if no turn of it runs.
     fn lane_of(&mut self, session: &str) -> &mut Lane {
-        let at = self.lanes.iter().position(|lane| lane.session == session).unwrap_or_else(|| {
-            self.lanes.push(Lane::at_rest(session.to_owned(), session.to_owned()));
-            self.lanes.len() - 1
-        });
+        let at = self
+            .lanes
+            .iter()
+            .position(|lane| lane.session == session)
+            .unwrap_or_else(|| {
+                self.lanes
+                    .push(Lane::at_rest(session.to_owned(), session.to_owned()));
+                self.lanes.len() - 1
+            });
         &mut self.lanes[at]
     }
 
@@ -228,7 +254,14 @@ impl Lane {
     /// Returns the lane of a conversation in which no turn runs.
     fn at_rest(session: String, contact: String) -> Self {
         let now = clock::rfc3339(clock::now_ms());
-        Self { session, contact, state: "idle".to_owned(), started_at: now.clone(), state_since: now, ..Self::default() }
+        Self {
+            session,
+            contact,
+            state: "idle".to_owned(),
+            started_at: now.clone(),
+            state_since: now,
+            ..Self::default()
+        }
     }
 
     fn is_at_rest(&self) -> bool {
@@ -245,11 +278,23 @@ impl Lane {
                 self.turn_to("retry_wait");
                 self.retry_reason = Some(reason.clone());
             }
-            Step::Answered { duration_ms, usage, stop, tools } => {
+            Step::Answered {
+                duration_ms,
+                usage,
+                stop,
+                tools,
+            } => {
                 self.tokens = self.tokens.saturating_add(usage.total());
-                let stop_reason =
-                    serde_json::to_value(stop).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-                self.turns.push(TurnLine { duration_ms: *duration_ms, tokens: usage.total(), stop_reason, tools: tools.clone() });
+                let stop_reason = serde_json::to_value(stop)
+                    .ok()
+                    .and_then(|value| value.as_str().map(str::to_owned))
+                    .unwrap_or_default();
+                self.turns.push(TurnLine {
+                    duration_ms: *duration_ms,
+                    tokens: usage.total(),
+                    stop_reason,
+                    tools: tools.clone(),
+                });
                 let surplus = self.turns.len().saturating_sub(SHOWN_TURNS);
                 self.turns.drain(..surplus);
             }
@@ -285,7 +330,9 @@ impl Lane {
 
 /// Returns the id of this boot of the machine, empty where the kernel has none.
 pub fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// Writes the document; a reader sees the old or the new one.
@@ -294,7 +341,11 @@ pub fn boot_id() -> String {
 /// When the state directory is not writable or full.
 pub fn write(path: &Path, state: &State) -> Result<(), sys::Error> {
     let text = serde_json::to_string(state).unwrap_or_default();
-    atomic::write(path, crate::secret::redact(&text).as_bytes(), atomic::Durability::Rename)
+    atomic::write(
+        path,
+        crate::secret::redact(&text).as_bytes(),
+        atomic::Durability::Rename,
+    )
 }
 
 /// Reads the document; `None` when there is none or it is unreadable.
@@ -314,17 +365,49 @@ mod tests {
     fn a_turn_goes_from_thinking_to_tools_and_back_to_idle() {
         let mut state = State::default();
         let mut after = |step: Step| {
-            state.apply(&AgentEvent { run_id: "r".into(), session: SessionKey("cli:ada".into()), step });
+            state.apply(&AgentEvent {
+                run_id: "r".into(),
+                session: SessionKey("cli:ada".into()),
+                step,
+            });
             state.state.clone()
         };
-        let answered =
-            Step::Answered { duration_ms: 5, usage: Usage::default(), stop: StopReason::ToolUse, tools: vec!["exec".into()] };
-        assert_eq!(after(Step::Started { contact: "ada".into(), model: "primary".into(), parent: None }), "thinking");
+        let answered = Step::Answered {
+            duration_ms: 5,
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            tools: vec!["exec".into()],
+        };
+        assert_eq!(
+            after(Step::Started {
+                contact: "ada".into(),
+                model: "primary".into(),
+                parent: None
+            }),
+            "thinking"
+        );
         assert_eq!(after(Step::Thinking { turn: 1 }), "thinking");
         assert_eq!(after(answered), "thinking");
-        assert_eq!(after(Step::ToolStarted { name: "exec".into() }), "tools");
-        assert_eq!(after(Step::ToolDone { name: "exec".into(), duration_ms: 1, is_error: false }), "thinking");
-        assert_eq!(after(Step::RetryWait { reason: "busy".into() }), "retry_wait");
+        assert_eq!(
+            after(Step::ToolStarted {
+                name: "exec".into()
+            }),
+            "tools"
+        );
+        assert_eq!(
+            after(Step::ToolDone {
+                name: "exec".into(),
+                duration_ms: 1,
+                is_error: false
+            }),
+            "thinking"
+        );
+        assert_eq!(
+            after(Step::RetryWait {
+                reason: "busy".into()
+            }),
+            "retry_wait"
+        );
         assert_eq!(after(Step::Ended), "idle");
     }
 
@@ -332,24 +415,61 @@ mod tests {
     fn sub_agents_stand_below_the_conversation_that_sent_them_and_change_nothing_of_it() {
         let mut state = State::default();
         let ada = || SessionKey("cli:ada".into());
-        let event =
-            |run: &str, session: &str, step: Step| AgentEvent { run_id: run.into(), session: SessionKey(session.into()), step };
-        let started = |parent| Step::Started { contact: "x".into(), model: "m".into(), parent };
+        let event = |run: &str, session: &str, step: Step| AgentEvent {
+            run_id: run.into(),
+            session: SessionKey(session.into()),
+            step,
+        };
+        let started = |parent| Step::Started {
+            contact: "x".into(),
+            model: "m".into(),
+            parent,
+        };
         let shown = |state: &State| {
             let line = |lane: &Lane| format!("{} {}", lane.session, lane.state);
-            let one = |lane: &Lane| format!("{} {:?}", line(lane), lane.children.iter().map(line).collect::<Vec<_>>());
-            (state.state.clone(), state.lanes.iter().map(one).collect::<Vec<_>>().join("; "))
+            let one = |lane: &Lane| {
+                format!(
+                    "{} {:?}",
+                    line(lane),
+                    lane.children.iter().map(line).collect::<Vec<_>>()
+                )
+            };
+            (
+                state.state.clone(),
+                state.lanes.iter().map(one).collect::<Vec<_>>().join("; "),
+            )
         };
         state.apply(&event("r1", "cli:ada", started(None)));
         state.apply(&event("c1", "subagent:1", started(Some(ada()))));
-        state.apply(&event("c1", "subagent:1", Step::ToolStarted { name: "exec".into() }));
-        assert_eq!(shown(&state), ("thinking".into(), r#"cli:ada thinking ["subagent:1 tools"]"#.into()));
+        state.apply(&event(
+            "c1",
+            "subagent:1",
+            Step::ToolStarted {
+                name: "exec".into(),
+            },
+        ));
+        assert_eq!(
+            shown(&state),
+            (
+                "thinking".into(),
+                r#"cli:ada thinking ["subagent:1 tools"]"#.into()
+            )
+        );
         state.apply(&event("r1", "cli:ada", Step::Ended));
-        assert_eq!(shown(&state), ("idle".into(), r#"cli:ada idle ["subagent:1 tools"]"#.into()));
+        assert_eq!(
+            shown(&state),
+            ("idle".into(), r#"cli:ada idle ["subagent:1 tools"]"#.into())
+        );
         state.apply(&event("r2", "cli:ada", started(None)));
         state.apply(&event("c2", "subagent:2", started(Some(ada()))));
         state.apply(&event("c1", "subagent:1", Step::Ended));
-        assert_eq!(shown(&state), ("thinking".into(), r#"cli:ada thinking ["subagent:2 thinking"]"#.into()));
+        assert_eq!(
+            shown(&state),
+            (
+                "thinking".into(),
+                r#"cli:ada thinking ["subagent:2 thinking"]"#.into()
+            )
+        );
         state.keep(|lane| lane.session == "subagent:2");
         assert_eq!(shown(&state).1, r#"cli:ada idle ["subagent:2 thinking"]"#);
         state.apply(&event("c2", "subagent:2", Step::Ended));
@@ -360,8 +480,15 @@ mod tests {
     fn a_reader_sees_the_old_or_the_new_document_and_never_a_part() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("monitor.json");
-        let short = State { pid: 1, ..State::default() };
-        let long = State { pid: 2, models: vec!["m".repeat(100_000)], ..State::default() };
+        let short = State {
+            pid: 1,
+            ..State::default()
+        };
+        let long = State {
+            pid: 2,
+            models: vec!["m".repeat(100_000)],
+            ..State::default()
+        };
         write(&path, &short).expect("write");
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -384,16 +511,41 @@ mod tests {
     #[test]
     fn a_lane_counts_all_its_tokens_and_says_why_it_waits() {
         let mut lane = Lane::default();
-        let usage = Usage { input_tokens: 30, output_tokens: 12, ..Usage::default() };
-        let turn = TurnLine { duration_ms: 5, tokens: 42, stop_reason: "end_turn".into(), tools: Vec::new() };
+        let usage = Usage {
+            input_tokens: 30,
+            output_tokens: 12,
+            ..Usage::default()
+        };
+        let turn = TurnLine {
+            duration_ms: 5,
+            tokens: 42,
+            stop_reason: "end_turn".into(),
+            tools: Vec::new(),
+        };
         for _ in 0..=SHOWN_TURNS {
-            lane.apply(&Step::Answered { duration_ms: 5, usage, stop: StopReason::EndTurn, tools: Vec::new() });
+            lane.apply(&Step::Answered {
+                duration_ms: 5,
+                usage,
+                stop: StopReason::EndTurn,
+                tools: Vec::new(),
+            });
         }
-        assert_eq!((lane.turns.as_slice(), lane.tokens), (vec![turn; SHOWN_TURNS].as_slice(), 21 * 42));
-        lane.apply(&Step::RetryWait { reason: "overloaded".into() });
-        assert_eq!((lane.state.as_str(), lane.retry_reason.as_deref()), ("retry_wait", Some("overloaded")));
+        assert_eq!(
+            (lane.turns.as_slice(), lane.tokens),
+            (vec![turn; SHOWN_TURNS].as_slice(), 21 * 42)
+        );
+        lane.apply(&Step::RetryWait {
+            reason: "overloaded".into(),
+        });
+        assert_eq!(
+            (lane.state.as_str(), lane.retry_reason.as_deref()),
+            ("retry_wait", Some("overloaded"))
+        );
         lane.apply(&Step::Thinking { turn: 2 });
-        assert_eq!((lane.state.as_str(), lane.retry_reason.as_deref()), ("thinking", None));
+        assert_eq!(
+            (lane.state.as_str(), lane.retry_reason.as_deref()),
+            ("thinking", None)
+        );
     }
 
     #[test]
@@ -401,19 +553,32 @@ mod tests {
         let mut lane = Lane::default();
         let (start, end) = (
             |name: &str| Step::ToolStarted { name: name.into() },
-            |name: &str| Step::ToolDone { name: name.into(), duration_ms: 1, is_error: false },
+            |name: &str| Step::ToolDone {
+                name: name.into(),
+                duration_ms: 1,
+                is_error: false,
+            },
         );
         lane.apply(&start("read"));
         lane.state_since = "when the first began".into();
         for step in [start("exec"), end("read")] {
             lane.apply(&step);
-            assert_eq!((lane.state.as_str(), lane.state_since.as_str()), ("tools", "when the first began"));
+            assert_eq!(
+                (lane.state.as_str(), lane.state_since.as_str()),
+                ("tools", "when the first began")
+            );
         }
         assert_eq!(lane.tools_in_flight, ["exec"]);
-        lane.apply(&Step::ToolOutput { name: "exec".into(), tail: "10 %".into() });
+        lane.apply(&Step::ToolOutput {
+            name: "exec".into(),
+            tail: "10 %".into(),
+        });
         assert_eq!(lane.tool_tail.as_deref(), Some("10 %"));
         lane.apply(&end("exec"));
         assert_eq!(lane.tool_tail, None);
-        assert!(lane.state == "thinking" && lane.state_since != "when the first began", "{lane:?}");
+        assert!(
+            lane.state == "thinking" && lane.state_since != "when the first began",
+            "{lane:?}"
+        );
     }
 }

@@ -149,7 +149,10 @@ type Version = (SystemTime, u64);
 impl Store {
     /// Returns the store of the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), cached: Mutex::default() }
+        Self {
+            path: path.to_owned(),
+            cached: Mutex::default(),
+        }
     }
 
     /// Returns what is known now.
@@ -158,7 +161,9 @@ impl Store {
     /// When the file cannot be read; a damaged one is set aside and counts as empty: nobody that
     /// was let in by it is in any more.
     pub fn read(&self) -> Result<People, sys::Error> {
-        let version = std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
+        let version = std::fs::metadata(&self.path)
+            .ok()
+            .and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.version != version || version.is_none() {
             cached.people = atomic::read_json(&self.path)?.unwrap_or_default();
@@ -178,9 +183,13 @@ impl Store {
         let value = change(&mut people);
         if people != before {
             people.v = 1;
-            let bytes = serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
+            let bytes =
+                serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
             atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
-            self.cached.lock().unwrap_or_else(PoisonError::into_inner).version = None;
+            self.cached
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .version = None;
         }
         Ok(value)
     }
@@ -206,15 +215,23 @@ impl Store {
         if people.blocked.contains(&id) || people.muted.contains(&id) {
             return Access::Refused;
         }
-        let listed = config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
+        let listed =
+            config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
         if listed || config.dm_policy == DmPolicy::Open {
-            return if people.may_be_owner_code(text, now) { self.redeem(id, name, text, now) } else { Access::Allowed };
+            return if people.may_be_owner_code(text, now) {
+                self.redeem(id, name, text, now)
+            } else {
+                Access::Allowed
+            };
         }
         if people.may_be_owner_code(text, now) {
             return self.redeem(id, name, text, now);
         }
         let full = self.free_requests(now) == 0;
-        let waiting = people.pending.iter().any(|pending| pending.id == id && now - pending.at < CODE.1);
+        let waiting = people
+            .pending
+            .iter()
+            .any(|pending| pending.id == id && now - pending.at < CODE.1);
         if config.dm_policy != DmPolicy::Pairing || waiting || full {
             return Access::Refused;
         }
@@ -224,14 +241,21 @@ impl Store {
     /// Decides about a message in the group `chat`: it must be allowed, and its sender in it. Nobody can
     /// ask to be let in there.
     pub fn decide_in_group(&self, config: &Telegram, chat: i64, id: i64) -> Access {
-        let Some(group) = config.groups.get(&chat.to_string()).filter(|_| config.group_policy != GroupPolicy::Disabled) else {
+        let Some(group) = config
+            .groups
+            .get(&chat.to_string())
+            .filter(|_| config.group_policy != GroupPolicy::Disabled)
+        else {
             return Access::Refused;
         };
         let people = match self.read() {
             Ok(people) => people,
             Err(error) => {
                 tracing::error!(%error, "only the owners of agent.toml are let in");
-                People { owners: Vec::new(), ..People::default() }
+                People {
+                    owners: Vec::new(),
+                    ..People::default()
+                }
             }
         };
         if people.is_owner(config, id) {
@@ -250,13 +274,22 @@ impl Store {
     /// because everybody is.
     pub fn is_named_in_group(&self, config: &Telegram, chat: &str, id: i64) -> bool {
         let people = self.read().unwrap_or_default();
-        let listed = config.groups.get(chat).is_some_and(|group| people.is_listed_in(config, group, id));
+        let listed = config
+            .groups
+            .get(chat)
+            .is_some_and(|group| people.is_listed_in(config, group, id));
         people.is_owner(config, id) || listed
     }
 
     /// Returns how many more strangers may be given a code.
     pub fn free_requests(&self, now: i64) -> usize {
-        let waiting = self.read().map(|people| people.pending.iter().filter(|pending| now - pending.at < CODE.1).count());
+        let waiting = self.read().map(|people| {
+            people
+                .pending
+                .iter()
+                .filter(|pending| now - pending.at < CODE.1)
+                .count()
+        });
         MAX_PENDING.saturating_sub(waiting.unwrap_or(MAX_PENDING))
     }
 
@@ -283,10 +316,11 @@ impl Store {
     }
 
     fn redeem(&self, id: i64, name: &str, text: &str, now: i64) -> Access {
-        self.change(|people| people.redeem(id, name, text.trim(), now)).unwrap_or_else(|error| {
-            tracing::error!(%error, "an owner code could not be redeemed");
-            Access::Refused
-        })
+        self.change(|people| people.redeem(id, name, text.trim(), now))
+            .unwrap_or_else(|error| {
+                tracing::error!(%error, "an owner code could not be redeemed");
+                Access::Refused
+            })
     }
 }
 
@@ -302,15 +336,24 @@ impl People {
     /// # Errors
     /// When the file exists and cannot be read.
     pub fn read(path: &Path) -> Result<Self, sys::Error> {
-        Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+        Ok(atomic::read(path)?
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default())
     }
 
     /// Lets the person with this code in; `None` when no such request waits.
     pub fn approve(&mut self, code: &str, now: i64) -> Option<Person> {
         self.pending.retain(|pending| now - pending.at < CODE.1);
-        let at = self.pending.iter().position(|pending| pending.code.eq_ignore_ascii_case(code.trim()))?;
+        let at = self
+            .pending
+            .iter()
+            .position(|pending| pending.code.eq_ignore_ascii_case(code.trim()))?;
         let pending = self.pending.remove(at);
-        let person = Person { id: pending.id, name: pending.name, since: now };
+        let person = Person {
+            id: pending.id,
+            name: pending.name,
+            since: now,
+        };
         self.allowed.retain(|other| other.id != person.id);
         self.allowed.push(person.clone());
         Some(person)
@@ -319,7 +362,9 @@ impl People {
     fn is_listed_in(&self, config: &Telegram, group: &Group, id: i64) -> bool {
         match &group.allow_from {
             Some(ids) => ids.contains(&id),
-            None => config.allow_from.contains(&id) || self.allowed.iter().any(|person| person.id == id),
+            None => {
+                config.allow_from.contains(&id) || self.allowed.iter().any(|person| person.id == id)
+            }
         }
     }
 
@@ -330,7 +375,11 @@ impl People {
 
     /// Returns the owner who is asked when none was heard yet.
     pub fn first_owner(&self, config: &Telegram) -> Option<i64> {
-        config.owners().first().copied().or_else(|| self.owners.first().map(|person| person.id))
+        config
+            .owners()
+            .first()
+            .copied()
+            .or_else(|| self.owners.first().map(|person| person.id))
     }
 
     /// Returns those whom `who` may mean: a numeric id, an @username or a name.
@@ -338,7 +387,11 @@ impl People {
         let mut all = self.contacts.clone();
         for person in self.allowed.iter().chain(&self.owners) {
             if !all.iter().any(|contact| contact.id == person.id) {
-                all.push(Contact { id: person.id, name: person.name.clone(), username: None });
+                all.push(Contact {
+                    id: person.id,
+                    name: person.name.clone(),
+                    username: None,
+                });
             }
         }
         all.retain(|contact| contact.is(who));
@@ -348,8 +401,12 @@ impl People {
     /// Returns what those are called whom `who` may mean and who have several ids.
     pub fn with_several_ids(&self, who: &str) -> Vec<&str> {
         let found = self.find(who);
-        let contacts = found.iter().filter_map(|contact| self.links.person_of("telegram", &contact.id.to_string()));
-        let by_id = who.split_once(':').and_then(|(channel, id)| self.links.person_of(channel, id));
+        let contacts = found
+            .iter()
+            .filter_map(|contact| self.links.person_of("telegram", &contact.id.to_string()));
+        let by_id = who
+            .split_once(':')
+            .and_then(|(channel, id)| self.links.person_of(channel, id));
         contacts.chain(by_id).collect()
     }
 
@@ -377,17 +434,30 @@ impl People {
     /// Makes a new owner code; the one before is void.
     pub fn new_owner_code(&mut self, now: i64) -> String {
         let code = random_code(OWNER_CODE.0);
-        self.owner_code = Some(OwnerCode { code: code.clone(), at: now, tries: 0 });
+        self.owner_code = Some(OwnerCode {
+            code: code.clone(),
+            at: now,
+            tries: 0,
+        });
         code
     }
 
     fn may_be_owner_code(&self, text: &str, now: i64) -> bool {
-        let in_force = self.owner_code.as_ref().is_some_and(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES);
-        in_force && text.trim().len() == OWNER_CODE.0 && text.trim().bytes().all(|byte| ALPHABET.contains(&byte))
+        let in_force = self
+            .owner_code
+            .as_ref()
+            .is_some_and(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES);
+        in_force
+            && text.trim().len() == OWNER_CODE.0
+            && text.trim().bytes().all(|byte| ALPHABET.contains(&byte))
     }
 
     fn redeem(&mut self, id: i64, name: &str, text: &str, now: i64) -> Access {
-        let Some(code) = self.owner_code.as_mut().filter(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES) else {
+        let Some(code) = self
+            .owner_code
+            .as_mut()
+            .filter(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES)
+        else {
             return Access::Refused;
         };
         if code.code != text {
@@ -396,14 +466,24 @@ impl People {
         }
         self.owner_code = None;
         self.pending.retain(|pending| pending.id != id);
-        self.owners.push(Person { id, name: name.to_owned(), since: now });
+        self.owners.push(Person {
+            id,
+            name: name.to_owned(),
+            since: now,
+        });
         Access::BecameOwner
     }
 
     fn ask(&mut self, id: i64, name: &str, code: &str, now: i64) {
-        self.pending.retain(|pending| now - pending.at < CODE.1 && pending.id != id);
+        self.pending
+            .retain(|pending| now - pending.at < CODE.1 && pending.id != id);
         let name = crate::text::shorten(&crate::text::visible(name), 64);
-        self.pending.push(Pending { code: code.to_owned(), id, name, at: now });
+        self.pending.push(Pending {
+            code: code.to_owned(),
+            id,
+            name,
+            at: now,
+        });
     }
 }
 
@@ -427,7 +507,10 @@ fn random_code(length: usize) -> String {
     while letters.len() < length {
         // Of a version 4 UUID the first six bytes are random in every bit.
         for byte in uuid::Uuid::new_v4().as_bytes().iter().take(6) {
-            let letter = ALPHABET.get(usize::from(byte & 31)).copied().unwrap_or(b'2');
+            let letter = ALPHABET
+                .get(usize::from(byte & 31))
+                .copied()
+                .unwrap_or(b'2');
             letters.push(char::from(letter));
         }
     }

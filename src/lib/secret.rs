@@ -20,7 +20,10 @@ impl Secret {
     pub fn new(value: impl Into<String>) -> Self {
         let value = value.into();
         let quoted = serde_json::to_string(&value).unwrap_or_default();
-        let escaped = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+        let escaped = quoted
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or_default();
         remember(&value);
         remember(escaped);
         Self(value)
@@ -42,7 +45,9 @@ fn remember(value: &str) {
     if value.len() < MIN_REDACTED_LEN {
         return;
     }
-    let mut known = KNOWN.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = KNOWN
+        .write()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if !known.iter().any(|secret| secret == value) {
         known.push(value.to_owned());
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -51,7 +56,9 @@ fn remember(value: &str) {
 
 /// Returns `text` with every known secret replaced by `[redacted]`.
 pub fn redact(text: &str) -> String {
-    let known = KNOWN.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = KNOWN
+        .read()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut out = text.to_owned();
     for secret in known.iter() {
         if out.contains(secret.as_str()) {
@@ -68,9 +75,15 @@ mod tests {
     #[test]
     fn a_known_secret_never_leaves() {
         let secret = Secret::new("sk-canary-0123456789");
-        assert_eq!(redact("GET /botsk-canary-0123456789/getMe"), "GET /bot[redacted]/getMe");
+        assert_eq!(
+            redact("GET /botsk-canary-0123456789/getMe"),
+            "GET /bot[redacted]/getMe"
+        );
         assert!(!format!("{secret:?}").contains("canary"));
         let _quoted = Secret::new("pass\"word-0123");
-        assert_eq!(redact(r#"{"key":"pass\"word-0123"}"#), r#"{"key":"[redacted]"}"#);
+        assert_eq!(
+            redact(r#"{"key":"pass\"word-0123"}"#),
+            r#"{"key":"[redacted]"}"#
+        );
     }
 }

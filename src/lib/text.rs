@@ -14,7 +14,9 @@ pub fn estimate_tokens(text: &str) -> u64 {
 
 /// Returns the longest prefix of at most `max` characters that ends between graphemes.
 pub fn head(text: &str, max: usize) -> &str {
-    let Some((limit, _)) = text.char_indices().nth(max) else { return text };
+    let Some((limit, _)) = text.char_indices().nth(max) else {
+        return text;
+    };
     // Only what stands around the limit is looked at, however long the text is.
     let mut cursor = GraphemeCursor::new(limit, text.len(), true);
     let end = match cursor.is_boundary(text, 0) {
@@ -30,22 +32,36 @@ pub fn tail(text: &str, max: usize) -> &str {
     if chars <= max {
         return text;
     }
-    let limit = text.char_indices().nth(chars - max).map_or(text.len(), |(at, _)| at);
-    let start = text.grapheme_indices(true).map(|(at, _)| at).find(|at| *at >= limit).unwrap_or(text.len());
+    let limit = text
+        .char_indices()
+        .nth(chars - max)
+        .map_or(text.len(), |(at, _)| at);
+    let start = text
+        .grapheme_indices(true)
+        .map(|(at, _)| at)
+        .find(|at| *at >= limit)
+        .unwrap_or(text.len());
     text.get(start..).unwrap_or("")
 }
 
 /// Returns `text`, or its head with `…` when it has more than `max` characters.
 pub fn shorten(text: &str, max: usize) -> String {
     let short = head(text, max);
-    if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
+    if short.len() == text.len() {
+        text.to_owned()
+    } else {
+        format!("{short}…")
+    }
 }
 
 /// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
 /// case.
 pub fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + word.len()..).unwrap_or_default());
+        let (before, after) = (
+            text.get(..at).unwrap_or_default(),
+            text.get(at + word.len()..).unwrap_or_default(),
+        );
         !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
     })
 }
@@ -60,7 +76,10 @@ pub fn head_and_tail(text: &str, max: usize, head_percent: usize) -> String {
     let first = head(text, max * head_percent / 100);
     let last = tail(text, max / 5);
     let kept = first.chars().count() + last.chars().count();
-    format!("{first}\n[… {} characters left out …]\n{last}", chars - kept)
+    format!(
+        "{first}\n[… {} characters left out …]\n{last}",
+        chars - kept
+    )
 }
 
 /// Returns a number for a narrow column, three digits of it: `999`, `12.3k`, `4.6M`.
@@ -125,14 +144,33 @@ mod tests {
         let exact = "x".repeat(20_000);
         assert_eq!(head_and_tail(&exact, 20_000, 70), exact);
         let cut = head_and_tail(&format!("{exact}y"), 20_000, 70);
-        assert_eq!(cut, format!("{}\n[… 2001 characters left out …]\n{}y", "x".repeat(14_000), "x".repeat(3_999)));
+        assert_eq!(
+            cut,
+            format!(
+                "{}\n[… 2001 characters left out …]\n{}y",
+                "x".repeat(14_000),
+                "x".repeat(3_999)
+            )
+        );
     }
 
     #[test]
     fn a_word_is_no_part_of_another() {
-        let check = |text: &str, expected: bool| assert_eq!(has_word(text, "ana"), expected, "{text}");
-        ["ana", "ana's", "(ana)", "call ana.", "banana, ana", "x:ana:y"].iter().for_each(|text| check(text, true));
-        ["", "anab", "banana", "jana", "anaïs", "nana", "ana2"].iter().for_each(|text| check(text, false));
+        let check =
+            |text: &str, expected: bool| assert_eq!(has_word(text, "ana"), expected, "{text}");
+        [
+            "ana",
+            "ana's",
+            "(ana)",
+            "call ana.",
+            "banana, ana",
+            "x:ana:y",
+        ]
+        .iter()
+        .for_each(|text| check(text, true));
+        ["", "anab", "banana", "jana", "anaïs", "nana", "ana2"]
+            .iter()
+            .for_each(|text| check(text, false));
     }
 
     #[test]

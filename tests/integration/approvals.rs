@@ -23,8 +23,13 @@ struct Question {
 
 impl Question {
     fn data(&self, begins: &str) -> &str {
-        let found = self.buttons.iter().find(|(label, _)| label.contains(begins));
-        &found.unwrap_or_else(|| panic!("no button {begins} in {:?}", self.buttons)).1
+        let found = self
+            .buttons
+            .iter()
+            .find(|(label, _)| label.contains(begins));
+        &found
+            .unwrap_or_else(|| panic!("no button {begins} in {:?}", self.buttons))
+            .1
     }
 
     fn id(&self) -> &str {
@@ -36,43 +41,80 @@ impl Question {
 fn question(house: &House, number: usize) -> Question {
     let asked = |house: &House| {
         let sent = house.telegram.calls_of("sendMessage");
-        sent.into_iter().filter(|call| call.status == 200 && call.params.get("reply_markup").is_some()).nth(number)
+        sent.into_iter()
+            .filter(|call| call.status == 200 && call.params.get("reply_markup").is_some())
+            .nth(number)
     };
     let call = wait_for("a question", SOON, || asked(house));
     let markup = match &call.params["reply_markup"] {
         Value::String(text) => serde_json::from_str(text).expect("markup"),
         markup => markup.clone(),
     };
-    let rows = markup["inline_keyboard"].as_array().expect("rows").iter().flat_map(|row| row.as_array().expect("row").clone());
+    let rows = markup["inline_keyboard"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .flat_map(|row| row.as_array().expect("row").clone());
     let word = |button: &Value, field: &str| button[field].as_str().expect("a word").to_owned();
-    let buttons = rows.map(|button| (word(&button, "text"), word(&button, "callback_data"))).collect();
-    let chat = call.params["chat_id"].as_i64().or_else(|| call.params["chat_id"].as_str()?.parse().ok()).expect("a chat");
-    let words = call.params["text"].as_str().expect("text").lines().next().expect("a line").to_owned();
+    let buttons = rows
+        .map(|button| (word(&button, "text"), word(&button, "callback_data")))
+        .collect();
+    let chat = call.params["chat_id"]
+        .as_i64()
+        .or_else(|| call.params["chat_id"].as_str()?.parse().ok())
+        .expect("a chat");
+    let words = call.params["text"]
+        .as_str()
+        .expect("text")
+        .lines()
+        .next()
+        .expect("a line")
+        .to_owned();
     let sent = wait_for("its id", SOON, || {
-        house.telegram.sent().into_iter().rfind(|sent| sent.chat == chat && sent.text.starts_with(&words))
+        house
+            .telegram
+            .sent()
+            .into_iter()
+            .rfind(|sent| sent.chat == chat && sent.text.starts_with(&words))
     });
-    Question { chat, message: sent.message_id, text: sent.text, buttons }
+    Question {
+        chat,
+        message: sent.message_id,
+        text: sent.text,
+        buttons,
+    }
 }
 
 fn calls_exec(house: &House, command: &str) {
-    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": command})));
+    house
+        .model
+        .push(Reply::Tool("exec".to_owned(), json!({"command": command})));
 }
 
 /// What the newest request says the tools answered.
 fn results(house: &House) -> Vec<String> {
     let request = house.model.requests().pop().expect("a request");
     let messages = request["messages"].as_array().expect("messages").clone();
-    let blocks = messages.iter().flat_map(|message| message["content"].as_array().cloned().unwrap_or_default());
+    let blocks = messages
+        .iter()
+        .flat_map(|message| message["content"].as_array().cloned().unwrap_or_default());
     let results = blocks.filter(|block| block["type"] == "tool_result");
     let words = |content: &Value| match content {
         Value::String(text) => text.clone(),
-        blocks => blocks.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).collect(),
+        blocks => blocks
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|block| block["text"].as_str())
+            .collect(),
     };
     results.map(|block| words(&block["content"])).collect()
 }
 
 fn states(house: &House) -> Vec<String> {
-    let rows = house.sandbox.query("queue", "SELECT state FROM approvals ORDER BY rowid");
+    let rows = house
+        .sandbox
+        .query("queue", "SELECT state FROM approvals ORDER BY rowid");
     let word = |row: &Vec<SqlValue>| match row.first() {
         Some(SqlValue::Text(text)) => text.clone(),
         other => panic!("{other:?}"),
@@ -89,27 +131,56 @@ fn a_command_runs_after_the_owners_tap_and_not_before() {
     house.telegram.say(OWNER, OWNER, "make it");
     let asked = question(&house, 0);
     assert_eq!(asked.chat, OWNER);
-    assert!(asked.text.contains("echo made > made.txt; echo done"), "{}", asked.text);
+    assert!(
+        asked.text.contains("echo made > made.txt; echo done"),
+        "{}",
+        asked.text
+    );
     assert!(!house.sandbox.path("workspace/made.txt").exists());
     // Nobody else's tap counts, nor one for something else.
-    house.telegram.press(OWNER, STRANGER, asked.message, asked.data("Yes"));
-    house.telegram.press(OWNER, GUEST, asked.message, asked.data("Yes"));
-    house.telegram.press(OWNER, OWNER, asked.message, "a:y:zzzzzz");
-    wait_for("the presses", SOON, || (house.telegram.pending_updates() == 0).then_some(()));
+    house
+        .telegram
+        .press(OWNER, STRANGER, asked.message, asked.data("Yes"));
+    house
+        .telegram
+        .press(OWNER, GUEST, asked.message, asked.data("Yes"));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, "a:y:zzzzzz");
+    wait_for("the presses", SOON, || {
+        (house.telegram.pending_updates() == 0).then_some(())
+    });
     assert_eq!(states(&house), ["pending"]);
     assert!(!house.sandbox.path("workspace/made.txt").exists());
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("Yes"));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("Yes"));
     house.model.wait_requests(2, SOON);
     assert_eq!(results(&house), ["done\n"]);
     assert_eq!(states(&house), ["used"]);
-    assert_eq!(house.sandbox.read("workspace/made.txt").as_deref(), Some("made\n"));
+    assert_eq!(
+        house.sandbox.read("workspace/made.txt").as_deref(),
+        Some("made\n")
+    );
     // The question says how it ended, and has no buttons any more.
-    let closed = wait_for("the end of the question", SOON, || house.telegram.calls_of("editMessageText").pop());
-    assert!(closed.params["text"].as_str().is_some_and(|text| text.starts_with("approved: ")), "{:?}", closed.params);
+    let closed = wait_for("the end of the question", SOON, || {
+        house.telegram.calls_of("editMessageText").pop()
+    });
+    assert!(
+        closed.params["text"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("approved: ")),
+        "{:?}",
+        closed.params
+    );
     assert_eq!(closed.params.get("reply_markup"), None);
     // A yes is good once.
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("Yes"));
-    wait_for("the press", SOON, || (house.telegram.calls_of("answerCallbackQuery").len() >= 5).then_some(()));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("Yes"));
+    wait_for("the press", SOON, || {
+        (house.telegram.calls_of("answerCallbackQuery").len() >= 5).then_some(())
+    });
     assert_eq!(house.model.requests().len(), 2);
 }
 
@@ -119,15 +190,24 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_a_no() {
     calls_exec(&house, "rm -rf projects");
     house.telegram.say(OWNER, OWNER, "clean up");
     let asked = question(&house, 0);
-    house.telegram.say(OWNER, OWNER, &format!("/deny {} only the build directory", asked.id()));
+    house.telegram.say(
+        OWNER,
+        OWNER,
+        &format!("/deny {} only the build directory", asked.id()),
+    );
     house.model.wait_requests(2, SOON);
-    assert_eq!(results(&house), ["this was not run: the owner said no: only the build directory"]);
+    assert_eq!(
+        results(&house),
+        ["this was not run: the owner said no: only the build directory"]
+    );
     calls_exec(&house, "rm -rf build");
     house.telegram.say(OWNER, OWNER, "so do that");
     question(&house, 1);
     house.telegram.say(OWNER, OWNER, "no, wait, what is in it?");
     let denied = "this was not run: the owner said no: they wrote a message instead of answering; it follows";
-    wait_for("the no", SOON, || results(&house).contains(&denied.to_owned()).then_some(()));
+    wait_for("the no", SOON, || {
+        results(&house).contains(&denied.to_owned()).then_some(())
+    });
     assert_eq!(states(&house), ["denied", "denied"]);
 }
 
@@ -138,7 +218,9 @@ fn the_shell_decides_too_and_the_caller_sees_what_is_asked() {
     let running = house.sandbox.sending(&["--wait=30", "do it"]);
     let asked = question(&house, 0);
     let hint = format!("--approve {}", asked.id());
-    wait_for("the hint", SOON, || running.said().1.contains(&hint).then_some(()));
+    wait_for("the hint", SOON, || {
+        running.said().1.contains(&hint).then_some(())
+    });
     let unknown = house.sandbox.send(&["--approve", "zzzzzz"]);
     assert_eq!(unknown.code, 1, "{unknown:?}");
     let waiting = house.sandbox.send(&["--queue", "--json"]).json();
@@ -146,7 +228,11 @@ fn the_shell_decides_too_and_the_caller_sees_what_is_asked() {
     assert_eq!(house.sandbox.send(&["--approve", asked.id()]).code, 0);
     assert_eq!(running.end().code, 0);
     assert_eq!(results(&house), ["hi\n"]);
-    assert_eq!(house.sandbox.send(&["--approve", asked.id()]).code, 1, "it is over");
+    assert_eq!(
+        house.sandbox.send(&["--approve", asked.id()]).code,
+        1,
+        "it is over"
+    );
 }
 
 #[test]
@@ -156,18 +242,29 @@ fn a_question_survives_a_kill_and_is_asked_once() {
     house.telegram.say(OWNER, OWNER, "do it");
     let asked = question(&house, 0);
     let sent = "SELECT 1 FROM outbox WHERE asks IS NOT NULL AND state = 'sent'";
-    wait_for("the record of it", SOON, || (!house.sandbox.query("queue", sent).is_empty()).then_some(()));
+    wait_for("the record of it", SOON, || {
+        (!house.sandbox.query("queue", sent).is_empty()).then_some(())
+    });
     house.daemon.kill9();
     house.daemon = house.sandbox.ready();
     wait_for("the turn to wait again", SOON, || {
         let status = house.sandbox.read_json("state/monitor.json")?;
         (status["state"] == "tools").then_some(())
     });
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("Yes"));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("Yes"));
     house.model.wait_requests(2, SOON);
-    assert_eq!(house.sandbox.read("workspace/once.txt").as_deref(), Some("once\n"));
-    let questions =
-        house.telegram.calls_of("sendMessage").iter().filter(|call| call.params.get("reply_markup").is_some()).count();
+    assert_eq!(
+        house.sandbox.read("workspace/once.txt").as_deref(),
+        Some("once\n")
+    );
+    let questions = house
+        .telegram
+        .calls_of("sendMessage")
+        .iter()
+        .filter(|call| call.params.get("reply_markup").is_some())
+        .count();
     assert_eq!(questions, 1);
 }
 
@@ -178,12 +275,26 @@ fn a_turn_that_waits_leaves_its_place_and_stop_ends_it() {
     house.telegram.say(OWNER, OWNER, "do it");
     let asked = question(&house, 0);
     let (_, other) = house.telegram.say(GUEST, GUEST, "[[say Hello.]]");
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(other), SOON);
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(other), SOON);
     house.telegram.say(OWNER, OWNER, "/stop");
-    wait_for("the end", SOON, || (states(&house) == ["withdrawn"]).then_some(()));
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("Yes"));
-    let answer = wait_for("the word about it", SOON, || house.telegram.calls_of("answerCallbackQuery").pop());
-    assert!(answer.params["text"].as_str().is_some_and(|text| text.contains("over already")), "{:?}", answer.params);
+    wait_for("the end", SOON, || {
+        (states(&house) == ["withdrawn"]).then_some(())
+    });
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("Yes"));
+    let answer = wait_for("the word about it", SOON, || {
+        house.telegram.calls_of("answerCallbackQuery").pop()
+    });
+    assert!(
+        answer.params["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("over already")),
+        "{:?}",
+        answer.params
+    );
 }
 
 #[test]
@@ -192,21 +303,31 @@ fn what_is_allowed_for_a_conversation_is_that_very_call() {
     calls_exec(&house, "wc -c SOUL.md");
     house.telegram.say(OWNER, OWNER, "how long is it");
     let asked = question(&house, 0);
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("In this chat"));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("In this chat"));
     house.model.wait_requests(2, SOON);
     calls_exec(&house, "wc -c SOUL.md");
     let (_, again) = house.telegram.say(OWNER, OWNER, "again");
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(again), SOON);
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(again), SOON);
     assert_eq!(states(&house), ["used"]);
     calls_exec(&house, "wc -l SOUL.md");
     let (_, lines) = house.telegram.say(OWNER, OWNER, "and lines");
     let other = question(&house, 1);
     assert!(other.text.contains("wc -l SOUL.md"), "{}", other.text);
     // A new conversation begins without it.
-    house.telegram.say(OWNER, OWNER, &format!("/deny {}", other.id()));
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(lines), SOON);
+    house
+        .telegram
+        .say(OWNER, OWNER, &format!("/deny {}", other.id()));
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(lines), SOON);
     let (_, new) = house.telegram.say(OWNER, OWNER, "/new");
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(new), SOON);
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(new), SOON);
     calls_exec(&house, "wc -c SOUL.md");
     house.telegram.say(OWNER, OWNER, "once more");
     question(&house, 2);
@@ -218,22 +339,50 @@ fn a_shell_text_is_allowed_once_and_no_more() {
     calls_exec(&house, "sh -c 'echo hi'");
     house.telegram.say(OWNER, OWNER, "go");
     let asked = question(&house, 0);
-    assert!(asked.buttons.iter().all(|(label, _)| !label.contains("In this chat")), "{:?}", asked.buttons);
-    house.telegram.press(OWNER, OWNER, asked.message, &format!("a:s:{}", asked.id()));
-    wait_for("an answer", SOON, || house.telegram.calls_of("answerCallbackQuery").pop());
+    assert!(
+        asked
+            .buttons
+            .iter()
+            .all(|(label, _)| !label.contains("In this chat")),
+        "{:?}",
+        asked.buttons
+    );
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, &format!("a:s:{}", asked.id()));
+    wait_for("an answer", SOON, || {
+        house.telegram.calls_of("answerCallbackQuery").pop()
+    });
     assert_eq!(states(&house), ["pending"]);
 }
 
 #[test]
 fn several_calls_of_a_step_are_one_message() {
     let house = House::with(ASKS);
-    house.telegram.say(OWNER, OWNER, "[[tool exec {\"command\": \"echo one\"}]] [[tool exec {\"command\": \"echo two\"}]]");
+    house.telegram.say(
+        OWNER,
+        OWNER,
+        "[[tool exec {\"command\": \"echo one\"}]] [[tool exec {\"command\": \"echo two\"}]]",
+    );
     let asked = question(&house, 0);
-    assert!(asked.text.contains("1.\n") && asked.text.contains("echo one") && asked.text.contains("2.\n"), "{}", asked.text);
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("No 1"));
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("Yes 2"));
+    assert!(
+        asked.text.contains("1.\n")
+            && asked.text.contains("echo one")
+            && asked.text.contains("2.\n"),
+        "{}",
+        asked.text
+    );
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("No 1"));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("Yes 2"));
     house.model.wait_requests(2, SOON);
-    assert_eq!(results(&house), ["this was not run: the owner said no", "two\n"]);
+    assert_eq!(
+        results(&house),
+        ["this was not run: the owner said no", "two\n"]
+    );
 }
 
 #[test]
@@ -242,7 +391,13 @@ fn what_a_question_shows_cannot_lie() {
     calls_exec(&house, "echo \u{202e}hidden\u{200b} \u{1b}[2K # \u{e0041}");
     house.telegram.say(OWNER, OWNER, "go");
     let asked = question(&house, 0);
-    assert!(asked.text.contains("echo \\u{202e}hidden\\u{200b} \\u{1b}[2K # \\u{e0041}"), "{}", asked.text);
+    assert!(
+        asked
+            .text
+            .contains("echo \\u{202e}hidden\\u{200b} \\u{1b}[2K # \\u{e0041}"),
+        "{}",
+        asked.text
+    );
 }
 
 #[test]
@@ -255,8 +410,14 @@ fn a_guests_wish_is_put_to_the_owner_in_their_own_chat() {
     let asked = question(&house, 0);
     assert_eq!(asked.chat, OWNER);
     assert!(asked.text.contains("in the chat with"), "{}", asked.text);
-    house.telegram.press(OWNER, OWNER, asked.message, asked.data("No"));
-    wait_for("the no", SOON, || results(&house).contains(&"this was not run: the owner said no".to_owned()).then_some(()));
+    house
+        .telegram
+        .press(OWNER, OWNER, asked.message, asked.data("No"));
+    wait_for("the no", SOON, || {
+        results(&house)
+            .contains(&"this was not run: the owner said no".to_owned())
+            .then_some(())
+    });
 }
 
 #[test]
@@ -265,5 +426,8 @@ fn where_nobody_can_be_asked_the_answer_is_no() {
     calls_exec(&house, "echo hi");
     house.sandbox.send(&["--system", "an event"]);
     house.model.wait_requests(2, SOON);
-    assert_eq!(results(&house), ["this was not run: it needs the owner's yes, and there is nobody to ask"]);
+    assert_eq!(
+        results(&house),
+        ["this was not run: it needs the owner's yes, and there is nobody to ask"]
+    );
 }

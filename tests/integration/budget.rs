@@ -36,7 +36,16 @@ impl Strace {
     /// Watches the syncs of all threads of `pid`; `None`, with a word why, where this machine does not let us.
     fn attach(pid: Pid, log: &std::path::Path) -> Option<Self> {
         let started = Command::new("strace")
-            .args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-e", "signal=none", "-o"])
+            .args([
+                "-f",
+                "-y",
+                "-qq",
+                "-e",
+                "trace=fsync,fdatasync,sync_file_range",
+                "-e",
+                "signal=none",
+                "-o",
+            ])
             .arg(log)
             .args(["-p", &pid.to_string()])
             .stdout(Stdio::null())
@@ -51,9 +60,14 @@ impl Strace {
             if strace.0.try_wait().expect("own child").is_some() {
                 return Some(false);
             }
-            let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
-            let mut statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-            statuses.all(|status| !status.contains("TracerPid:\t0\n")).then_some(true)
+            let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+                .expect("it runs")
+                .flatten();
+            let mut statuses =
+                tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+            statuses
+                .all(|status| !status.contains("TracerPid:\t0\n"))
+                .then_some(true)
         });
         if !attached {
             println!("skipped: strace may not attach here (ptrace is restricted)");
@@ -64,11 +78,22 @@ impl Strace {
     /// Lets go and returns how many syncs began, and how many of the audit log, which is synced beside the
     /// path and not for each message.
     fn count(mut self, log: &std::path::Path) -> (usize, usize) {
-        kill(Pid::from_raw(i32::try_from(self.0.id()).expect("a pid is an i32")), Signal::SIGINT).expect("own child");
+        kill(
+            Pid::from_raw(i32::try_from(self.0.id()).expect("a pid is an i32")),
+            Signal::SIGINT,
+        )
+        .expect("own child");
         self.0.wait().expect("own child");
         let log = fs::read_to_string(log).expect("strace wrote it");
-        let is_sync = |line: &&str| ["fsync(", "fdatasync(", "sync_file_range("].iter().any(|call| line.contains(call));
-        let (beside, path): (Vec<&str>, Vec<&str>) = log.lines().filter(is_sync).partition(|line| line.contains("audit."));
+        let is_sync = |line: &&str| {
+            ["fsync(", "fdatasync(", "sync_file_range("]
+                .iter()
+                .any(|call| line.contains(call))
+        };
+        let (beside, path): (Vec<&str>, Vec<&str>) = log
+            .lines()
+            .filter(is_sync)
+            .partition(|line| line.contains("audit."));
         (path.len(), beside.len())
     }
 }
@@ -84,21 +109,33 @@ impl Drop for Strace {
 #[test]
 fn a_plain_message_takes_eight_syncs_and_three_calls_at_most() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
     let daemon = sandbox.ready();
     let talk = |count: usize| {
         for number in 0..count {
             let (_, id) = telegram.say(1001, 1001, &format!("message {number}"));
             telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
             let open = "SELECT 1 FROM outbox WHERE state != 'sent' UNION ALL SELECT 1 FROM inbox WHERE state != 'done'";
-            wait_for("the record of it", SOON, || sandbox.query("queue", open).is_empty().then_some(()));
+            wait_for("the record of it", SOON, || {
+                sandbox.query("queue", open).is_empty().then_some(())
+            });
         }
     };
     talk(3);
-    let others = || telegram.calls().iter().filter(|call| call.method != "getUpdates").count();
+    let others = || {
+        telegram
+            .calls()
+            .iter()
+            .filter(|call| call.method != "getUpdates")
+            .count()
+    };
     let log = sandbox.home().with_file_name("strace.log");
 
-    let Some(strace) = Strace::attach(daemon.pid(), &log) else { return };
+    let Some(strace) = Strace::attach(daemon.pid(), &log) else {
+        return;
+    };
     let (calls, began) = (others(), Instant::now());
     talk(MESSAGES);
     let calls = others() - calls;
@@ -106,10 +143,23 @@ fn a_plain_message_takes_eight_syncs_and_three_calls_at_most() {
     let (syncs, beside) = strace.count(&log);
     println!("{syncs} syncs, {beside} of the audit log, and {calls} calls for {MESSAGES} messages");
     assert!(syncs >= MESSAGES, "{syncs} syncs: nothing was counted");
-    assert!(syncs <= SYNCS * MESSAGES, "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed");
-    assert!(beside <= seconds + 2, "{beside} syncs of the audit log in {seconds} s, one a second is allowed");
-    assert!((MESSAGES..=CALLS * MESSAGES).contains(&calls), "{calls} calls for {MESSAGES} messages, {CALLS} each are allowed");
-    assert_eq!(model.requests().len(), 3 + MESSAGES, "one model call a message");
+    assert!(
+        syncs <= SYNCS * MESSAGES,
+        "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed"
+    );
+    assert!(
+        beside <= seconds + 2,
+        "{beside} syncs of the audit log in {seconds} s, one a second is allowed"
+    );
+    assert!(
+        (MESSAGES..=CALLS * MESSAGES).contains(&calls),
+        "{calls} calls for {MESSAGES} messages, {CALLS} each are allowed"
+    );
+    assert_eq!(
+        model.requests().len(),
+        3 + MESSAGES,
+        "one model call a message"
+    );
 }
 
 #[test]
@@ -118,14 +168,19 @@ fn the_first_request_is_small() {
     let sandbox = Sandbox::new().with_anthropic(&model);
     let told = sandbox.run("agent-daemon", &["init", "--yes"], "");
     assert_eq!(told.code, 0, "{told:?}");
-    assert!(sandbox.path("workspace/SOUL.md").exists(), "the templates are there");
+    assert!(
+        sandbox.path("workspace/SOUL.md").exists(),
+        "the templates are there"
+    );
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hi"]).stdout, "echo: hi\n");
     let exchanges = model.exchanges();
     assert_eq!(exchanges.len(), 1);
     let tools = exchanges[0].body["tools"].as_array().map_or(0, Vec::len);
     assert!(tools >= 5, "{tools} tools are on offer");
-    let bytes: usize = exchanges[0].headers["content-length"].parse().expect("a number");
+    let bytes: usize = exchanges[0].headers["content-length"]
+        .parse()
+        .expect("a number");
     let section = exchanges[0].body["tools"].to_string().len();
     println!("{bytes} bytes, {section} of them tools");
     assert!(bytes <= FIRST_REQUEST, "{bytes} bytes");

@@ -21,17 +21,33 @@ struct House {
 
 impl House {
     fn new(compact_at: u64, config: &str) -> Self {
-        Self::with(&format!("[models.primary]\ncompact_at = {compact_at}"), config)
+        Self::with(
+            &format!("[models.primary]\ncompact_at = {compact_at}"),
+            config,
+        )
     }
 
     /// Makes one whose model has these settings.
     fn with(provider: &str, config: &str) -> Self {
         let (model, summer) = (FakeModel::start(), FakeModel::start());
-        let sandbox = Sandbox::new().with_anthropic(&model).with_provider("other", "openai", &summer, "summer");
-        let sandbox = sandbox.provider_config("mock", provider).config("[routing]\ncompaction = \"summer\"").config(config);
-        sandbox.put("workspace/AGENTS.md", b"# Rules\n\nRULE-SEVEN: never delete anything.\n");
+        let sandbox = Sandbox::new()
+            .with_anthropic(&model)
+            .with_provider("other", "openai", &summer, "summer");
+        let sandbox = sandbox
+            .provider_config("mock", provider)
+            .config("[routing]\ncompaction = \"summer\"")
+            .config(config);
+        sandbox.put(
+            "workspace/AGENTS.md",
+            b"# Rules\n\nRULE-SEVEN: never delete anything.\n",
+        );
         let daemon = Some(sandbox.ready());
-        Self { daemon, model, summer, sandbox }
+        Self {
+            daemon,
+            model,
+            summer,
+            sandbox,
+        }
     }
 
     fn ask(&self, text: &str) -> Output {
@@ -53,17 +69,24 @@ impl House {
     }
 
     fn of_kind(&self, kind: &str) -> Vec<Value> {
-        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+        self.events()
+            .into_iter()
+            .filter(|event| event["type"] == kind)
+            .collect()
     }
 
     fn monitored(&self) -> String {
         self.sandbox
             .read_json("state/monitor.json")
-            .map_or_else(String::new, |monitor| monitor["state"].as_str().unwrap_or_default().to_owned())
+            .map_or_else(String::new, |monitor| {
+                monitor["state"].as_str().unwrap_or_default().to_owned()
+            })
     }
 
     fn at_rest(&self) {
-        wait_for("an idle daemon", SOON, || (self.monitored() == "idle").then_some(()));
+        wait_for("an idle daemon", SOON, || {
+            (self.monitored() == "idle").then_some(())
+        });
     }
 }
 
@@ -71,9 +94,13 @@ impl House {
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        blocks => {
-            blocks.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
-        }
+        blocks => blocks
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|block| block["text"].as_str())
+            .collect::<Vec<_>>()
+            .join("\n"),
     }
 }
 
@@ -82,14 +109,19 @@ fn first_words(request: &Value) -> String {
 }
 
 fn is_flush(request: &Value) -> bool {
-    request["messages"].as_array().and_then(|messages| messages.last()).is_some_and(|last| text(&last["content"]).contains(FLUSH))
+    request["messages"]
+        .as_array()
+        .and_then(|messages| messages.last())
+        .is_some_and(|last| text(&last["content"]).contains(FLUSH))
 }
 
 #[test]
 fn a_conversation_keeps_its_rules_through_ten_compactions() {
     let house = House::new(5_000, "");
     // Not as an order in the message: that is recalled one day, and the stand-in would obey it again.
-    house.model.push(Reply::Tool("pin".to_owned(), json!({"text": RULE})));
+    house
+        .model
+        .push(Reply::Tool("pin".to_owned(), json!({"text": RULE})));
     house.reply("keep to one rule");
     let filler = "A long story about the harbour and its boats. ".repeat(30);
     let mut turns = 0;
@@ -105,7 +137,10 @@ fn a_conversation_keeps_its_rules_through_ten_compactions() {
     let first = first_words(&last);
     assert!(first.starts_with(SUMMARY), "{first}");
     assert_eq!(first.matches(RULE).count(), 1, "{first}");
-    assert!(text(&last["system"]).contains("RULE-SEVEN"), "the rules of AGENTS.md are in every request");
+    assert!(
+        text(&last["system"]).contains("RULE-SEVEN"),
+        "the rules of AGENTS.md are in every request"
+    );
     let messages = last["messages"].as_array().expect("messages").len();
     assert!(messages < 30, "{messages} messages are still sent");
     // Each summary knows the one before it, and what was said is still there to be read.
@@ -114,20 +149,40 @@ fn a_conversation_keeps_its_rules_through_ten_compactions() {
         (asked.len() == made && house.monitored() == "idle").then_some(asked)
     });
     let made = summaries.len();
-    assert!(summaries.iter().skip(1).all(|request| request.to_string().contains("summary so far")));
+    assert!(
+        summaries
+            .iter()
+            .skip(1)
+            .all(|request| request.to_string().contains("summary so far"))
+    );
     let history = house.sandbox.send(&["--history", "cli", "--full"]).stdout;
-    assert!((1..=turns).all(|turn| history.contains(&format!("echo: turn {turn}"))), "{history}");
+    assert!(
+        (1..=turns).all(|turn| history.contains(&format!("echo: turn {turn}"))),
+        "{history}"
+    );
     // What matters may be kept once before each, and no word of that is in the conversation.
-    let flushes = house.model.requests().iter().filter(|request| is_flush(request)).count();
+    let flushes = house
+        .model
+        .requests()
+        .iter()
+        .filter(|request| is_flush(request))
+        .count();
     assert_eq!(flushes, house.of_kind("flush").len());
     assert!((made..=made + 1).contains(&flushes), "{flushes} of {made}");
     assert!(
-        house.model.requests().iter().filter(|request| !is_flush(request)).all(|request| !request.to_string().contains(FLUSH))
+        house
+            .model
+            .requests()
+            .iter()
+            .filter(|request| !is_flush(request))
+            .all(|request| !request.to_string().contains(FLUSH))
     );
     let compactions = house.of_kind("compaction");
     for compaction in &compactions {
-        let (before, after) =
-            (compaction["tokens"][0].as_u64().expect("before"), compaction["tokens"][1].as_u64().expect("after"));
+        let (before, after) = (
+            compaction["tokens"][0].as_u64().expect("before"),
+            compaction["tokens"][1].as_u64().expect("after"),
+        );
         assert!(after < before, "{before} tokens became {after}");
         assert_eq!(compaction["by"], "model");
     }
@@ -135,8 +190,16 @@ fn a_conversation_keeps_its_rules_through_ten_compactions() {
     let sessions: Value = serde_json::from_str(&sessions).expect("JSON");
     assert_eq!(sessions["sessions"][0]["compaction_count"], made);
     // Every call of it is in the ledger.
-    let paid = house.sandbox.query("cost", "SELECT count(*) FROM costs WHERE source = 'compaction'");
-    assert_eq!(paid, [[rusqlite::types::Value::Integer(i64::try_from(flushes + made).expect("few"))]]);
+    let paid = house.sandbox.query(
+        "cost",
+        "SELECT count(*) FROM costs WHERE source = 'compaction'",
+    );
+    assert_eq!(
+        paid,
+        [[rusqlite::types::Value::Integer(
+            i64::try_from(flushes + made).expect("few")
+        )]]
+    );
 }
 
 #[test]
@@ -144,38 +207,82 @@ fn what_is_kept_before_a_compaction_is_kept_by_the_models_own_hands() {
     let house = House::new(2_000, "");
     house.model.push(Reply::Text("noted".to_owned()));
     let keep = |path: &str| json!({"path": path, "content": "- we met at the harbour\n"});
-    house.model.push(Reply::Tool("write".to_owned(), keep("memory/2026-01-02.md")));
-    house.model.push(Reply::Tool("write".to_owned(), keep("notes.md")));
-    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch made-by-exec"})));
+    house.model.push(Reply::Tool(
+        "write".to_owned(),
+        keep("memory/2026-01-02.md"),
+    ));
+    house
+        .model
+        .push(Reply::Tool("write".to_owned(), keep("notes.md")));
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "touch made-by-exec"}),
+    ));
     house.model.push(Reply::Text("NO_REPLY".to_owned()));
     assert_eq!(house.reply(&"We met at the harbour. ".repeat(300)), "noted");
-    let flushes = wait_for("the record of it", SOON, || Some(house.of_kind("flush")).filter(|flushes| !flushes.is_empty()));
-    assert_eq!(house.sandbox.read("workspace/memory/2026-01-02.md").as_deref(), Some("- we met at the harbour\n"));
+    let flushes = wait_for("the record of it", SOON, || {
+        Some(house.of_kind("flush")).filter(|flushes| !flushes.is_empty())
+    });
+    assert_eq!(
+        house
+            .sandbox
+            .read("workspace/memory/2026-01-02.md")
+            .as_deref(),
+        Some("- we met at the harbour\n")
+    );
     assert_eq!(house.sandbox.read("workspace/notes.md"), None);
     assert_eq!(house.sandbox.read("workspace/made-by-exec"), None);
     assert_eq!(flushes.len(), 1);
-    assert_eq!(flushes[0]["receipts"], json!(["wrote memory/2026-01-02.md: 1 lines, 24 bytes"]));
-    assert!(house.of_kind("tool_call").is_empty(), "its calls are no part of the conversation");
+    assert_eq!(
+        flushes[0]["receipts"],
+        json!(["wrote memory/2026-01-02.md: 1 lines, 24 bytes"])
+    );
+    assert!(
+        house.of_kind("tool_call").is_empty(),
+        "its calls are no part of the conversation"
+    );
 }
 
 #[test]
 fn a_turn_that_outgrows_the_window_goes_on_with_its_question() {
-    let house = House::with("[models.primary]\nmax_tokens = 1000\ncontext_window = 16000", "");
+    let house = House::with(
+        "[models.primary]\nmax_tokens = 1000\ncontext_window = 16000",
+        "",
+    );
     for _ in 0..9 {
-        house
-            .model
-            .push(Reply::Tool("exec".to_owned(), json!({"command": "head -c 15000 /dev/urandom | base64 | head -c 15000"})));
+        house.model.push(Reply::Tool(
+            "exec".to_owned(),
+            json!({"command": "head -c 15000 /dev/urandom | base64 | head -c 15000"}),
+        ));
     }
-    house.model.push(Reply::Text("all nine are read".to_owned()));
-    assert_eq!(house.reply("Read the NINE files, please"), "all nine are read");
+    house
+        .model
+        .push(Reply::Text("all nine are read".to_owned()));
+    assert_eq!(
+        house.reply("Read the NINE files, please"),
+        "all nine are read"
+    );
     let requests = house.model.requests();
-    let largest = requests.iter().map(|request| request.to_string().len() as u64 / 4).max().expect("requests");
+    let largest = requests
+        .iter()
+        .map(|request| request.to_string().len() as u64 / 4)
+        .max()
+        .expect("requests");
     assert!(largest <= 16_000, "{largest} tokens were sent");
     let compactions = house.of_kind("compaction");
     assert!(!compactions.is_empty());
-    assert!(compactions.iter().all(|compaction| compaction["question"].is_u64()), "{compactions:?}");
+    assert!(
+        compactions
+            .iter()
+            .all(|compaction| compaction["question"].is_u64()),
+        "{compactions:?}"
+    );
     let last = requests.last().expect("a request");
-    assert!(first_words(last).starts_with(SUMMARY) && last["messages"].to_string().contains("Read the NINE files"), "{last}");
+    assert!(
+        first_words(last).starts_with(SUMMARY)
+            && last["messages"].to_string().contains("Read the NINE files"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -194,7 +301,10 @@ fn an_overflow_the_vendor_reports_is_answered_by_one_compaction() {
     }
     let told = house.ask("and now?");
     assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stderr.contains("does not fit the model's window"), "{told:?}");
+    assert!(
+        told.stderr.contains("does not fit the model's window"),
+        "{told:?}"
+    );
     assert_eq!(house.reply("hello again"), "echo: hello again");
 }
 
@@ -212,16 +322,30 @@ fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes(
     while house.of_kind("compaction").is_empty() {
         turn += 1;
         assert!(turn < 40, "no compaction");
-        assert_eq!(house.reply(&format!("{words}\nturn {turn}")), format!("echo: turn {turn}"));
+        assert_eq!(
+            house.reply(&format!("{words}\nturn {turn}")),
+            format!("echo: turn {turn}")
+        );
     }
     assert!(house.summer.requests().len() > 1, "it was tried before");
     let compactions = house.of_kind("compaction");
-    assert_eq!((compactions.len(), &compactions[0]["by"]), (1, &json!("statistics")));
-    assert!(compactions[0]["tokens"][0].as_u64() > Some(7_000), "{compactions:?}");
-    assert!(first_words(&house.model.requests().pop().expect("a request")).contains("No model summed this up"));
+    assert_eq!(
+        (compactions.len(), &compactions[0]["by"]),
+        (1, &json!("statistics"))
+    );
+    assert!(
+        compactions[0]["tokens"][0].as_u64() > Some(7_000),
+        "{compactions:?}"
+    );
+    assert!(
+        first_words(&house.model.requests().pop().expect("a request"))
+            .contains("No model summed this up")
+    );
     wait_for("the trouble in the status", SOON, || {
         let status = house.sandbox.send(&["--status"]).stdout;
-        status.contains("without a summary by a model").then_some(())
+        status
+            .contains("without a summary by a model")
+            .then_some(())
     });
     // Whoever asks for it is told why not, and loses nothing.
     let told = house.sandbox.send(&["--compact", "cli", "--wait=30"]);
@@ -239,27 +363,49 @@ fn a_stop_ends_a_compaction_within_two_seconds_and_a_kill_leaves_none_or_one() {
     house.reply("one");
     house.reply("two");
     house.reply(&words);
-    wait_for("a compaction", SOON, || (house.summer.in_flight() > 0).then_some(()));
-    wait_for("its state", SOON, || (house.monitored() == "compacting").then_some(()));
+    wait_for("a compaction", SOON, || {
+        (house.summer.in_flight() > 0).then_some(())
+    });
+    wait_for("its state", SOON, || {
+        (house.monitored() == "compacting").then_some(())
+    });
     let began = Instant::now();
     let told = house.sandbox.send(&["--stop"]);
     assert_eq!(told.code, 0, "{told:?}");
     house.at_rest();
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
     assert!(house.of_kind("compaction").is_empty());
     // The next turn is answered, and tries again; there it is killed.
     house.reply(&format!("once more {words}"));
-    wait_for("the next try", SOON, || (house.summer.in_flight() > 0).then_some(()));
+    wait_for("the next try", SOON, || {
+        (house.summer.in_flight() > 0).then_some(())
+    });
     house.daemon.take().expect("a daemon").kill9();
     assert!(house.of_kind("compaction").is_empty());
     // Replies that were queued for it stay queued: they are for the killed one's successors, so it gets a new server.
     let summer = FakeModel::start();
-    let House { daemon: _, model, sandbox, .. } = house;
-    let mut house = House { daemon: None, model, sandbox: sandbox.with_provider("other", "openai", &summer, "summer"), summer };
+    let House {
+        daemon: _,
+        model,
+        sandbox,
+        ..
+    } = house;
+    let mut house = House {
+        daemon: None,
+        model,
+        sandbox: sandbox.with_provider("other", "openai", &summer, "summer"),
+        summer,
+    };
     house.sandbox.reconfigure("");
     house.daemon = Some(house.sandbox.ready());
     house.reply("still there?");
-    wait_for("the compaction", SOON, || (house.of_kind("compaction").len() == 1).then_some(()));
+    wait_for("the compaction", SOON, || {
+        (house.of_kind("compaction").len() == 1).then_some(())
+    });
     house.reply("and now?");
     assert_eq!(house.of_kind("compaction").len(), 1);
     assert_eq!(house.summer.requests().len(), 1);

@@ -1,5 +1,9 @@
 //! `agent-daemon completions SHELL`, in the shells themselves; one that is not installed is skipped by name.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a test writes files plainly, and says what it skips")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test writes files plainly, and says what it skips"
+)]
 
 use std::{
     fs,
@@ -18,20 +22,45 @@ fn script(shell: &str) -> String {
 
 /// Runs `program` on `input` with the five programs in its `PATH`; `None` when it is not installed.
 fn shell(program: &str, arguments: &[&str], input: &str) -> Option<Output> {
-    let ours = bin("agent-send").parent().expect("a program is in a directory").to_owned();
-    let path = format!("{}:{}", ours.display(), std::env::var("PATH").unwrap_or_default());
+    let ours = bin("agent-send")
+        .parent()
+        .expect("a program is in a directory")
+        .to_owned();
+    let path = format!(
+        "{}:{}",
+        ours.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let home = tempfile::tempdir().expect("the temporary directory is writable");
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().env("PATH", path).env("HOME", home.path()).env("TERM", "dumb");
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", home.path())
+        .env("TERM", "dumb");
+    let spawned = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let Ok(mut child) = spawned else {
         println!("skipped: {program} is not installed");
         return None;
     };
-    child.stdin.take().expect("stdin is piped").write_all(input.as_bytes()).expect("it reads its input");
+    child
+        .stdin
+        .take()
+        .expect("stdin is piped")
+        .write_all(input.as_bytes())
+        .expect("it reads its input");
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Some(Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) })
+    Some(Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    })
 }
 
 /// What is typed, and what it becomes.
@@ -54,7 +83,11 @@ fn each_shell_accepts_its_script() {
         let file = tempfile::NamedTempFile::new().expect("the temporary directory is writable");
         fs::write(file.path(), script(name)).expect("own file");
         if let Some(told) = shell(name, &[flag, &file.path().display().to_string()], "") {
-            assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{name}: {told:?}");
+            assert_eq!(
+                (told.code, told.stderr.as_str()),
+                (0, ""),
+                "{name}: {told:?}"
+            );
         }
     }
 }
@@ -69,9 +102,15 @@ fn bash_completes_all_five() {
              $f \"${{COMP_WORDS[0]}}\" \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\"\n"
         );
     }
-    let Some(told) = shell("bash", &["--norc"], &script) else { return };
+    let Some(told) = shell("bash", &["--norc"], &script) else {
+        return;
+    };
     let expected: Vec<&str> = CASES.iter().map(|(_, word)| *word).collect();
-    assert_eq!(told.stdout.lines().collect::<Vec<_>>(), expected, "{told:?}");
+    assert_eq!(
+        told.stdout.lines().collect::<Vec<_>>(),
+        expected,
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -80,9 +119,15 @@ fn fish_completes_all_five() {
     for (line, _) in CASES {
         script += &format!("echo (complete -C '{line}' | string split -f 1 \\t)\n");
     }
-    let Some(told) = shell("fish", &["--no-config"], &script) else { return };
+    let Some(told) = shell("fish", &["--no-config"], &script) else {
+        return;
+    };
     let expected: Vec<&str> = CASES.iter().map(|(_, word)| *word).collect();
-    assert_eq!(told.stdout.lines().collect::<Vec<_>>(), expected, "{told:?}");
+    assert_eq!(
+        told.stdout.lines().collect::<Vec<_>>(),
+        expected,
+        "{told:?}"
+    );
 }
 
 /// Types each line and the tab key into an interactive zsh, which then writes its command line to a file.
@@ -103,8 +148,14 @@ zpty -d shell
 fn check_zsh(setup: &str, how: &str) {
     let out = tempfile::tempdir().expect("the temporary directory is writable");
     let lines: Vec<&str> = CASES.iter().map(|(line, _)| *line).collect();
-    let script = format!("setup='{setup}'\nout={}/line\nlines='{}'\n{TYPIST}", out.path().display(), lines.join("\n"));
-    let Some(told) = shell("zsh", &["-f"], &script) else { return };
+    let script = format!(
+        "setup='{setup}'\nout={}/line\nlines='{}'\n{TYPIST}",
+        out.path().display(),
+        lines.join("\n")
+    );
+    let Some(told) = shell("zsh", &["-f"], &script) else {
+        return;
+    };
     let expected: Vec<&str> = CASES.iter().map(|(_, word)| *word).collect();
     let found: Vec<&str> = told.stdout.lines().map(str::trim_end).collect();
     assert_eq!(found, expected, "{how}: {told:?}");
@@ -112,7 +163,10 @@ fn check_zsh(setup: &str, how: &str) {
 
 #[test]
 fn zsh_completes_all_five_when_the_script_is_sourced() {
-    check_zsh("autoload -U compinit; compinit -u -D; source <(agent-daemon completions zsh)", "sourced");
+    check_zsh(
+        "autoload -U compinit; compinit -u -D; source <(agent-daemon completions zsh)",
+        "sourced",
+    );
 }
 
 #[test]
@@ -120,15 +174,25 @@ fn zsh_completes_all_five_when_the_script_is_a_file_of_fpath_whatever_its_name()
     for name in ["_agent-toolkit", "_agent-daemon"] {
         let dir = tempfile::tempdir().expect("the temporary directory is writable");
         fs::write(dir.path().join(name), script("zsh")).expect("own file");
-        let fpath = |dir: &Path| format!("fpath=({} $fpath); autoload -U compinit; compinit -u -D", dir.display());
+        let fpath = |dir: &Path| {
+            format!(
+                "fpath=({} $fpath); autoload -U compinit; compinit -u -D",
+                dir.display()
+            )
+        };
         check_zsh(&fpath(dir.path()), name);
     }
 }
 
 #[test]
 fn zsh_without_compinit_is_told_what_is_missing() {
-    let Some(told) = shell("zsh", &["-f"], "source <(agent-daemon completions zsh)\n") else { return };
-    assert!(told.stderr.contains("autoload -U compinit; compinit"), "{told:?}");
+    let Some(told) = shell("zsh", &["-f"], "source <(agent-daemon completions zsh)\n") else {
+        return;
+    };
+    assert!(
+        told.stderr.contains("autoload -U compinit; compinit"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -138,6 +202,14 @@ fn a_shell_without_completions_is_a_mistake_and_a_closed_pipe_is_none() {
         let told = sandbox.run("agent-daemon", arguments, "");
         assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{told:?}");
     }
-    let told = shell("bash", &["-c", "agent-daemon completions bash | true; echo ${PIPESTATUS[0]}"], "").expect("bash");
+    let told = shell(
+        "bash",
+        &[
+            "-c",
+            "agent-daemon completions bash | true; echo ${PIPESTATUS[0]}",
+        ],
+        "",
+    )
+    .expect("bash");
     assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("0\n", ""));
 }

@@ -8,14 +8,19 @@ use std::{
 
 use agent_toolkit::sys::atomic;
 
-use crate::support::{Daemon, FakeTelegram, Fault, FaultKind, House, Nasty, Sandbox, Way, wait_for};
+use crate::support::{
+    Daemon, FakeTelegram, Fault, FaultKind, House, Nasty, Sandbox, Way, wait_for,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
 const TOKEN: &str = "7000001:local-stand-in-for-a-token-000";
 
 fn state(sandbox: &Sandbox) -> String {
-    sandbox.send(&["--status", "--json"]).json()["channels"][0]["state"].as_str().unwrap_or_default().to_owned()
+    sandbox.send(&["--status", "--json"]).json()["channels"][0]["state"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn wait_state(sandbox: &Sandbox, wanted: &str) {
@@ -58,15 +63,25 @@ fn check(way: Way, scheme: &str, says: &str) {
     let _daemon = started(&sandbox);
     let began = Instant::now();
     wait_state(&sandbox, says);
-    assert!(began.elapsed() < Duration::from_secs(9), "{way:?}: seen after {:?}", began.elapsed());
-    wait_for("a second connection", SOON, || (server.polls() >= 2).then_some(()));
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "{way:?}: seen after {:?}",
+        began.elapsed()
+    );
+    wait_for("a second connection", SOON, || {
+        (server.polls() >= 2).then_some(())
+    });
     // It is no reason to spin, and nobody else suffers.
     let (polls, since) = (server.polls(), Instant::now());
     assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0, "{way:?}");
     thread::sleep(Duration::from_millis(1500));
     let rate = (server.polls() - polls) as f64 / since.elapsed().as_secs_f64();
     assert!(rate < 4.0, "{way:?}: {rate} polls a second");
-    assert!(server.most() < 100 << 20, "{way:?}: {} bytes were read", server.most());
+    assert!(
+        server.most() < 100 << 20,
+        "{way:?}: {} bytes were read",
+        server.most()
+    );
     if scheme == "http" {
         server.turn(Way::Well);
         wait_state(&sandbox, "ok");
@@ -76,15 +91,27 @@ fn check(way: Way, scheme: &str, says: &str) {
 #[test]
 fn a_server_that_does_wrong_is_named_and_left_and_found_again() {
     let checks: [(Way, &str, &str); 10] = [
-        (Way::Silent, "http", "no answer to the last poll for 2 s: connecting anew"),
-        (Way::Dribble, "http", "no answer to the last poll for 2 s: connecting anew"),
+        (
+            Way::Silent,
+            "http",
+            "no answer to the last poll for 2 s: connecting anew",
+        ),
+        (
+            Way::Dribble,
+            "http",
+            "no answer to the last poll for 2 s: connecting anew",
+        ),
         (Way::HeaderOnly, "http", "no answer from Telegram"),
         (Way::Reset, "http", "no answer from Telegram"),
         (Way::Huge, "http", "larger than 32 MB"),
         (Way::NoJson, "http", "no JSON"),
         (Way::NoCode, "http", "Telegram answered 200: no description"),
         (Way::AtOnce, "http", "ok"),
-        (Way::Silent, "https", "no answer to the last poll for 2 s: connecting anew"),
+        (
+            Way::Silent,
+            "https",
+            "no answer to the last poll for 2 s: connecting anew",
+        ),
         (Way::NoJson, "https", "Telegram cannot be reached"),
     ];
     thread::scope(|scope| {
@@ -97,7 +124,11 @@ fn a_server_that_does_wrong_is_named_and_left_and_found_again() {
 #[test]
 fn nobody_there_is_named_and_found_when_it_comes() {
     let nowhere = at("http://nowhere.invalid");
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("it has one").port();
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0))
+        .expect("a port")
+        .local_addr()
+        .expect("it has one")
+        .port();
     let refused = at(&format!("http://127.0.0.1:{port}"));
     let _daemons = [started(&nowhere), started(&refused)];
     for sandbox in [&nowhere, &refused] {
@@ -109,26 +140,56 @@ fn nobody_there_is_named_and_found_when_it_comes() {
 #[test]
 fn a_conflict_is_waited_out_and_a_webhook_that_is_in_the_way_is_removed_once() {
     let (telegram, model) = (FakeTelegram::start(), crate::support::FakeModel::start());
-    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config("[telegram]\npoll_timeout_secs = 1");
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .config("[telegram]\npoll_timeout_secs = 1");
     telegram.set_webhook("https://example.org/somebody");
     let daemon = sandbox.ready();
-    let house = House { daemon, telegram, model, sandbox };
+    let house = House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    };
     let (_, id) = house.telegram.say(OWNER, OWNER, "in spite of it");
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(id), SOON);
     assert_eq!(house.telegram.webhook(), "");
     let removed = house.telegram.calls_of("deleteWebhook");
-    assert_eq!((removed.len(), removed[0].params["drop_pending_updates"].to_string()), (1, "false".to_owned()));
+    assert_eq!(
+        (
+            removed.len(),
+            removed[0].params["drop_pending_updates"].to_string()
+        ),
+        (1, "false".to_owned())
+    );
     // Who sets it again is not fought.
     house.telegram.set_webhook("https://example.org/somebody");
     wait_state(&house.sandbox, "conflict: a webhook is set for this bot");
     wait_for("two more polls", SOON, || {
-        let refused = house.telegram.calls_of("getUpdates").iter().filter(|call| call.status == 409).count();
+        let refused = house
+            .telegram
+            .calls_of("getUpdates")
+            .iter()
+            .filter(|call| call.status == 409)
+            .count();
         (refused >= 3).then_some(())
     });
     assert_eq!(house.telegram.calls_of("deleteWebhook").len(), 1);
-    let polls: Vec<Instant> =
-        house.telegram.calls_of("getUpdates").iter().filter(|call| call.status == 409).map(|call| call.at).collect();
-    assert!(polls[2] - polls[1] >= Duration::from_millis(990), "{:?}", polls[2] - polls[1]);
+    let polls: Vec<Instant> = house
+        .telegram
+        .calls_of("getUpdates")
+        .iter()
+        .filter(|call| call.status == 409)
+        .map(|call| call.at)
+        .collect();
+    assert!(
+        polls[2] - polls[1] >= Duration::from_millis(990),
+        "{:?}",
+        polls[2] - polls[1]
+    );
     house.telegram.set_webhook("");
     wait_state(&house.sandbox, "ok");
 }
@@ -136,24 +197,46 @@ fn a_conflict_is_waited_out_and_a_webhook_that_is_in_the_way_is_removed_once() {
 #[test]
 fn a_wrong_token_is_asked_about_once_and_logged_once() {
     let telegram = FakeTelegram::start();
-    telegram.fault(Fault { method: "getUpdates", kind: FaultKind::Status(401), count: 1000 });
-    let sandbox = Sandbox::new().with_telegram(&telegram).config("[telegram]\npoll_timeout_secs = 1");
+    telegram.fault(Fault {
+        method: "getUpdates",
+        kind: FaultKind::Status(401),
+        count: 1000,
+    });
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .config("[telegram]\npoll_timeout_secs = 1");
     let daemon = sandbox.ready();
     wait_state(&sandbox, "unauthorized: the bot token is wrong");
     thread::sleep(Duration::from_secs(2));
-    assert_eq!(telegram.calls_of("getUpdates").len(), 1, "only a person can mend it");
-    assert_eq!(daemon.log().matches("unauthorized").count(), 1, "{}", daemon.log());
+    assert_eq!(
+        telegram.calls_of("getUpdates").len(),
+        1,
+        "only a person can mend it"
+    );
+    assert_eq!(
+        daemon.log().matches("unauthorized").count(),
+        1,
+        "{}",
+        daemon.log()
+    );
 }
 
 #[test]
 fn one_daemon_of_a_machine_polls_and_the_next_takes_over() {
     let telegram = FakeTelegram::start();
-    let sandbox = || Sandbox::new().with_telegram(&telegram).config("[telegram]\npoll_timeout_secs = 1");
+    let sandbox = || {
+        Sandbox::new()
+            .with_telegram(&telegram)
+            .config("[telegram]\npoll_timeout_secs = 1")
+    };
     let (first, second) = (sandbox(), sandbox());
     let one = first.ready();
     wait_state(&first, "ok");
     let mut two = second.daemon();
-    let sentence = format!("conflict: another agent-daemon (pid {}) on this machine uses this token", one.pid());
+    let sentence = format!(
+        "conflict: another agent-daemon (pid {}) on this machine uses this token",
+        one.pid()
+    );
     wait_state(&second, &sentence);
     two.wait_ready();
     // Sending works, and does not look like receiving.
@@ -161,7 +244,13 @@ fn one_daemon_of_a_machine_polls_and_the_next_takes_over() {
     telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
     assert_eq!(second.send(&["--wait", "hello"]).code, 0);
     assert_eq!(state(&second), sentence);
-    assert!(telegram.calls_of("getUpdates").iter().all(|call| call.status != 409), "they never met");
+    assert!(
+        telegram
+            .calls_of("getUpdates")
+            .iter()
+            .all(|call| call.status != 409),
+        "they never met"
+    );
 
     let third = sandbox();
     let once = third.run("agent-daemon", &["run", "--once"], "");
@@ -172,14 +261,26 @@ fn one_daemon_of_a_machine_polls_and_the_next_takes_over() {
     wait_state(&second, "ok");
     let (_, id) = telegram.say(OWNER, OWNER, "to the second");
     telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
-    assert_eq!(second.query("queue", "SELECT 1 FROM inbox WHERE state = 'done'").len(), 2);
+    assert_eq!(
+        second
+            .query("queue", "SELECT 1 FROM inbox WHERE state = 'done'")
+            .len(),
+        2
+    );
     assert_eq!(two.term(), 0);
 }
 
 /// Returns libfaketime, where it is installed.
 fn faketime() -> Option<std::path::PathBuf> {
-    let places = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path().join("faketime/libfaketime.so.1"));
-    places.chain([std::path::PathBuf::from("/usr/lib/faketime/libfaketime.so.1")]).find(|path| path.exists())
+    let places = std::fs::read_dir("/usr/lib")
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path().join("faketime/libfaketime.so.1"));
+    places
+        .chain([std::path::PathBuf::from(
+            "/usr/lib/faketime/libfaketime.so.1",
+        )])
+        .find(|path| path.exists())
 }
 
 #[test]
@@ -200,10 +301,17 @@ fn a_machine_that_slept_connects_anew_at_once_and_a_clock_that_jumps_breaks_noth
         .env("FAKETIME_NO_CACHE", "1")
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     let daemon = sandbox.ready();
-    let house = House { daemon, telegram, model, sandbox };
+    let house = House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    };
     let answered = |text: &str| {
         let (_, id) = house.telegram.say(OWNER, OWNER, text);
-        house.telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+        house
+            .telegram
+            .wait_sent(|sent| sent.reply_to == Some(id), SOON);
     };
     answered("before");
     wait_for("the next poll", SOON, || {
@@ -213,12 +321,18 @@ fn a_machine_that_slept_connects_anew_at_once_and_a_clock_that_jumps_breaks_noth
     let polls = house.telegram.calls_of("getUpdates").len();
     set("+10h");
     // A poll waits for 50 s; this is noticed within 5 s.
-    wait_for("a new poll", Duration::from_secs(9), || (house.telegram.calls_of("getUpdates").len() > polls).then_some(()));
+    wait_for("a new poll", Duration::from_secs(9), || {
+        (house.telegram.calls_of("getUpdates").len() > polls).then_some(())
+    });
     answered("after ten hours");
     for jump in ["+3650d", "-7300d", "+0"] {
         set(jump);
         answered(jump);
     }
     assert_eq!(house.telegram.sent().len(), 5, "each is answered once");
-    assert!(house.daemon.log().contains("the machine slept for 3"), "{}", house.daemon.log());
+    assert!(
+        house.daemon.log().contains("the machine slept for 3"),
+        "{}",
+        house.daemon.log()
+    );
 }

@@ -1,6 +1,9 @@
 //! agent-consolidate: what becomes a fact and what does not, where it comes from, and what interrupts, damage
 //! and a second run do to it.
-#![allow(clippy::disallowed_methods, reason = "a test reads and breaks files plainly")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads and breaks files plainly"
+)]
 
 mod kills;
 mod model;
@@ -26,20 +29,32 @@ fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
 /// Runs it and expects what cron expects: nothing.
 fn run(sandbox: &Sandbox) {
     let told = consolidate(sandbox, &[]);
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr.as_str()),
+        (0, "", "")
+    );
 }
 
 fn facts(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
     let told = consolidate(sandbox, &[&["facts", "--json"], arguments].concat());
     assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{told:?}");
-    told.json()["facts"].as_array().expect("facts is a list").clone()
+    told.json()["facts"]
+        .as_array()
+        .expect("facts is a list")
+        .clone()
 }
 
 /// Returns `attribute: value path:line` of each fact.
 fn shown(sandbox: &Sandbox, arguments: &[&str]) -> Vec<String> {
     let text = |fact: &Value, name: &str| fact[name].as_str().expect("text").to_owned();
     let line = |fact: &Value| {
-        format!("{}: {} {}:{}", text(fact, "attribute"), text(fact, "value"), text(fact, "source"), fact["source_line"])
+        format!(
+            "{}: {} {}:{}",
+            text(fact, "attribute"),
+            text(fact, "value"),
+            text(fact, "source"),
+            fact["source_line"]
+        )
     };
     let mut lines: Vec<String> = facts(sandbox, arguments).iter().map(line).collect();
     lines.sort();
@@ -47,7 +62,11 @@ fn shown(sandbox: &Sandbox, arguments: &[&str]) -> Vec<String> {
 }
 
 fn number(sandbox: &Sandbox, sql: &str) -> i64 {
-    match sandbox.query("memory", sql).first().and_then(|row| row.first().cloned()) {
+    match sandbox
+        .query("memory", sql)
+        .first()
+        .and_then(|row| row.first().cloned())
+    {
         Some(Sql::Integer(number)) => number,
         other => panic!("{sql}: {other:?}"),
     }
@@ -56,8 +75,12 @@ fn number(sandbox: &Sandbox, sql: &str) -> i64 {
 /// Returns the transcript of a conversation; each line is who speaks, whose words it is, and the words.
 fn transcript(id: &str, said: &[(&str, &str, &str)]) -> String {
     let line = |seq: usize, more: Value| {
-        let mut event = json!({"v": 1, "ts": format!("2026-05-04T10:00:{:02}.000Z", seq % 60), "seq": seq});
-        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let mut event =
+            json!({"v": 1, "ts": format!("2026-05-04T10:00:{:02}.000Z", seq % 60), "seq": seq});
+        event
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         format!("{event}\n")
     };
     let head = json!({"type": "session", "session_id": id, "key": "cli:ada", "contact": "Ada", "created_at": "x"});
@@ -84,7 +107,10 @@ const TALK: [(&str, &str, &str); 4] = [
 #[test]
 fn a_fact_knows_its_line_and_follows_it() {
     let sandbox = Sandbox::new();
-    sandbox.put("workspace/USER.md", b"# Me\n\n- Birthday: 3 May\n- Dog: Rex\n");
+    sandbox.put(
+        "workspace/USER.md",
+        b"# Me\n\n- Birthday: 3 May\n- Dog: Rex\n",
+    );
     sandbox.put("workspace/memory/people/1002.md", b"- Birthday: 9 June\n");
     run(&sandbox);
     let all = facts(&sandbox, &["3", "may"]);
@@ -108,22 +134,41 @@ fn a_fact_knows_its_line_and_follows_it() {
         (&fact["source"], &fact["source_line"], &fact["scope"]),
         (&json!("workspace/USER.md"), &json!(3), &json!("owner"))
     );
-    assert_eq!((&fact["valid_to"], &fact["superseded_by"]), (&Value::Null, &Value::Null));
-    assert!(fact["valid_from"].as_str().is_some_and(|at| at.ends_with('Z')));
+    assert_eq!(
+        (&fact["valid_to"], &fact["superseded_by"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert!(
+        fact["valid_from"]
+            .as_str()
+            .is_some_and(|at| at.ends_with('Z'))
+    );
     assert_eq!(facts(&sandbox, &["9 june"])[0]["scope"], "person:1002");
 
     // A line above, one corrected, one deleted.
     sandbox.put("workspace/USER.md", b"# Me\n\nHello.\n- Birthday: 4 May\n");
     run(&sandbox);
-    let expected = ["birthday: 4 May workspace/USER.md:4", "birthday: 9 June workspace/memory/people/1002.md:1"];
+    let expected = [
+        "birthday: 4 May workspace/USER.md:4",
+        "birthday: 9 June workspace/memory/people/1002.md:1",
+    ];
     assert_eq!(shown(&sandbox, &[]), expected);
     let old = &facts(&sandbox, &["3 may", "--all"])[0];
-    assert_eq!((&old["superseded_by"], old["valid_to"].is_string()), (&facts(&sandbox, &["4 may"])[0]["id"], true));
+    assert_eq!(
+        (&old["superseded_by"], old["valid_to"].is_string()),
+        (&facts(&sandbox, &["4 may"])[0]["id"], true)
+    );
     let gone = &facts(&sandbox, &["rex", "--all"])[0];
-    assert_eq!((&gone["superseded_by"], gone["valid_to"].is_string()), (&Value::Null, true));
+    assert_eq!(
+        (&gone["superseded_by"], gone["valid_to"].is_string()),
+        (&Value::Null, true)
+    );
     fs::remove_file(sandbox.path("workspace/memory/people/1002.md")).expect("it is there");
     run(&sandbox);
-    assert_eq!(shown(&sandbox, &[]), ["birthday: 4 May workspace/USER.md:4"]);
+    assert_eq!(
+        shown(&sandbox, &[]),
+        ["birthday: 4 May workspace/USER.md:4"]
+    );
 }
 
 #[test]
@@ -133,7 +178,13 @@ fn an_empty_workspace_is_no_reason_to_forget() {
     run(&sandbox);
     fs::remove_file(&notes).expect("it is there");
     let told = consolidate(&sandbox, &[]);
-    assert!(told.code == 0 && told.stderr.starts_with("agent-consolidate: left out workspace: it is empty"), "{told:?}");
+    assert!(
+        told.code == 0
+            && told
+                .stderr
+                .starts_with("agent-consolidate: left out workspace: it is empty"),
+        "{told:?}"
+    );
     assert_eq!(facts(&sandbox, &[]).len(), 1);
     sandbox.put("workspace/SOUL.md", b"");
     run(&sandbox);
@@ -144,7 +195,10 @@ fn an_empty_workspace_is_no_reason_to_forget() {
 fn what_has_not_changed_is_not_gone_through_again() {
     let sandbox = Sandbox::new();
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
-    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &TALK).as_bytes());
+    sandbox.put(
+        "state/sessions/s1.2026-05-04.jsonl",
+        transcript("s1", &TALK).as_bytes(),
+    );
     let spans = || number(&sandbox, "SELECT count(*) FROM spans");
     run(&sandbox);
     assert_eq!(spans(), 2);
@@ -153,12 +207,22 @@ fn what_has_not_changed_is_not_gone_through_again() {
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
     run(&sandbox);
     let told = consolidate(&sandbox, &["--json"]).json();
-    assert_eq!((spans(), &told["unchanged"], &told["changes"]), (2, &json!(2), &json!([])));
+    assert_eq!(
+        (spans(), &told["unchanged"], &told["changes"]),
+        (2, &json!(2), &json!([]))
+    );
     let before = facts(&sandbox, &["--all"]);
     assert_eq!(consolidate(&sandbox, &["--backfill"]).code, 0);
     assert_eq!((spans(), facts(&sandbox, &["--all"])), (4, before));
     let status = consolidate(&sandbox, &["status", "--json"]).json();
-    assert_eq!((&status["facts"], &status["pending_files"], &status["pending_sessions"]), (&json!(2), &json!(0), &json!(0)));
+    assert_eq!(
+        (
+            &status["facts"],
+            &status["pending_files"],
+            &status["pending_sessions"]
+        ),
+        (&json!(2), &json!(0), &json!(0))
+    );
 }
 
 #[test]
@@ -168,8 +232,21 @@ fn an_item_is_the_fact_that_its_head_says() {
     sandbox.put("workspace/memory/items/i1.md", item.as_bytes());
     run(&sandbox);
     let all = facts(&sandbox, &[]);
-    let told = ["entity", "attribute", "value", "source_line", "confidence"].map(|name| all[0][name].clone());
-    assert_eq!((all.len(), told), (1, [json!("Ana"), json!("city"), json!("Ŝanghajo"), json!(8), json!(1.0)]));
+    let told = ["entity", "attribute", "value", "source_line", "confidence"]
+        .map(|name| all[0][name].clone());
+    assert_eq!(
+        (all.len(), told),
+        (
+            1,
+            [
+                json!("Ana"),
+                json!("city"),
+                json!("Ŝanghajo"),
+                json!(8),
+                json!(1.0)
+            ]
+        )
+    );
 }
 
 #[test]
@@ -177,16 +254,31 @@ fn links_strange_bytes_and_what_init_writes_state_nothing() {
     let sandbox = Sandbox::new();
     sandbox.put("secret.md", b"- Birthday: 3 May\n");
     fs::create_dir_all(sandbox.path("workspace/memory")).expect("the sandbox is writable");
-    symlink(sandbox.path("secret.md"), sandbox.path("workspace/memory/link.md")).expect("link");
+    symlink(
+        sandbox.path("secret.md"),
+        sandbox.path("workspace/memory/link.md"),
+    )
+    .expect("link");
     symlink(sandbox.path("secret.md"), sandbox.path("workspace/USER.md")).expect("link");
-    sandbox.put("workspace/memory/bytes.md", b"- Birthd\xffay: \xfe\0\n\x1b[31m\n");
-    sandbox.put("state/sessions/broken.2026-05-04.jsonl", b"{ torn\n\xff\n{}\nno end");
+    sandbox.put(
+        "workspace/memory/bytes.md",
+        b"- Birthd\xffay: \xfe\0\n\x1b[31m\n",
+    );
+    sandbox.put(
+        "state/sessions/broken.2026-05-04.jsonl",
+        b"{ torn\n\xff\n{}\nno end",
+    );
     sandbox.put("state/sessions/strange.jsonl", b"");
     assert_eq!(sandbox.run("agent-daemon", &["init", "--yes"], "").code, 0);
     run(&sandbox);
     assert!(shown(&sandbox, &["3 may"]).is_empty());
     let from_templates = facts(&sandbox, &["--all"]);
-    assert!(!from_templates.iter().any(|fact| fact["source"] != "workspace/memory/bytes.md"), "{from_templates:?}");
+    assert!(
+        !from_templates
+            .iter()
+            .any(|fact| fact["source"] != "workspace/memory/bytes.md"),
+        "{from_templates:?}"
+    );
 }
 
 // ------------------------------------------------------------------ conversations
@@ -195,42 +287,94 @@ fn links_strange_bytes_and_what_init_writes_state_nothing() {
 fn a_conversation_is_gone_through_span_by_span_and_found_in_the_archive() {
     let sandbox = Sandbox::new();
     let name = "s1.2026-05-04.jsonl";
-    sandbox.put(&format!("state/sessions/{name}"), transcript("s1", &TALK[..3]).as_bytes());
+    sandbox.put(
+        &format!("state/sessions/{name}"),
+        transcript("s1", &TALK[..3]).as_bytes(),
+    );
     run(&sandbox);
-    assert!(shown(&sandbox, &[]).is_empty(), "too few, and the last is not answered");
-    sandbox.put(&format!("state/sessions/{name}"), transcript("s1", &TALK).as_bytes());
+    assert!(
+        shown(&sandbox, &[]).is_empty(),
+        "too few, and the last is not answered"
+    );
+    sandbox.put(
+        &format!("state/sessions/{name}"),
+        transcript("s1", &TALK).as_bytes(),
+    );
     run(&sandbox);
-    assert_eq!(shown(&sandbox, &[]), [format!("sister: Ana state/sessions/{name}:2")]);
+    assert_eq!(
+        shown(&sandbox, &[]),
+        [format!("sister: Ana state/sessions/{name}:2")]
+    );
     let more = [&TALK[..], &[("user", "owner", "I live in Berlin.")]].concat();
     fs::remove_file(sandbox.path(&format!("state/sessions/{name}"))).expect("it is there");
-    sandbox.put(&format!("state/sessions/archive/{name}"), transcript("s1", &more).as_bytes());
+    sandbox.put(
+        &format!("state/sessions/archive/{name}"),
+        transcript("s1", &more).as_bytes(),
+    );
     run(&sandbox);
     let moved = format!("state/sessions/archive/{name}");
-    let places: Vec<(Value, Value)> =
-        facts(&sandbox, &[]).iter().map(|fact| (fact["source"].clone(), fact["source_line"].clone())).collect();
+    let places: Vec<(Value, Value)> = facts(&sandbox, &[])
+        .iter()
+        .map(|fact| (fact["source"].clone(), fact["source_line"].clone()))
+        .collect();
     assert_eq!(places.len(), 2);
-    assert!(places.contains(&(json!(moved), json!(2))) && places.contains(&(json!(moved), json!(6))), "{places:?}");
+    assert!(
+        places.contains(&(json!(moved), json!(2))) && places.contains(&(json!(moved), json!(6))),
+        "{places:?}"
+    );
     let told = consolidate(&sandbox, &["why", "sister", "--json"]).json();
     let source = &told["sources"][0];
-    assert_eq!((&told["fact"]["value"], &source["path"], &source["line"]), (&json!("Ana"), &json!(moved), &json!(2)));
-    assert_eq!((&source["session_id"], &source["seq"], &source["quote"]), (&json!("s1"), &json!(2), &json!("My sister is Ana.")));
-    let spans = sandbox.query("memory", "SELECT first, last FROM spans WHERE source = 's1' ORDER BY id");
-    assert_eq!(spans, [[Sql::Integer(1), Sql::Integer(5)], [Sql::Integer(6), Sql::Integer(6)]]);
+    assert_eq!(
+        (&told["fact"]["value"], &source["path"], &source["line"]),
+        (&json!("Ana"), &json!(moved), &json!(2))
+    );
+    assert_eq!(
+        (&source["session_id"], &source["seq"], &source["quote"]),
+        (&json!("s1"), &json!(2), &json!("My sister is Ana."))
+    );
+    let spans = sandbox.query(
+        "memory",
+        "SELECT first, last FROM spans WHERE source = 's1' ORDER BY id",
+    );
+    assert_eq!(
+        spans,
+        [
+            [Sql::Integer(1), Sql::Integer(5)],
+            [Sql::Integer(6), Sql::Integer(6)]
+        ]
+    );
 }
 
 #[test]
 fn words_of_others_are_nobodys_facts() {
     let sandbox = Sandbox::new();
-    let strangers =
-        [("user", "other", "My sister is Eve."), ("assistant", "", "ok"), ("user", "other", "x"), ("assistant", "", "ok")];
-    sandbox.put("state/sessions/archive/s1.2026-05-04.jsonl", transcript("s1", &strangers).as_bytes());
+    let strangers = [
+        ("user", "other", "My sister is Eve."),
+        ("assistant", "", "ok"),
+        ("user", "other", "x"),
+        ("assistant", "", "ok"),
+    ];
+    sandbox.put(
+        "state/sessions/archive/s1.2026-05-04.jsonl",
+        transcript("s1", &strangers).as_bytes(),
+    );
     // In one run with what somebody else wrote: the second message has the run of the first.
-    let mixed =
-        [("user", "owner", "My sister is Eve."), ("user", "other", "x"), ("user", "owner", "hello"), ("assistant", "", "ok")];
-    sandbox.put("state/sessions/archive/s2.2026-05-04.jsonl", transcript("s2", &mixed).as_bytes());
+    let mixed = [
+        ("user", "owner", "My sister is Eve."),
+        ("user", "other", "x"),
+        ("user", "owner", "hello"),
+        ("assistant", "", "ok"),
+    ];
+    sandbox.put(
+        "state/sessions/archive/s2.2026-05-04.jsonl",
+        transcript("s2", &mixed).as_bytes(),
+    );
     run(&sandbox);
     assert!(facts(&sandbox, &["--all"]).is_empty());
-    assert_eq!(number(&sandbox, "SELECT count(*) FROM spans WHERE source = 's1'"), 0);
+    assert_eq!(
+        number(&sandbox, "SELECT count(*) FROM spans WHERE source = 's1'"),
+        0
+    );
 }
 
 #[test]
@@ -238,13 +382,21 @@ fn what_the_owner_says_to_a_running_daemon_becomes_a_fact() {
     let (_model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait=20", "My sister is Ana."]).code, 0);
-    assert_eq!(sandbox.send(&["--wait=20", "--untrusted", "My sister is Eve."]).code, 0);
+    assert_eq!(
+        sandbox
+            .send(&["--wait=20", "--untrusted", "My sister is Eve."])
+            .code,
+        0
+    );
     assert_eq!(sandbox.send(&["--wait=20", "thanks"]).code, 0);
     run(&sandbox);
     let all = facts(&sandbox, &[]);
     assert_eq!((all.len(), &all[0]["value"]), (1, &json!("Ana")), "{all:?}");
     let told = consolidate(&sandbox, &["why", "sister"]);
-    assert!(told.stdout.contains("  My sister is Ana.") && told.stdout.contains(", event 2, "), "{told:?}");
+    assert!(
+        told.stdout.contains("  My sister is Ana.") && told.stdout.contains(", event 2, "),
+        "{told:?}"
+    );
 }
 
 // ------------------------------------------------------------------ the shell
@@ -255,26 +407,48 @@ fn a_dry_run_shows_the_diff_and_writes_nothing() {
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n- Dog: Rex\n");
     let told = consolidate(&sandbox, &["--dry-run"]);
     let expected = "+ user birthday: 3 May  (workspace/MEMORY.md:1)\n+ user dog: Rex  (workspace/MEMORY.md:2)\n";
-    assert_eq!((told.code, told.stdout.replace("Birthday", "birthday").as_str()), (0, expected), "{told:?}");
+    assert_eq!(
+        (
+            told.code,
+            told.stdout.replace("Birthday", "birthday").as_str()
+        ),
+        (0, expected),
+        "{told:?}"
+    );
     assert!(!sandbox.path("state").exists(), "not even the directory");
     run(&sandbox);
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 4 May\n");
     let listing = || -> BTreeMap<String, (Vec<u8>, u64)> {
-        let entries = fs::read_dir(sandbox.path("state")).expect("it is there").flatten().filter(|entry| entry.path().is_file());
+        let entries = fs::read_dir(sandbox.path("state"))
+            .expect("it is there")
+            .flatten()
+            .filter(|entry| entry.path().is_file());
         entries
             .map(|entry| {
                 let bytes = fs::read(entry.path()).expect("readable");
-                (entry.file_name().to_string_lossy().into_owned(), (bytes.clone(), bytes.len() as u64))
+                (
+                    entry.file_name().to_string_lossy().into_owned(),
+                    (bytes.clone(), bytes.len() as u64),
+                )
             })
             .collect()
     };
     let before = listing();
     let told = consolidate(&sandbox, &["run", "--dry-run", "-q"]);
     let expected = "~ user birthday: 3 May → 4 May  (workspace/MEMORY.md:1)\n- user dog: Rex  (stood in workspace/MEMORY.md:2)\n";
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, expected, ""));
-    assert_eq!(consolidate(&sandbox, &["status", "--json"]).json()["pending_files"], 1);
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr.as_str()),
+        (0, expected, "")
+    );
+    assert_eq!(
+        consolidate(&sandbox, &["status", "--json"]).json()["pending_files"],
+        1
+    );
     assert!(listing() == before, "not a byte has changed");
-    assert_eq!(shown(&sandbox, &["birthday"]), ["birthday: 3 May workspace/MEMORY.md:1"]);
+    assert_eq!(
+        shown(&sandbox, &["birthday"]),
+        ["birthday: 3 May workspace/MEMORY.md:1"]
+    );
 }
 
 #[test]
@@ -282,7 +456,10 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
     let sandbox = Sandbox::new();
     assert_eq!(facts(&sandbox, &[]), [] as [Value; 0]);
     let told = consolidate(&sandbox, &["facts"]);
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", "agent-consolidate: there are no facts yet\n"));
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr.as_str()),
+        (0, "", "agent-consolidate: there are no facts yet\n")
+    );
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n- Dog: Rex\n");
     run(&sandbox);
     for (arguments, code, word) in [
@@ -296,14 +473,29 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
         (&["commitments", "--dry-run"], 2, "usage"),
     ] {
         let told = consolidate(&sandbox, arguments);
-        assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (code, ""),
+            "{arguments:?}: {told:?}"
+        );
         let told = consolidate(&sandbox, &[arguments, &["--json"]].concat());
-        assert_eq!((told.code, &told.json()["error"]["code"]), (code, &json!(word)), "{arguments:?}: {told:?}");
+        assert_eq!(
+            (told.code, &told.json()["error"]["code"]),
+            (code, &json!(word)),
+            "{arguments:?}: {told:?}"
+        );
     }
     let told = consolidate(&sandbox, &["why", "user"]);
-    assert!(told.stderr.contains("3 May") && told.stderr.contains("Rex"), "{told:?}");
+    assert!(
+        told.stderr.contains("3 May") && told.stderr.contains("Rex"),
+        "{told:?}"
+    );
     for one in ["1", "#1", "birthday", "MAY birth"] {
-        assert_eq!(consolidate(&sandbox, &["why", one, "--json"]).json()["fact"]["value"], "3 May", "{one}");
+        assert_eq!(
+            consolidate(&sandbox, &["why", one, "--json"]).json()["fact"]["value"],
+            "3 May",
+            "{one}"
+        );
     }
     let told = sandbox.run("agent-consolidate", &["--home", "/nonexistent/agent"], "");
     assert_eq!(told.code, 78, "{told:?}");
@@ -314,15 +506,26 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
 fn cron_has_a_home_and_nothing_else() {
     let sandbox = Sandbox::new();
     let home = sandbox.path("user");
-    sandbox.put("user/.local/share/agent/workspace/MEMORY.md", b"- Birthday: 3 May\n");
+    sandbox.put(
+        "user/.local/share/agent/workspace/MEMORY.md",
+        b"- Birthday: 3 May\n",
+    );
     let run = |arguments: &[&str]| {
         let mut command = Command::new(bin("agent-consolidate"));
-        command.env_clear().env("HOME", &home).args(arguments).current_dir("/").stdin(Stdio::null());
+        command
+            .env_clear()
+            .env("HOME", &home)
+            .args(arguments)
+            .current_dir("/")
+            .stdin(Stdio::null());
         command.output().expect("it runs")
     };
     for arguments in [&[][..], &["--quiet"]] {
         let told = run(arguments);
-        assert_eq!((told.status.code(), told.stdout, told.stderr), (Some(0), vec![], vec![]));
+        assert_eq!(
+            (told.status.code(), told.stdout, told.stderr),
+            (Some(0), vec![], vec![])
+        );
     }
     let found: Value = serde_json::from_slice(&run(&["facts", "--json"]).stdout).expect("JSON");
     assert_eq!(found["facts"][0]["source"], "workspace/MEMORY.md");
@@ -333,12 +536,20 @@ fn a_second_run_ends_at_once_and_says_so_only_when_asked() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
-    let held = lock::try_lock(&sandbox.path("state/consolidate.lock")).expect("lock").expect("free");
+    let held = lock::try_lock(&sandbox.path("state/consolidate.lock"))
+        .expect("lock")
+        .expect("free");
     run(&sandbox);
     assert!(!sandbox.path("state/memory.db").exists());
     let told = consolidate(&sandbox, &["-v"]);
-    let expected = format!("agent-consolidate: already running (pid {})\n", std::process::id());
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr), (0, "", expected));
+    let expected = format!(
+        "agent-consolidate: already running (pid {})\n",
+        std::process::id()
+    );
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr),
+        (0, "", expected)
+    );
     drop(held);
     // Another test may be starting a program just now, which holds the lock until it is that program.
     wait_for("the lock to be free", Duration::from_secs(20), || {
@@ -354,18 +565,37 @@ fn a_damaged_database_is_left_alone_until_it_is_made_anew() {
     run(&sandbox);
     let before = shown(&sandbox, &[]);
     sandbox.put("state/memory.db", &[7; 9000]);
-    for arguments in [&[][..], &["--dry-run"], &["facts"], &["why", "1"], &["status"]] {
+    for arguments in [
+        &[][..],
+        &["--dry-run"],
+        &["facts"],
+        &["why", "1"],
+        &["status"],
+    ] {
         let told = consolidate(&sandbox, &[arguments, &["--json"]].concat());
-        assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")), "{arguments:?}: {told:?}");
+        assert_eq!(
+            (told.code, &told.json()["error"]["code"]),
+            (65, &json!("bad_data")),
+            "{arguments:?}: {told:?}"
+        );
         assert!(
-            told.json()["error"]["hint"].as_str().is_some_and(|hint| hint.starts_with("agent-consolidate --backfill")),
+            told.json()["error"]["hint"]
+                .as_str()
+                .is_some_and(|hint| hint.starts_with("agent-consolidate --backfill")),
             "{told:?}"
         );
     }
-    assert_eq!(fs::read(sandbox.path("state/memory.db")).expect("it is there"), [7; 9000]);
+    assert_eq!(
+        fs::read(sandbox.path("state/memory.db")).expect("it is there"),
+        [7; 9000]
+    );
     let told = consolidate(&sandbox, &["--backfill"]);
     assert_eq!((told.code, told.stderr.lines().count()), (0, 1), "{told:?}");
-    assert!(told.stderr.contains("state/memory.db could not be used: it is now state/memory.db.corrupt-"), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("state/memory.db could not be used: it is now state/memory.db.corrupt-"),
+        "{told:?}"
+    );
     assert_eq!(shown(&sandbox, &[]), before);
 }
 
@@ -375,19 +605,40 @@ fn what_a_newer_version_wrote_is_neither_shown_nor_changed() {
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
     run(&sandbox);
     let database = rusqlite::Connection::open(sandbox.path("state/memory.db")).expect("open");
-    database.pragma_update(None, "user_version", 99).expect("update");
+    database
+        .pragma_update(None, "user_version", 99)
+        .expect("update");
     drop(database);
-    for arguments in [&[][..], &["--dry-run"], &["--backfill"], &["facts"], &["why", "1"], &["status"]] {
+    for arguments in [
+        &[][..],
+        &["--dry-run"],
+        &["--backfill"],
+        &["facts"],
+        &["why", "1"],
+        &["status"],
+    ] {
         let told = consolidate(&sandbox, &[arguments, &["--json"]].concat());
-        assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")), "{arguments:?}: {told:?}");
-        assert!(told.json()["error"]["hint"].as_str().is_some_and(|hint| hint.starts_with("use the newer version")), "{told:?}");
+        assert_eq!(
+            (told.code, &told.json()["error"]["code"]),
+            (65, &json!("bad_data")),
+            "{arguments:?}: {told:?}"
+        );
+        assert!(
+            told.json()["error"]["hint"]
+                .as_str()
+                .is_some_and(|hint| hint.starts_with("use the newer version")),
+            "{told:?}"
+        );
     }
 }
 
 #[test]
 fn a_pipe_among_the_transcripts_is_not_waited_for() {
     let sandbox = Sandbox::new();
-    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &TALK).as_bytes());
+    sandbox.put(
+        "state/sessions/s1.2026-05-04.jsonl",
+        transcript("s1", &TALK).as_bytes(),
+    );
     let pipe = sandbox.path("state/sessions/s2.2026-05-04.jsonl");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("the sandbox is writable");
     run(&sandbox);
@@ -399,16 +650,27 @@ fn facts_are_read_where_nothing_can_be_written() {
     let sandbox = Sandbox::new();
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
     run(&sandbox);
-    let read_only = "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
+    let read_only =
+        "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
     let full = "mount -t tmpfs -o size=2m,mode=0700 tmpfs /mnt && cp -a \"$AGENT_HOME/.\" /mnt && AGENT_HOME=/mnt
                 dd if=/dev/zero of=/mnt/ballast bs=4k 2>/dev/null";
     for disk in [read_only, full] {
-        for arguments in [&["facts"][..], &["why", "birthday"], &["status"], &["commitments"], &["undo"], &["run", "--dry-run"]] {
+        for arguments in [
+            &["facts"][..],
+            &["why", "birthday"],
+            &["status"],
+            &["commitments"],
+            &["undo"],
+            &["run", "--dry-run"],
+        ] {
             let like = sandbox.command("agent-consolidate");
             let mut command = Command::new("unshare");
             command.args(["-m", "sh", "-c", &format!("{disk}\nexec \"$@\""), "sh"]);
             command.arg(bin("agent-consolidate")).args(arguments);
-            command.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.env_clear().envs(
+                like.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
             let told = command.output().expect("unshare is there");
             let stderr = String::from_utf8_lossy(&told.stderr);
             if stderr.contains("unshare failed") {
@@ -417,7 +679,11 @@ fn facts_are_read_where_nothing_can_be_written() {
             }
             assert_eq!(told.status.code(), Some(0), "{arguments:?}: {stderr}");
             let is_shown = String::from_utf8_lossy(&told.stdout).contains("3 May");
-            assert_eq!(is_shown, ["facts", "why"].contains(&arguments[0]), "{arguments:?}: {told:?}");
+            assert_eq!(
+                is_shown,
+                ["facts", "why"].contains(&arguments[0]),
+                "{arguments:?}: {told:?}"
+            );
         }
     }
 }

@@ -45,8 +45,15 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
     let sandbox = Sandbox::new()
         .with_telegram(&telegram)
         .with_anthropic(&model)
-        .config("[telegram]\nallow_from = [1001, 1002, 1003, 1004]\n[agent]\nmax_concurrent_runs = 3");
-    let load = Load { sandbox: &sandbox, telegram: &telegram, said: Mutex::default(), over: AtomicBool::new(false) };
+        .config(
+            "[telegram]\nallow_from = [1001, 1002, 1003, 1004]\n[agent]\nmax_concurrent_runs = 3",
+        );
+    let load = Load {
+        sandbox: &sandbox,
+        telegram: &telegram,
+        said: Mutex::default(),
+        over: AtomicBool::new(false),
+    };
 
     let started = Instant::now();
     let mut kills = Kills::default();
@@ -69,12 +76,17 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
     let killed = started.elapsed();
 
     let daemon = sandbox.ready();
-    wait_for("everything to be handled", Duration::from_secs(60), || load.is_worked_off().then_some(()));
+    wait_for("everything to be handled", Duration::from_secs(60), || {
+        load.is_worked_off().then_some(())
+    });
     assert_eq!(daemon.term(), 0);
     let verdict = Verdict::of(&load, &kills);
     println!("{} in {killed:.1?}", verdict.summary(&kills));
     assert_eq!(verdict.wrong, [] as [String; 0], "seed {seed:#018x}");
-    assert!(!kills.sending.is_empty(), "no kill fell into a send: this run proved too little");
+    assert!(
+        !kills.sending.is_empty(),
+        "no kill fell into a send: this run proved too little"
+    );
 }
 
 /// What was written to the agent while it was killed again and again.
@@ -115,7 +127,8 @@ impl Load<'_> {
             daemon.wait_ready();
         }
         if choice > 2 {
-            let enough = self.telegram.sent().len() + usize::try_from(1 + random.below(5)).expect("small");
+            let enough =
+                self.telegram.sent().len() + usize::try_from(1 + random.below(5)).expect("small");
             let deadline = Instant::now() + Duration::from_secs(1);
             while self.telegram.sent().len() < enough && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(2));
@@ -133,8 +146,12 @@ impl Load<'_> {
                 return;
             }
             let chat = CHATS[usize::try_from(random.below(4)).expect("small")];
-            let answered: BTreeSet<(i64, i64)> =
-                self.telegram.sent().iter().filter_map(|sent| Some((sent.chat, sent.reply_to?))).collect();
+            let answered: BTreeSet<(i64, i64)> = self
+                .telegram
+                .sent()
+                .iter()
+                .filter_map(|sent| Some((sent.chat, sent.reply_to?)))
+                .collect();
             let mine = mine.entry(chat).or_default();
             mine.retain(|place| !answered.contains(place));
             if mine.len() >= IMPATIENCE {
@@ -142,9 +159,15 @@ impl Load<'_> {
             }
             let marker = format!("m{number:05}");
             let kind = Kind::choose(&mut random, chat == CHATS[0]);
-            let (_, message_id) = self.telegram.say(chat, chat, &kind.text(&marker, &mut random));
+            let (_, message_id) = self
+                .telegram
+                .say(chat, chat, &kind.text(&marker, &mut random));
             mine.push((chat, message_id));
-            self.note(Said { marker, kind, place: Some((chat, message_id)) });
+            self.note(Said {
+                marker,
+                kind,
+                place: Some((chat, message_id)),
+            });
         }
     }
 
@@ -161,10 +184,23 @@ impl Load<'_> {
             }
             let marker = format!("{name}{number:05}");
             let kind = Kind::choose(&mut random, true);
-            let sent = self.sandbox.send(&["--id", &marker, "--from", name, &kind.text(&marker, &mut random)]);
-            assert!(sent.code == 0 || sent.code == 75, "agent-send neither handed it over nor queued it: {sent:?}");
+            let sent = self.sandbox.send(&[
+                "--id",
+                &marker,
+                "--from",
+                name,
+                &kind.text(&marker, &mut random),
+            ]);
+            assert!(
+                sent.code == 0 || sent.code == 75,
+                "agent-send neither handed it over nor queued it: {sent:?}"
+            );
             mine.push(marker.clone());
-            self.note(Said { marker, kind, place: None });
+            self.note(Said {
+                marker,
+                kind,
+                place: None,
+            });
         }
     }
 
@@ -178,12 +214,16 @@ impl Load<'_> {
 
     /// Returns the final answer to a command.
     fn answer(&self, id: &str) -> Option<Value> {
-        let reply = self.sandbox.read_json(&format!("state/replies/{id}.json"))?;
+        let reply = self
+            .sandbox
+            .read_json(&format!("state/replies/{id}.json"))?;
         (reply["status"] == "done" || reply["status"] == "error").then_some(reply)
     }
 
     fn is_worked_off(&self) -> bool {
-        let waiting = std::fs::read_dir(self.sandbox.path("state/spool/new")).expect("the spool is there").count();
+        let waiting = std::fs::read_dir(self.sandbox.path("state/spool/new"))
+            .expect("the spool is there")
+            .count();
         let open = "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running'))
              + (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown'))";
         waiting == 0 && self.telegram.pending_updates() == 0 && count(self.sandbox, open) == 0
@@ -204,8 +244,14 @@ impl Kind {
         let sleep = random.below(30);
         match self {
             Kind::Plain => format!("{marker} [[sleep {sleep}]]"),
-            Kind::Long => format!("[[say {marker}.1 {}\n\n{marker}.2 {}]]", "one ".repeat(800), "two ".repeat(800)),
-            Kind::Read => format!("{marker} [[sleep {sleep}]] [[tool read {{\"path\": \"{marker}\"}}]]"),
+            Kind::Long => format!(
+                "[[say {marker}.1 {}\n\n{marker}.2 {}]]",
+                "one ".repeat(800),
+                "two ".repeat(800)
+            ),
+            Kind::Read => {
+                format!("{marker} [[sleep {sleep}]] [[tool read {{\"path\": \"{marker}\"}}]]")
+            }
             Kind::Exec => {
                 let call = json!({"command": format!("echo {marker} | tee -a ran.log")});
                 format!("[[sleep {sleep}]] [[tool exec {call}]]")
@@ -227,10 +273,17 @@ impl Kills {
     fn note(&mut self, sandbox: &Sandbox) {
         self.count += 1;
         if sandbox.path("state/queue.db").exists()
-            && count(sandbox, "SELECT count(*) FROM sqlite_schema WHERE name = 'outbox'") == 1
+            && count(
+                sandbox,
+                "SELECT count(*) FROM sqlite_schema WHERE name = 'outbox'",
+            ) == 1
         {
-            let rows = sandbox.query("queue", "SELECT id, attempts FROM outbox WHERE state = 'sending'");
-            self.sending.extend(rows.iter().map(|row| (int(&row[0]), int(&row[1]))));
+            let rows = sandbox.query(
+                "queue",
+                "SELECT id, attempts FROM outbox WHERE state = 'sending'",
+            );
+            self.sending
+                .extend(rows.iter().map(|row| (int(&row[0]), int(&row[1]))));
         }
     }
 }
@@ -250,7 +303,10 @@ struct Verdict {
 impl Verdict {
     fn of(load: &Load<'_>, kills: &Kills) -> Self {
         let said = load.said();
-        let mut verdict = Verdict { said: said.len(), ..Verdict::default() };
+        let mut verdict = Verdict {
+            said: said.len(),
+            ..Verdict::default()
+        };
         let copies = verdict.copies(load, &said);
         verdict.inputs(load, &said, &copies);
         verdict.marks(load, kills, &copies);
@@ -259,7 +315,15 @@ impl Verdict {
     }
 
     fn summary(&self, kills: &Kills) -> String {
-        let Self { said, answered, resent, dead, interrupted, buried, .. } = self;
+        let Self {
+            said,
+            answered,
+            resent,
+            dead,
+            interrupted,
+            buried,
+            ..
+        } = self;
         let sending = kills.sending.len();
         format!(
             "kills {}, said {said}, answered {answered}, resent {resent}, sending at a kill {sending}, \
@@ -274,11 +338,17 @@ impl Verdict {
 
     /// Returns what each part of an answer in Telegram looked like each time it came.
     fn copies(&mut self, load: &Load<'_>, said: &[Said]) -> BTreeMap<String, Vec<Sent>> {
-        let by_place: BTreeMap<_, _> = said.iter().filter_map(|said| Some((said.place?, said))).collect();
+        let by_place: BTreeMap<_, _> = said
+            .iter()
+            .filter_map(|said| Some((said.place?, said)))
+            .collect();
         let mut copies: BTreeMap<String, Vec<Sent>> = BTreeMap::new();
         for sent in load.telegram.sent() {
             let question = sent.reply_to.and_then(|id| by_place.get(&(sent.chat, id)));
-            let is_part = |word: &&str| word.split_once('.').is_some_and(|(marker, part)| is_marker(marker) && !part.is_empty());
+            let is_part = |word: &&str| {
+                word.split_once('.')
+                    .is_some_and(|(marker, part)| is_marker(marker) && !part.is_empty())
+            };
             let part = sent.text.split_whitespace().find(is_part);
             let key = match (part, question) {
                 (Some(part), _) => part.to_owned(),
@@ -299,28 +369,47 @@ impl Verdict {
         let sql = "SELECT envelope, state, attempts FROM inbox";
         let mut rows: BTreeMap<String, Vec<(String, i64)>> = BTreeMap::new();
         for row in load.sandbox.query("queue", sql) {
-            let marker = words(&text(&row[0])).find(|word| is_marker(word)).unwrap_or_default().to_owned();
-            rows.entry(marker).or_default().push((text(&row[1]), int(&row[2])));
+            let marker = words(&text(&row[0]))
+                .find(|word| is_marker(word))
+                .unwrap_or_default()
+                .to_owned();
+            rows.entry(marker)
+                .or_default()
+                .push((text(&row[1]), int(&row[2])));
         }
         let ran = load.sandbox.read("workspace/ran.log").unwrap_or_default();
         for said in said {
             let marker = &said.marker;
             let (state, attempts) = match rows.get(marker).map(Vec::as_slice) {
                 Some([row]) => row.clone(),
-                Some(rows) => return self.wrong(format!("{marker} was accepted {} times", rows.len())),
+                Some(rows) => {
+                    return self.wrong(format!("{marker} was accepted {} times", rows.len()));
+                }
                 None => {
-                    self.wrong(format!("{marker} was lost before it was accepted: {said:?}"));
+                    self.wrong(format!(
+                        "{marker} was lost before it was accepted: {said:?}"
+                    ));
                     continue;
                 }
             };
             let keys = match said.kind {
-                Kind::Long if state != "dead" && said.place.is_some() => vec![format!("{marker}.1"), format!("{marker}.2")],
+                Kind::Long if state != "dead" && said.place.is_some() => {
+                    vec![format!("{marker}.1"), format!("{marker}.2")]
+                }
                 _ => vec![marker.clone()],
             };
             let answer = match said.place {
-                Some(_) => keys.iter().map(|key| self.once(key, copies.get(key))).collect::<Vec<_>>().join("\n"),
+                Some(_) => keys
+                    .iter()
+                    .map(|key| self.once(key, copies.get(key)))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
                 None => match load.answer(marker) {
-                    Some(reply) => reply["reply"].as_str().or(reply["error"].as_str()).unwrap_or_default().to_owned(),
+                    Some(reply) => reply["reply"]
+                        .as_str()
+                        .or(reply["error"].as_str())
+                        .unwrap_or_default()
+                        .to_owned(),
                     None => {
                         self.wrong(format!("{marker} was never answered"));
                         continue;
@@ -332,17 +421,22 @@ impl Verdict {
             if runs > 1 {
                 self.wrong(format!("the command of {marker} ran {runs} times"));
             }
-            let interrupted = matches!(said.kind, Kind::Read | Kind::Exec) && answer.contains(MAYBE);
+            let interrupted =
+                matches!(said.kind, Kind::Read | Kind::Exec) && answer.contains(MAYBE);
             self.interrupted += usize::from(interrupted);
             if state == "dead" {
                 self.dead += 1;
                 if attempts < 3 || !answer.contains(GAVE_UP) {
-                    self.wrong(format!("{marker} is dead after {attempts} attempts and was told {answer:?}"));
+                    self.wrong(format!(
+                        "{marker} is dead after {attempts} attempts and was told {answer:?}"
+                    ));
                 }
                 continue;
             }
             let right = match said.kind {
-                Kind::Plain | Kind::Long | Kind::Read => interrupted || answer.contains(marker.as_str()),
+                Kind::Plain | Kind::Long | Kind::Read => {
+                    interrupted || answer.contains(marker.as_str())
+                }
                 Kind::Exec => interrupted || (answer.contains(marker.as_str()) && runs == 1),
             };
             if !right {
@@ -354,7 +448,10 @@ impl Verdict {
     /// Returns the words of a part that came; more than one unmarked copy is wrong.
     fn once(&mut self, key: &str, copies: Option<&Vec<Sent>>) -> String {
         let copies = copies.map(Vec::as_slice).unwrap_or_default();
-        let unmarked = copies.iter().filter(|sent| !sent.text.starts_with(RESENT)).count();
+        let unmarked = copies
+            .iter()
+            .filter(|sent| !sent.text.starts_with(RESENT))
+            .count();
         match (unmarked, copies) {
             (_, []) => {
                 self.wrong(format!("{key} was never sent"));
@@ -374,18 +471,36 @@ impl Verdict {
         self.resent = copies.values().flatten().filter(marked).count();
         let sql = "SELECT o.id, o.unknowns, o.state, o.part, o.parts, i.envelope FROM outbox o JOIN inbox i ON i.id = o.inbox_id";
         for row in load.sandbox.query("queue", sql) {
-            let killed = kills.sending.iter().filter(|(id, _)| *id == int(&row[0])).count();
+            let killed = kills
+                .sending
+                .iter()
+                .filter(|(id, _)| *id == int(&row[0]))
+                .count();
             let envelope = text(&row[5]);
-            let marker = words(&envelope).find(|word| is_marker(word)).unwrap_or_default();
-            let key = if int(&row[4]) > 1 { format!("{marker}.{}", int(&row[3])) } else { marker.to_owned() };
-            let came = copies.get(&key).into_iter().flatten().filter(marked).count();
+            let marker = words(&envelope)
+                .find(|word| is_marker(word))
+                .unwrap_or_default();
+            let key = if int(&row[4]) > 1 {
+                format!("{marker}.{}", int(&row[3]))
+            } else {
+                marker.to_owned()
+            };
+            let came = copies
+                .get(&key)
+                .into_iter()
+                .flatten()
+                .filter(marked)
+                .count();
             // Three kills in one and the same send: nobody can say whether it came, and the chat is told so.
             let buried = text(&row[2]) == "dead" && killed >= 3;
             // A second kill in the same send may come before or after its marked copy left; of one that is buried each may have come before.
             let expected = usize::from(killed > 0 && !buried)..=killed;
             self.buried += usize::from(buried);
             let is_settled = text(&row[2]) == "sent" || buried;
-            if int(&row[1]) != i64::try_from(killed).expect("small") || !is_settled || !expected.contains(&came) {
+            if int(&row[1]) != i64::try_from(killed).expect("small")
+                || !is_settled
+                || !expected.contains(&came)
+            {
                 self.wrong(format!(
                     "{key}: {killed} kills fell into its send, {came} marked copies came; its row says {} with {} unknowns",
                     text(&row[2]),
@@ -398,19 +513,28 @@ impl Verdict {
     /// What was said first is answered first: in a chat, and in a session.
     fn order(&mut self, load: &Load<'_>) {
         for chat in CHATS {
-            let mut answered: Vec<i64> =
-                load.telegram.sent().iter().filter(|sent| sent.chat == chat).filter_map(|sent| sent.reply_to).collect();
+            let mut answered: Vec<i64> = load
+                .telegram
+                .sent()
+                .iter()
+                .filter(|sent| sent.chat == chat)
+                .filter_map(|sent| sent.reply_to)
+                .collect();
             let mut seen = BTreeSet::new();
             answered.retain(|id| seen.insert(*id));
             if !answered.is_sorted() {
-                self.wrong(format!("chat {chat} was answered out of order: {answered:?}"));
+                self.wrong(format!(
+                    "chat {chat} was answered out of order: {answered:?}"
+                ));
             }
         }
         let sql = "SELECT count(*) FROM inbox a JOIN inbox b ON b.session_key = a.session_key
              WHERE b.seq > a.seq AND b.finished_at < a.finished_at";
         match count(load.sandbox, sql) {
             0 => {}
-            pairs => self.wrong(format!("{pairs} pairs of inputs of one session ended out of order")),
+            pairs => self.wrong(format!(
+                "{pairs} pairs of inputs of one session ended out of order"
+            )),
         }
     }
 }
@@ -421,7 +545,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 fn is_marker(word: &str) -> bool {
     let digits = word.trim_start_matches(|letter: char| letter.is_ascii_lowercase());
-    digits.len() == 5 && digits.len() < word.len() && digits.bytes().all(|digit| digit.is_ascii_digit())
+    digits.len() == 5
+        && digits.len() < word.len()
+        && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and good enough to choose moments.
@@ -449,8 +575,14 @@ struct House {
 impl House {
     fn new() -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
-        Self { telegram, model, sandbox }
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model);
+        Self {
+            telegram,
+            model,
+            sandbox,
+        }
     }
 
     fn daemon(&self) -> Daemon {
@@ -464,16 +596,31 @@ impl House {
     /// Kills it; nothing may be on its way out at that moment.
     fn kill(&self, daemon: Daemon) {
         daemon.kill9();
-        assert_eq!(count(&self.sandbox, "SELECT count(*) FROM outbox WHERE state = 'sending'"), 0, "the kill came too late");
+        assert_eq!(
+            count(
+                &self.sandbox,
+                "SELECT count(*) FROM outbox WHERE state = 'sending'"
+            ),
+            0,
+            "the kill came too late"
+        );
     }
 
     /// Returns the answer to a message, once the daemon has nothing more to do, when it came once.
     fn only_answer(&self, message_id: i64) -> String {
-        self.telegram.wait_sent(|sent| sent.reply_to == Some(message_id), SOON);
+        self.telegram
+            .wait_sent(|sent| sent.reply_to == Some(message_id), SOON);
         let open = "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running'))
              + (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown'))";
-        wait_for("an empty queue", SOON, || (count(&self.sandbox, open) == 0).then_some(()));
-        let answers: Vec<Sent> = self.telegram.sent().into_iter().filter(|sent| sent.reply_to == Some(message_id)).collect();
+        wait_for("an empty queue", SOON, || {
+            (count(&self.sandbox, open) == 0).then_some(())
+        });
+        let answers: Vec<Sent> = self
+            .telegram
+            .sent()
+            .into_iter()
+            .filter(|sent| sent.reply_to == Some(message_id))
+            .collect();
         assert_eq!(answers.len(), 1, "{answers:#?}");
         assert!(!answers[0].text.starts_with(RESENT), "{answers:#?}");
         answers[0].text.clone()
@@ -492,10 +639,15 @@ fn kills_outside_a_send_double_nothing_and_mark_nothing() {
         // Just accepted: its turn has hardly begun.
         let before = count(&house.sandbox, "SELECT count(*) FROM inbox");
         let id = house.say(&format!("accepted {round} [[sleep 400]]"));
-        wait_for("the row", SOON, || (count(&house.sandbox, "SELECT count(*) FROM inbox") > before).then_some(()));
+        wait_for("the row", SOON, || {
+            (count(&house.sandbox, "SELECT count(*) FROM inbox") > before).then_some(())
+        });
         house.kill(daemon);
         daemon = house.daemon();
-        assert_eq!(house.only_answer(id), format!("echo: accepted {round} [[sleep 400]]"));
+        assert_eq!(
+            house.only_answer(id),
+            format!("echo: accepted {round} [[sleep 400]]")
+        );
 
         // While the model thinks.
         let asked = house.model.requests().len();
@@ -503,20 +655,37 @@ fn kills_outside_a_send_double_nothing_and_mark_nothing() {
         house.model.wait_requests(asked + 1, SOON);
         house.kill(daemon);
         daemon = house.daemon();
-        assert_eq!(house.only_answer(id), format!("echo: thinking {round} [[sleep 400]]"));
+        assert_eq!(
+            house.only_answer(id),
+            format!("echo: thinking {round} [[sleep 400]]")
+        );
 
         // While a command runs.
         let ran = house.ran().len();
         let call = json!({"command": format!("echo {round} >> ran.log; sleep 20")});
         let id = house.say(&format!("[[tool exec {call}]]"));
-        wait_for("the command", SOON, || (house.ran().len() > ran).then_some(()));
+        wait_for("the command", SOON, || {
+            (house.ran().len() > ran).then_some(())
+        });
         house.kill(daemon);
         daemon = house.daemon();
         assert!(house.only_answer(id).contains(MAYBE));
     }
     assert_eq!(house.ran(), "0\n1\n2\n3\n4\n");
-    assert!(house.telegram.sent().iter().all(|sent| !sent.text.contains(RESENT)));
-    assert_eq!(count(&house.sandbox, "SELECT count(*) FROM outbox WHERE unknowns > 0 OR state != 'sent'"), 0);
+    assert!(
+        house
+            .telegram
+            .sent()
+            .iter()
+            .all(|sent| !sent.text.contains(RESENT))
+    );
+    assert_eq!(
+        count(
+            &house.sandbox,
+            "SELECT count(*) FROM outbox WHERE unknowns > 0 OR state != 'sent'"
+        ),
+        0
+    );
 }
 
 #[test]
@@ -525,7 +694,9 @@ fn a_command_that_a_kill_interrupted_is_reported_and_not_run_again() {
     let daemon = house.daemon();
     let call = json!({"command": "echo once >> ran.log; sleep 20; echo twice >> ran.log"});
     let id = house.say(&format!("[[tool exec {call}]]"));
-    wait_for("the command", SOON, || (!house.ran().is_empty()).then_some(()));
+    wait_for("the command", SOON, || {
+        (!house.ran().is_empty()).then_some(())
+    });
     house.kill(daemon);
 
     let _daemon = house.daemon();
@@ -543,7 +714,10 @@ fn a_command_that_a_kill_interrupted_is_reported_and_not_run_again() {
 fn a_command_that_ended_before_the_kill_is_not_run_again() {
     let house = House::new();
     let daemon = house.daemon();
-    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo once | tee -a ran.log"})));
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo once | tee -a ran.log"}),
+    ));
     house.model.push(Reply::Hang);
     let id = house.say("do it");
     house.model.wait_requests(2, SOON);
@@ -554,7 +728,10 @@ fn a_command_that_ended_before_the_kill_is_not_run_again() {
     assert_eq!(house.ran(), "once\n");
     let requests = house.model.requests();
     assert_eq!(requests.len(), 3);
-    assert_eq!(requests[2]["messages"], requests[1]["messages"], "the turn goes on with what it had");
+    assert_eq!(
+        requests[2]["messages"], requests[1]["messages"],
+        "the turn goes on with what it had"
+    );
 }
 
 #[test]
@@ -566,7 +743,8 @@ fn an_answer_that_stands_in_the_transcript_is_sent_without_asking_the_model_agai
         assert_eq!(house.only_answer(first), "echo: what is it?");
         assert_eq!(daemon.term(), 0);
         // The moment between the last line of the transcript and the end of the turn in the queue.
-        let queue = rusqlite::Connection::open(house.sandbox.path("state/queue.db")).expect("the queue opens");
+        let queue = rusqlite::Connection::open(house.sandbox.path("state/queue.db"))
+            .expect("the queue opens");
         queue
             .execute_batch(
                 "DELETE FROM outbox;
@@ -575,7 +753,10 @@ fn an_answer_that_stands_in_the_transcript_is_sent_without_asking_the_model_agai
             .expect("the queue is ours");
         drop(queue);
         if !with_snapshot {
-            for entry in std::fs::read_dir(house.sandbox.path("state/sessions")).expect("there is a session").flatten() {
+            for entry in std::fs::read_dir(house.sandbox.path("state/sessions"))
+                .expect("there is a session")
+                .flatten()
+            {
                 if entry.file_name().to_string_lossy().ends_with(".state.json") {
                     std::fs::remove_file(entry.path()).expect("the sandbox is writable");
                 }
@@ -583,22 +764,43 @@ fn an_answer_that_stands_in_the_transcript_is_sent_without_asking_the_model_agai
         }
 
         let _daemon = house.daemon();
-        wait_for("the answer once more", SOON, || (house.telegram.sent().len() == 2).then_some(()));
+        wait_for("the answer once more", SOON, || {
+            (house.telegram.sent().len() == 2).then_some(())
+        });
         let sent = house.telegram.sent();
-        assert_eq!((sent[1].text.as_str(), sent[1].reply_to), ("echo: what is it?", Some(first)));
-        assert_eq!(house.model.requests().len(), 1, "with snapshot: {with_snapshot}");
+        assert_eq!(
+            (sent[1].text.as_str(), sent[1].reply_to),
+            ("echo: what is it?", Some(first))
+        );
+        assert_eq!(
+            house.model.requests().len(),
+            1,
+            "with snapshot: {with_snapshot}"
+        );
         let next = house.say("go on");
         assert_eq!(house.only_answer(next), "echo: go on");
         let asked = house.model.requests();
-        let roles: Vec<&Value> = asked[1]["messages"].as_array().into_iter().flatten().map(|message| &message["role"]).collect();
-        assert_eq!(roles, ["user", "assistant", "user"], "the transcript has the turn once");
+        let roles: Vec<&Value> = asked[1]["messages"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|message| &message["role"])
+            .collect();
+        assert_eq!(
+            roles,
+            ["user", "assistant", "user"],
+            "the transcript has the turn once"
+        );
     }
 }
 
 #[test]
 fn a_turn_that_was_given_up_after_its_tools_ran_is_closed_for_the_model() {
     let house = House::new();
-    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo once | tee -a ran.log"})));
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo once | tee -a ran.log"}),
+    ));
     for _ in 0..3 {
         house.model.push(Reply::Hang);
     }
@@ -611,7 +813,11 @@ fn a_turn_that_was_given_up_after_its_tools_ran_is_closed_for_the_model() {
     let _daemon = house.daemon();
     assert!(house.only_answer(id).contains(GAVE_UP));
     let next = house.say("and now?");
-    assert_eq!(house.only_answer(next), "echo: and now?", "the old result is not taken for a part of the new question");
+    assert_eq!(
+        house.only_answer(next),
+        "echo: and now?",
+        "the old result is not taken for a part of the new question"
+    );
     assert_eq!(house.ran(), "once\n");
 }
 
@@ -632,31 +838,65 @@ fn a_turn_that_died_three_times_is_given_up_and_its_people_are_told() {
 
     let daemon = house.daemon();
     assert!(house.only_answer(id).contains(GAVE_UP));
-    let reply = house.sandbox.send(&["--json", "--result", "poison-2", "--wait=20"]);
+    let reply = house
+        .sandbox
+        .send(&["--json", "--result", "poison-2", "--wait=20"]);
     assert_eq!(reply.code, 1, "{reply:?}");
-    assert!(reply.json()["error"].to_string().contains(GAVE_UP), "{reply:?}");
-    assert_eq!(house.model.requests().len(), 6, "the model is not asked a fourth time");
-    let rows = house.sandbox.query("queue", "SELECT state, attempts, reason IS NOT NULL FROM inbox");
-    let dead = vec![Sql::Text("dead".to_owned()), Sql::Integer(3), Sql::Integer(1)];
+    assert!(
+        reply.json()["error"].to_string().contains(GAVE_UP),
+        "{reply:?}"
+    );
+    assert_eq!(
+        house.model.requests().len(),
+        6,
+        "the model is not asked a fourth time"
+    );
+    let rows = house.sandbox.query(
+        "queue",
+        "SELECT state, attempts, reason IS NOT NULL FROM inbox",
+    );
+    let dead = vec![
+        Sql::Text("dead".to_owned()),
+        Sql::Integer(3),
+        Sql::Integer(1),
+    ];
     assert_eq!(rows, [dead.clone(), dead]);
-    assert_eq!(house.sandbox.send(&["--status", "--json"]).json()["queue"]["dead"], 2);
+    assert_eq!(
+        house.sandbox.send(&["--status", "--json"]).json()["queue"]["dead"],
+        2
+    );
 
     // Nothing of it stands in the way of the next message, and it does not come back.
     let next = house.say("still there?");
     assert_eq!(house.only_answer(next), "echo: still there?");
     let request = &house.model.requests()[6];
-    assert!(!request.to_string().contains("poison"), "a question without an answer is no part of the next: {request:#}");
+    assert!(
+        !request.to_string().contains("poison"),
+        "a question without an answer is no part of the next: {request:#}"
+    );
     assert_eq!(daemon.term(), 0);
 }
 
 /// Returns the tool results in the last message of a request.
 fn results(request: &Value) -> Vec<Value> {
-    let last = request["messages"].as_array().and_then(|messages| messages.last()).expect("a request has messages");
-    last["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_result").cloned().collect()
+    let last = request["messages"]
+        .as_array()
+        .and_then(|messages| messages.last())
+        .expect("a request has messages");
+    last["content"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|block| block["type"] == "tool_result")
+        .cloned()
+        .collect()
 }
 
 fn count(sandbox: &Sandbox, sql: &str) -> i64 {
-    sandbox.query("queue", sql).first().map_or(0, |row| int(&row[0]))
+    sandbox
+        .query("queue", sql)
+        .first()
+        .map_or(0, |row| int(&row[0]))
 }
 
 fn int(value: &Sql) -> i64 {

@@ -4,7 +4,11 @@
 //!
 //! Everything is tried behind both walls: namespaces, and Landlock alone, in a daemon that may make no
 //! namespaces (`walls.c`). That the checks can fail is shown where there is no wall.
-#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "a test writes files plainly, and says what it skips")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test writes files plainly, and says what it skips"
+)]
 
 mod files;
 mod kernel;
@@ -53,18 +57,38 @@ fn jail(wall: Wall) -> Option<Jail> {
 fn jail_with(wall: Wall, config: &str) -> Option<Jail> {
     let (model, mut sandbox) = Sandbox::with_model();
     let home = sandbox_home(&sandbox);
-    sandbox = sandbox.config(config).env("EXTRA_TOKEN", CANARY).env("HOME", &home);
+    sandbox = sandbox
+        .config(config)
+        .env("EXTRA_TOKEN", CANARY)
+        .env("HOME", &home);
     match wall {
         Wall::Namespaces => {}
         Wall::Landlock => {
             static WALLS: OnceLock<PathBuf> = OnceLock::new();
-            sandbox = sandbox.env("LD_PRELOAD", &WALLS.get_or_init(|| build("walls")).display().to_string());
+            sandbox = sandbox.env(
+                "LD_PRELOAD",
+                &WALLS.get_or_init(|| build("walls")).display().to_string(),
+            );
         }
         Wall::Off => sandbox = sandbox.config("[tools.exec]\nsandbox = \"off\""),
     }
-    for file in [".env", "auth.json", "state/sessions/other.jsonl", "state/downloads/x/doc.txt", "workspace/link-target"] {
-        let words = if file == ".env" { format!("EXTRA_NOTE=\"{CANARY}, always\"") } else { CANARY.to_owned() };
-        let words = if file == "auth.json" { "{}".to_owned() } else { words };
+    for file in [
+        ".env",
+        "auth.json",
+        "state/sessions/other.jsonl",
+        "state/downloads/x/doc.txt",
+        "workspace/link-target",
+    ] {
+        let words = if file == ".env" {
+            format!("EXTRA_NOTE=\"{CANARY}, always\"")
+        } else {
+            CANARY.to_owned()
+        };
+        let words = if file == "auth.json" {
+            "{}".to_owned()
+        } else {
+            words
+        };
         sandbox.put(file, words.as_bytes());
     }
     fs::remove_file(sandbox.path("workspace/link-target")).expect("own file");
@@ -76,22 +100,37 @@ fn jail_with(wall: Wall, config: &str) -> Option<Jail> {
     }
     let daemon = sandbox.ready();
     fs::copy(doors(), sandbox.path("workspace/doors")).expect("the sandbox is writable");
-    fs::set_permissions(sandbox.path("workspace/doors"), fs::Permissions::from_mode(0o755)).expect("own file");
+    fs::set_permissions(
+        sandbox.path("workspace/doors"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .expect("own file");
     let level = wait_for("the level", Duration::from_secs(20), || {
-        Some(sandbox.read_json("state/monitor.json")?["sandbox"].as_str()?.to_owned()).filter(|level| !level.is_empty())
+        Some(
+            sandbox.read_json("state/monitor.json")?["sandbox"]
+                .as_str()?
+                .to_owned(),
+        )
+        .filter(|level| !level.is_empty())
     });
     let expected = match wall {
         Wall::Namespaces => "namespaces",
         Wall::Landlock => "landlock",
         Wall::Off => "off",
     };
-    if !level.starts_with(expected) && level.starts_with("refused") || (wall == Wall::Namespaces && level.starts_with("landlock"))
+    if !level.starts_with(expected) && level.starts_with("refused")
+        || (wall == Wall::Namespaces && level.starts_with("landlock"))
     {
         eprintln!("skipped: this machine has no {expected}: {level}");
         return None;
     }
     assert!(level.starts_with(expected), "{level}");
-    let mut jail = Jail { daemon, model, sandbox, before: BTreeMap::new() };
+    let mut jail = Jail {
+        daemon,
+        model,
+        sandbox,
+        before: BTreeMap::new(),
+    };
     jail.before = jail.outside();
     Some(jail)
 }
@@ -127,8 +166,19 @@ impl Jail {
         self.model.push(Reply::Text("done".to_owned()));
         let told = self.sandbox.send(&["--wait=60", "go on"]);
         assert_eq!(told.code, 0, "{told:?}\n{}", self.daemon.log());
-        let last = |request: &Value| request["messages"].as_array().and_then(|messages| messages.last()).map(Value::to_string);
-        self.model.requests().iter().skip(before + 1).filter_map(last).collect::<Vec<_>>().join("\n")
+        let last = |request: &Value| {
+            request["messages"]
+                .as_array()
+                .and_then(|messages| messages.last())
+                .map(Value::to_string)
+        };
+        self.model
+            .requests()
+            .iter()
+            .skip(before + 1)
+            .filter_map(last)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Runs a command; what it prints is kept in the workspace too, where nothing is taken out of it.
@@ -144,18 +194,30 @@ impl Jail {
     fn attempt(&mut self, cause: &str, command: &str) {
         let told = self.run(command);
         let broken = self.broken(&told);
-        assert!(broken.is_empty(), "{cause}: {}\n{command}\n{told}", broken.join("; "));
+        assert!(
+            broken.is_empty(),
+            "{cause}: {}\n{command}\n{told}",
+            broken.join("; ")
+        );
     }
 
     /// Tries ways out, each by its cause. `@HOME`, `@WORKSPACE`, `@MINE` and `@PID` stand for what they say.
     fn attempts(&mut self, attempts: &[(&str, &str)]) {
         for (_, command) in attempts {
-            self.model.push(Reply::Tool("exec".to_owned(), self.input(&self.filled(command))));
+            self.model.push(Reply::Tool(
+                "exec".to_owned(),
+                self.input(&self.filled(command)),
+            ));
         }
         let told = self.turn();
         let broken = self.broken(&told);
         let causes: Vec<&str> = attempts.iter().map(|(cause, _)| *cause).collect();
-        assert!(broken.is_empty(), "one of {}: {}\n{told}", causes.join(", "), broken.join("; "));
+        assert!(
+            broken.is_empty(),
+            "one of {}: {}\n{told}",
+            causes.join(", "),
+            broken.join("; ")
+        );
     }
 
     fn filled(&self, command: &str) -> String {
@@ -177,7 +239,11 @@ impl Jail {
             if is_file && fs::read(path).is_ok_and(|bytes| contains(&bytes, CANARY.as_bytes())) {
                 broken.push(format!("a secret is in {}", path.display()));
             }
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.starts_with("opened-") {
                 broken.push(name);
             }
@@ -189,7 +255,10 @@ impl Jail {
             }
         }
         broken.extend(
-            after.keys().filter(|path| !self.before.contains_key(*path)).map(|path| format!("{} is new", path.display())),
+            after
+                .keys()
+                .filter(|path| !self.before.contains_key(*path))
+                .map(|path| format!("{} is new", path.display())),
         );
         if self.daemon.has_ended() {
             broken.push(format!("the daemon ended:\n{}", self.daemon.log()));
@@ -205,15 +274,35 @@ impl Jail {
         let mut found = BTreeMap::new();
         let own = [self.workspace(), self.sandbox.path("state")];
         let mut note = |path: &Path| {
-            if own.iter().any(|own| path.starts_with(own) && path != own) || path.ends_with("daemon.log") {
+            if own.iter().any(|own| path.starts_with(own) && path != own)
+                || path.ends_with("daemon.log")
+            {
                 return;
             }
-            let Ok(meta) = fs::symlink_metadata(path) else { return };
-            let bytes = if meta.is_file() { fs::read(path).unwrap_or_default() } else { Vec::new() };
+            let Ok(meta) = fs::symlink_metadata(path) else {
+                return;
+            };
+            let bytes = if meta.is_file() {
+                fs::read(path).unwrap_or_default()
+            } else {
+                Vec::new()
+            };
             found.insert(path.to_owned(), (meta.mode(), u64::from(meta.uid()), bytes));
         };
-        walk(self.sandbox.home().parent().expect("a home is in a directory"), &mut note);
-        for name in ["SOUL.md", "AGENTS.md", "skills", "prompts", "state/sessions/other.jsonl"] {
+        walk(
+            self.sandbox
+                .home()
+                .parent()
+                .expect("a home is in a directory"),
+            &mut note,
+        );
+        for name in [
+            "SOUL.md",
+            "AGENTS.md",
+            "skills",
+            "prompts",
+            "state/sessions/other.jsonl",
+        ] {
             note(&self.sandbox.path("workspace").join(name));
         }
         found
@@ -225,11 +314,15 @@ impl Jail {
         let of_a_command = |entry: fs::DirEntry| {
             let cwd = fs::read_link(entry.path().join("cwd")).ok()?;
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            cwd.starts_with(&workspace).then(|| String::from_utf8_lossy(&line).replace('\0', " "))
+            cwd.starts_with(&workspace)
+                .then(|| String::from_utf8_lossy(&line).replace('\0', " "))
         };
         let mut found = None;
         for _ in 0..200 {
-            found = fs::read_dir("/proc").expect("proc").flatten().find_map(of_a_command);
+            found = fs::read_dir("/proc")
+                .expect("proc")
+                .flatten()
+                .find_map(of_a_command);
             found.as_ref()?;
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -264,13 +357,30 @@ fn the_checks_see_an_escape_where_there_is_no_wall() {
     listener.set_nonblocking(true).expect("own socket");
     let port = listener.local_addr().expect("own socket").port();
     for (command, seen) in [
-        ("cat ../state/sessions/other.jsonl | tr a-z a-z", "the model was told a secret"),
-        ("cat @MINE/.ssh/id_ed25519 >/dev/null; cp @MINE/.ssh/id_ed25519 kept", "a secret is in"),
-        ("rm kept; echo x >>@HOME/agent.toml", "agent.toml was changed"),
+        (
+            "cat ../state/sessions/other.jsonl | tr a-z a-z",
+            "the model was told a secret",
+        ),
+        (
+            "cat @MINE/.ssh/id_ed25519 >/dev/null; cp @MINE/.ssh/id_ed25519 kept",
+            "a secret is in",
+        ),
+        (
+            "rm kept; echo x >>@HOME/agent.toml",
+            "agent.toml was changed",
+        ),
         ("touch @HOME/new", "is new"),
         ("./doors @PID signal limits-of", "opened-signal"),
-        ("rm opened-*; setsid sleep 20 >/dev/null 2>&1 & sleep 0.3", "a process is left"),
-        (&format!("/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'"), ""),
+        (
+            "rm opened-*; setsid sleep 20 >/dev/null 2>&1 & sleep 0.3",
+            "a process is left",
+        ),
+        (
+            &format!(
+                "/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'"
+            ),
+            "",
+        ),
     ] {
         let told = jail.run(&jail.filled(command));
         let broken = jail.broken(&told).join("; ");

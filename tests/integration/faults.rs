@@ -23,7 +23,8 @@ const OPEN: usize = 32;
 /// A conversation begins anew after so many messages of a chat: the model is sent all of it each time.
 const CONVERSATION: usize = 20;
 const ANEW: &str = "We begin anew. What was said before is archived.";
-const NOT_HTML: FaultKind = FaultKind::Says(400, "Bad Request: can't parse entities: it is a bad day");
+const NOT_HTML: FaultKind =
+    FaultKind::Says(400, "Bad Request: can't parse entities: it is a bad day");
 const SLOW: FaultKind = FaultKind::Delay(Duration::from_millis(300));
 
 /// What goes wrong with the sends of some message, in turn.
@@ -88,27 +89,49 @@ impl Said {
     fn new(chat: i64, number: usize, full: bool) -> Self {
         let slot = number + 3 * usize::try_from(chat - CHATS.start).expect("a chat of ours");
         let hangs = full && number % 120 == 50 && chat < CHATS.start + 2;
-        let faults = if hangs { vec![FaultKind::Hang] } else { SENDS[slot % SENDS.len()].to_vec() };
+        let faults = if hangs {
+            vec![FaultKind::Hang]
+        } else {
+            SENDS[slot % SENDS.len()].to_vec()
+        };
         match number % CONVERSATION {
-            0 if number > 0 => Self { text: "/new".to_owned(), faults: Vec::new() },
+            0 if number > 0 => Self {
+                text: "/new".to_owned(),
+                faults: Vec::new(),
+            },
             // Long enough to show that one is typing.
-            7 => Self { text: format!("[[sleep 600]] {chat}-{number}"), faults },
-            _ => Self { text: format!("{chat}-{number}"), faults },
+            7 => Self {
+                text: format!("[[sleep 600]] {chat}-{number}"),
+                faults,
+            },
+            _ => Self {
+                text: format!("{chat}-{number}"),
+                faults,
+            },
         }
     }
 
     /// Returns what the chat sees of the answer: as it is, unless that was lost on the way, and marked where nobody
     /// could know.
     fn answers(&self) -> Vec<String> {
-        let answer = if self.text == "/new" { ANEW.to_owned() } else { format!("echo: {}", self.text) };
+        let answer = if self.text == "/new" {
+            ANEW.to_owned()
+        } else {
+            format!("echo: {}", self.text)
+        };
         let (mut seen, mut mark) = (Vec::new(), "");
         for fault in self.faults.iter().copied().map(Some).chain([None]) {
-            if matches!(fault, None | Some(FaultKind::Delay(_) | FaultKind::DropAfter)) {
+            if matches!(
+                fault,
+                None | Some(FaultKind::Delay(_) | FaultKind::DropAfter)
+            ) {
                 seen.push(format!("{mark}{answer}"));
             }
             match fault {
                 None | Some(FaultKind::Delay(_)) => break,
-                Some(FaultKind::Drop | FaultKind::DropAfter | FaultKind::Hang) => mark = "(resent)\n",
+                Some(FaultKind::Drop | FaultKind::DropAfter | FaultKind::Hang) => {
+                    mark = "(resent)\n"
+                }
                 Some(_) => {}
             }
         }
@@ -118,20 +141,40 @@ impl Said {
 
 /// Returns what goes wrong when: with a send, by the last word of its text, and with all else by how many calls
 /// came before.
-fn plan(said: &BTreeMap<i64, Vec<Said>>, full: bool) -> impl FnMut(&str, &Value) -> Option<FaultKind> + Send + 'static {
-    let last = |text: &str| text.split_whitespace().last().unwrap_or_default().to_owned();
-    let mut sends: HashMap<String, VecDeque<FaultKind>> =
-        said.values().flatten().map(|said| (last(&said.text), said.faults.iter().copied().collect())).collect();
+fn plan(
+    said: &BTreeMap<i64, Vec<Said>>,
+    full: bool,
+) -> impl FnMut(&str, &Value) -> Option<FaultKind> + Send + 'static {
+    let last = |text: &str| {
+        text.split_whitespace()
+            .last()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut sends: HashMap<String, VecDeque<FaultKind>> = said
+        .values()
+        .flatten()
+        .map(|said| (last(&said.text), said.faults.iter().copied().collect()))
+        .collect();
     let (mut polls, mut typings) = (0, 0);
     move |method, params| match method {
         "sendMessage" => sends.get_mut(&last(params["text"].as_str()?))?.pop_front(),
         "getUpdates" => {
             polls += 1;
-            if full && polls % 100 == 50 { Some(FaultKind::Hang) } else { POLLS[polls % POLLS.len()] }
+            if full && polls % 100 == 50 {
+                Some(FaultKind::Hang)
+            } else {
+                POLLS[polls % POLLS.len()]
+            }
         }
         "sendChatAction" => {
             typings += 1;
-            [None, Some(FaultKind::Hang), Some(FaultKind::Status(429)), Some(FaultKind::Drop)][typings % 4]
+            [
+                None,
+                Some(FaultKind::Hang),
+                Some(FaultKind::Status(429)),
+                Some(FaultKind::Drop),
+            ][typings % 4]
         }
         _ => None,
     }
@@ -139,18 +182,34 @@ fn plan(said: &BTreeMap<i64, Vec<Said>>, full: bool) -> impl FnMut(&str, &Value)
 
 #[test]
 fn whatever_goes_wrong_on_the_line_each_message_is_answered_in_order() {
-    let messages = std::env::var("FAULTS_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(MESSAGES);
+    let messages = std::env::var("FAULTS_MESSAGES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(MESSAGES);
     let full = messages > MESSAGES;
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let each = messages.div_ceil(CHATS.count());
-    let said: BTreeMap<i64, Vec<Said>> =
-        CHATS.map(|chat| (chat, (0..each).map(|number| Said::new(chat, number, full)).collect())).collect();
+    let said: BTreeMap<i64, Vec<Said>> = CHATS
+        .map(|chat| {
+            (
+                chat,
+                (0..each)
+                    .map(|number| Said::new(chat, number, full))
+                    .collect(),
+            )
+        })
+        .collect();
     let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(&format!(
         "[telegram]\npoll_timeout_secs = 1\nallow_from = {:?}\n[agent]\nmax_concurrent_runs = 8",
         CHATS.collect::<Vec<_>>()
     ));
     let daemon = sandbox.ready();
-    let house = House { daemon, telegram, model, sandbox };
+    let house = House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    };
     house.telegram.fault_by(plan(&said, full));
 
     let started = Instant::now();
@@ -168,8 +227,12 @@ fn whatever_goes_wrong_on_the_line_each_message_is_answered_in_order() {
             }
         }
         wait_for("answers", Duration::from_secs(120), || {
-            let answered: HashSet<_> =
-                house.telegram.sent().into_iter().filter_map(|sent| Some((sent.chat, sent.reply_to?))).collect();
+            let answered: HashSet<_> = house
+                .telegram
+                .sent()
+                .into_iter()
+                .filter_map(|sent| Some((sent.chat, sent.reply_to?)))
+                .collect();
             open.retain(|message| !answered.contains(message));
             (open.len() < OPEN).then_some(())
         });
@@ -177,27 +240,52 @@ fn whatever_goes_wrong_on_the_line_each_message_is_answered_in_order() {
     let settled = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')
          UNION ALL SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'unknown')";
     wait_for("an empty queue", Duration::from_secs(120), || {
-        (house.telegram.pending_updates() == 0 && house.sandbox.query("queue", settled).is_empty()).then_some(())
+        (house.telegram.pending_updates() == 0 && house.sandbox.query("queue", settled).is_empty())
+            .then_some(())
     });
     let took = started.elapsed();
 
     let mut came: BTreeMap<i64, Vec<(Option<i64>, String)>> = BTreeMap::new();
     for sent in house.telegram.sent() {
-        came.entry(sent.chat).or_default().push((sent.reply_to, sent.text));
+        came.entry(sent.chat)
+            .or_default()
+            .push((sent.reply_to, sent.text));
     }
     for (chat, expected) in &expected {
         assert_eq!(came.remove(chat).as_ref(), Some(expected), "chat {chat}");
     }
     assert_eq!(came, BTreeMap::new(), "nobody else was written to");
-    assert_eq!(house.sandbox.query("queue", "SELECT 1 FROM outbox WHERE state = 'dead'").len(), 0);
+    assert_eq!(
+        house
+            .sandbox
+            .query("queue", "SELECT 1 FROM outbox WHERE state = 'dead'")
+            .len(),
+        0
+    );
     let words = said.values().flatten().filter(|said| said.text != "/new");
-    assert_eq!(house.model.requests().len(), words.count(), "each message is one call of the model");
+    assert_eq!(
+        house.model.requests().len(),
+        words.count(),
+        "each message is one call of the model"
+    );
     // What the fake refuses by itself is a call that the service would not take; but an owner's menu comes early.
     let calls = house.telegram.calls();
-    let refused = calls.iter().filter(|call| call.status == 400 && call.method != "setMyCommands").count();
-    let planned = said.values().flatten().flat_map(|said| &said.faults).filter(|fault| **fault == NOT_HTML).count();
+    let refused = calls
+        .iter()
+        .filter(|call| call.status == 400 && call.method != "setMyCommands")
+        .count();
+    let planned = said
+        .values()
+        .flatten()
+        .flat_map(|said| &said.faults)
+        .filter(|fault| **fault == NOT_HTML)
+        .count();
     assert_eq!(refused, planned, "{calls:#?}");
-    let marked = expected.values().flatten().filter(|(_, text)| text.starts_with("(resent)")).count();
+    let marked = expected
+        .values()
+        .flatten()
+        .filter(|(_, text)| text.starts_with("(resent)"))
+        .count();
     let troubled = calls.iter().filter(|call| call.status != 200).count();
     println!(
         "{} messages of {} chats answered in {took:.1?}, {marked} copies marked; {} calls, {troubled} of them went wrong",

@@ -43,11 +43,17 @@ fn shown(screen: &Running) -> String {
         match c {
             '\u{1b}' if rest.next_if_eq(&'[').is_some() => {
                 let mut code = String::new();
-                let end = rest.by_ref().find(|c| c.is_ascii_alphabetic() || (code.push(*c), false).1);
+                let end = rest
+                    .by_ref()
+                    .find(|c| c.is_ascii_alphabetic() || (code.push(*c), false).1);
                 match (end, code.as_str()) {
                     (Some('H'), place) => {
-                        let mut numbers = place.split(';').map(|number| number.parse().unwrap_or(1));
-                        (y, x) = (numbers.next().unwrap_or(1) - 1, numbers.next().unwrap_or(1) - 1);
+                        let mut numbers =
+                            place.split(';').map(|number| number.parse().unwrap_or(1));
+                        (y, x) = (
+                            numbers.next().unwrap_or(1) - 1,
+                            numbers.next().unwrap_or(1) - 1,
+                        );
                     }
                     (Some('J'), _) => rows.iter_mut().for_each(|row| row.fill(' ')),
                     _ => {}
@@ -63,13 +69,19 @@ fn shown(screen: &Running) -> String {
             }
         }
     }
-    rows.into_iter().map(|row| row.into_iter().collect::<String>() + "\n").collect()
+    rows.into_iter()
+        .map(|row| row.into_iter().collect::<String>() + "\n")
+        .collect()
 }
 
 fn sees(screen: &Running, words: &str) {
     let until = Instant::now() + SOON;
     while !shown(screen).contains(words) {
-        assert!(Instant::now() < until, "{words:?} is not to be seen:\n{}", shown(screen));
+        assert!(
+            Instant::now() < until,
+            "{words:?} is not to be seen:\n{}",
+            shown(screen)
+        );
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -77,9 +89,18 @@ fn sees(screen: &Running, words: &str) {
 /// Returns what stands on the terminal after the screen was closed; checks that it was given back whole.
 fn closed(screen: Running, code: i32) {
     let told = screen.end();
-    let (during, after) = told.stdout.rsplit_once("\u{1b}[?1049l").expect("the other screen is left");
-    assert!(during.contains("\u{1b}[?1049h") && during.contains("\u{1b}[?25l"), "{during:?}");
-    assert!(after.contains("\u{1b}[?25h"), "the cursor is back: {after:?}");
+    let (during, after) = told
+        .stdout
+        .rsplit_once("\u{1b}[?1049l")
+        .expect("the other screen is left");
+    assert!(
+        during.contains("\u{1b}[?1049h") && during.contains("\u{1b}[?25l"),
+        "{during:?}"
+    );
+    assert!(
+        after.contains("\u{1b}[?25h"),
+        "the cursor is back: {after:?}"
+    );
     assert!(after.contains(&format!("code {code}")), "{after:?}");
     let modes: Vec<&str> = after.split_whitespace().collect();
     for mode in ["icanon", "echo", "isig", "opost"] {
@@ -88,7 +109,9 @@ fn closed(screen: Running, code: i32) {
 }
 
 fn pid(sandbox: &Sandbox) -> Pid {
-    let pid = wait_for("its process id", SOON, || sandbox.read("pid")?.trim().parse().ok());
+    let pid = wait_for("its process id", SOON, || {
+        sandbox.read("pid")?.trim().parse().ok()
+    });
     Pid::from_raw(pid)
 }
 
@@ -96,7 +119,9 @@ fn pid(sandbox: &Sandbox) -> Pid {
 fn busy(sandbox: &Sandbox, model: &FakeModel, from: &str) {
     model.push(Reply::Tool("exec".to_owned(), json!({"command": FOR_EVER})));
     assert_eq!(sandbox.send(&["--from", from, "work"]).code, 0);
-    wait_for("a running tool", SOON, || sandbox.path("workspace/started").exists().then_some(()));
+    wait_for("a running tool", SOON, || {
+        sandbox.path("workspace/started").exists().then_some(())
+    });
 }
 
 #[test]
@@ -109,7 +134,15 @@ fn a_lane_is_shown_and_stopped_and_the_terminal_given_back() {
     busy(&sandbox, &model, "ada");
     let screen = open(&sandbox, &[], (COLUMNS, ROWS));
     sees(&screen, "running exec");
-    for words in ["▸ ada", "to answer", "cli:ada", "today", "facts", "started", &format!("pid {}", daemon.pid())] {
+    for words in [
+        "▸ ada",
+        "to answer",
+        "cli:ada",
+        "today",
+        "facts",
+        "started",
+        &format!("pid {}", daemon.pid()),
+    ] {
         sees(&screen, words);
     }
     screen.write("s");
@@ -119,7 +152,9 @@ fn a_lane_is_shown_and_stopped_and_the_terminal_given_back() {
     sees(&screen, "Stopped.");
     sees(&screen, "no turn runs");
     wait_for("the run to end", SOON, || {
-        sandbox.read_json("state/monitor.json").filter(|file| file["lanes"] == json!([]) && file["state"] == "idle")
+        sandbox
+            .read_json("state/monitor.json")
+            .filter(|file| file["lanes"] == json!([]) && file["state"] == "idle")
     });
     screen.write("q");
     closed(screen, 0);
@@ -134,30 +169,53 @@ fn the_owner_says_yes_and_no_and_why() {
     let sandbox = sandbox.config("[tools.exec]\npolicy = \"ask\"");
     let _daemon = sandbox.ready();
     let screen = open(&sandbox, &[("NO_COLOR", "1")], (COLUMNS, ROWS));
-    model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo fine > yes.txt"})));
+    model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo fine > yes.txt"}),
+    ));
     assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
     sees(&screen, "waits for your word");
     screen.write("a");
     sees(&screen, "| run: echo fine > yes.txt");
     assert!(!sandbox.path("workspace/yes.txt").exists());
     screen.write("y");
-    wait_for("the command", SOON, || sandbox.path("workspace/yes.txt").exists().then_some(()));
+    wait_for("the command", SOON, || {
+        sandbox.path("workspace/yes.txt").exists().then_some(())
+    });
     sees(&screen, "approved");
     // The next answer of the model is for the next turn.
     let before = model.wait_requests(2, SOON).len();
-    model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo bad > no.txt"})));
+    model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo bad > no.txt"}),
+    ));
     assert_eq!(sandbox.send(&["--from", "bob", "work"]).code, 0);
     sees(&screen, "cli:bob");
     screen.write("d");
     sees(&screen, "why:");
     screen.write("not on a Sunday, yes?\r");
     let asked = model.wait_requests(before + 2, SOON);
-    assert!(asked.last().expect("a request").to_string().contains("not on a Sunday, yes?"));
+    assert!(
+        asked
+            .last()
+            .expect("a request")
+            .to_string()
+            .contains("not on a Sunday, yes?")
+    );
     assert!(!sandbox.path("workspace/no.txt").exists());
     screen.write("\u{3}");
-    let colours = ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "38;5;", "\u{1b}[2m"];
+    let colours = [
+        "\u{1b}[31m",
+        "\u{1b}[32m",
+        "\u{1b}[33m",
+        "38;5;",
+        "\u{1b}[2m",
+    ];
     let said = screen.said().0;
-    assert!(!colours.iter().any(|colour| said.contains(colour)), "NO_COLOR: {said:?}");
+    assert!(
+        !colours.iter().any(|colour| said.contains(colour)),
+        "NO_COLOR: {said:?}"
+    );
     closed(screen, 0);
 }
 
@@ -167,7 +225,12 @@ fn every_end_gives_the_terminal_back() {
         return;
     }
     let sandbox = Sandbox::new();
-    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+    ] {
         let screen = open(&sandbox, &[], (20, 5));
         sees(&screen, "not running");
         kill(pid(&sandbox), signal).expect("it runs");
@@ -188,7 +251,9 @@ fn it_sleeps_when_it_is_told_to_and_comes_back() {
     shell.write("agent-monitor --follow\r");
     sees(&shell, "it never ran here");
     let times = |words: &str, count: usize| {
-        wait_for(words, SOON, || (shell.said().0.matches(words).count() >= count).then_some(()));
+        wait_for(words, SOON, || {
+            (shell.said().0.matches(words).count() >= count).then_some(())
+        });
     };
     for round in 1..=2 {
         shell.write("\u{1a}");
@@ -198,14 +263,20 @@ fn it_sleeps_when_it_is_told_to_and_comes_back() {
         times("\u{1b}[?1049h", round + 1);
         wait_for("the whole screen once more", SOON, || {
             let said = shell.said().0;
-            said.rsplit_once("\u{1b}[?1049h").is_some_and(|(_, after)| after.contains("never")).then_some(())
+            said.rsplit_once("\u{1b}[?1049h")
+                .is_some_and(|(_, after)| after.contains("never"))
+                .then_some(())
         });
     }
     shell.write("q");
     times("\u{1b}[?1049l", 3);
     shell.write("exit\r");
     let told = shell.end();
-    assert_eq!((told.code, told.stdout.matches(" icanon\r\n").count()), (0, 2), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.matches(" icanon\r\n").count()),
+        (0, 2),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -235,8 +306,16 @@ fn without_a_screen_it_says_what_to_use_instead() {
     let sandbox = Sandbox::new();
     let told = sandbox.monitor(&["--follow"]);
     assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{told:?}");
-    assert!(told.stderr.contains("--follow fills a terminal") && told.stderr.contains("hint: agent-monitor"), "{told:?}");
-    for together in [["--follow", "--json"], ["--follow", "--check"], ["--check", "--json"]] {
+    assert!(
+        told.stderr.contains("--follow fills a terminal")
+            && told.stderr.contains("hint: agent-monitor"),
+        "{told:?}"
+    );
+    for together in [
+        ["--follow", "--json"],
+        ["--follow", "--check"],
+        ["--check", "--json"],
+    ] {
         assert_eq!(sandbox.monitor(&together).code, 2, "{together:?}");
     }
     if no_terminal() {
@@ -245,7 +324,10 @@ fn without_a_screen_it_says_what_to_use_instead() {
     for term in ["dumb", ""] {
         let told = on_terminal(&sandbox, &[("TERM", term)], "agent-monitor --follow").end();
         assert_eq!(told.code, 2, "{told:?}");
-        assert!(told.stdout.contains("TERM") && !told.stdout.contains('\u{1b}'), "{told:?}");
+        assert!(
+            told.stdout.contains("TERM") && !told.stdout.contains('\u{1b}'),
+            "{told:?}"
+        );
     }
     let told = on_terminal(&sandbox, &[], "agent-monitor --follow </dev/null").end();
     assert_eq!(told.code, 2, "{told:?}");

@@ -1,5 +1,8 @@
 //! Forgetting: what no longer counts, what is erased from everything that the agent keeps, and what a kill in the middle leaves.
-#![allow(clippy::disallowed_methods, reason = "a test reads and copies files plainly")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads and copies files plainly"
+)]
 
 mod facts;
 
@@ -25,24 +28,46 @@ fn consolidate(sandbox: &Sandbox, arguments: &[&str]) -> Output {
 
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten();
-    entries.flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] }).collect()
+    entries
+        .flat_map(|entry| {
+            if entry.path().is_dir() {
+                files(&entry.path())
+            } else {
+                vec![entry.path()]
+            }
+        })
+        .collect()
 }
 
 /// Returns the files below the home in whose bytes, or names, `word` stands in any letter case.
 fn standing(sandbox: &Sandbox, word: &str) -> Vec<String> {
-    let has = |bytes: &[u8]| bytes.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
+    let has = |bytes: &[u8]| {
+        bytes
+            .to_ascii_lowercase()
+            .windows(word.len())
+            .any(|part| part == word.as_bytes())
+    };
     let all = files(&sandbox.home()).into_iter();
     let regular = all.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_file()));
     let found = regular.filter(|path| {
         let below = path.strip_prefix(sandbox.home()).expect("below the home");
         has(below.to_string_lossy().as_bytes()) || has(&fs::read(path).expect("readable"))
     });
-    found.map(|path| path.strip_prefix(sandbox.home()).expect("below").display().to_string()).collect()
+    found
+        .map(|path| {
+            path.strip_prefix(sandbox.home())
+                .expect("below")
+                .display()
+                .to_string()
+        })
+        .collect()
 }
 
 fn say(house: &House, text: &str) {
     let id = house.telegram.say(OWNER, OWNER, text).1;
-    house.telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (OWNER, Some(id)), SOON);
+    house
+        .telegram
+        .wait_sent(|sent| (sent.chat, sent.reply_to) == (OWNER, Some(id)), SOON);
 }
 
 /// A home in which Rosalind and a birthday stand everywhere, and its daemon is stopped.
@@ -53,20 +78,41 @@ fn lived_in() -> House {
         "workspace/MEMORY.md",
         b"# Notes\n- Dog: Rex\n- Rosalind lives in Faro.\n- Birthday: 7 March 1934\n\nWe met Rosalind\nin Porto.\n",
     );
-    sandbox.put("workspace/memory/people/rosalind.md", b"- Birthday: 4 May\n");
-    sandbox.put("workspace/memory/people/rosalind.episodes.md", b"# Memory from 2026-05-04T10:00:00Z\n\nShe sang.\n");
+    sandbox.put(
+        "workspace/memory/people/rosalind.md",
+        b"- Birthday: 4 May\n",
+    );
+    sandbox.put(
+        "workspace/memory/people/rosalind.episodes.md",
+        b"# Memory from 2026-05-04T10:00:00Z\n\nShe sang.\n",
+    );
     sandbox.put("workspace/draft.md", b"Dear Rosalind\n");
     say(&house, "Rosalind phoned; my birthday is 7 March 1934.");
-    say(&house, r#"[[tool edit {"path": "draft.md", "old_string": "Dear Rosalind", "new_string": "Dear friend"}]]"#);
+    say(
+        &house,
+        r#"[[tool edit {"path": "draft.md", "old_string": "Dear Rosalind", "new_string": "Dear friend"}]]"#,
+    );
     assert_eq!(
-        sandbox.send(&["--wait", "--attach", sandbox.path("workspace/MEMORY.md").to_str().expect("text"), "Keep this."]).code,
+        sandbox
+            .send(&[
+                "--wait",
+                "--attach",
+                sandbox.path("workspace/MEMORY.md").to_str().expect("text"),
+                "Keep this."
+            ])
+            .code,
         0
     );
     assert_eq!(sandbox.send(&["--wait", "--reset", "cli:cli"]).code, 0);
     assert_eq!(sandbox.send(&["--wait", "Is Rosalind well?"]).code, 0);
     sandbox.put("state/chat_history", b"hello\nand Rosalind?\n");
-    for (id, text) in [("call", "Ask Rosalind how she is"), ("rent", "Pay the rent")] {
-        let added = sandbox.send(&["--job", "add", "--id", id, "--every", "100d", "--text", text]);
+    for (id, text) in [
+        ("call", "Ask Rosalind how she is"),
+        ("rent", "Pay the rent"),
+    ] {
+        let added = sandbox.send(&[
+            "--job", "add", "--id", id, "--every", "100d", "--text", text,
+        ]);
         assert_eq!(added.code, 0, "{added:?}");
         assert_eq!(sandbox.send(&["--job", "run", id]).code, 0);
         let log = || sandbox.read(&format!("state/cron/runs/{id}.jsonl"));
@@ -76,11 +122,17 @@ fn lived_in() -> House {
 }
 
 fn stop(house: House) -> Sandbox {
-    let House { daemon, sandbox, .. } = house;
+    let House {
+        daemon, sandbox, ..
+    } = house;
     assert_eq!(daemon.term(), 0);
     let day = files(&sandbox.path("state/logs")).pop().expect("a log");
     let line = r#"{"timestamp":"2026-05-04T10:00:00Z","level":"INFO","message":"to Rosalind"}"#;
-    fs::write(&day, format!("{}{line}\n", fs::read_to_string(&day).expect("a log"))).expect("writable");
+    fs::write(
+        &day,
+        format!("{}{line}\n", fs::read_to_string(&day).expect("a log")),
+    )
+    .expect("writable");
     assert_eq!(sandbox.run("agent-index", &["sync"], "").code, 0);
     assert_eq!(consolidate(&sandbox, &["--backfill"]).code, 0);
     sandbox
@@ -89,8 +141,14 @@ fn stop(house: House) -> Sandbox {
 #[test]
 fn a_person_is_erased_from_everything_and_it_is_proved() {
     let house = lived_in();
-    let looked = consolidate(&house.sandbox, &["forget", "person:Rosalind", "--hard", "--dry-run"]);
-    assert!(looked.code == 0 && looked.stdout.contains("queue.db inbox"), "one may look while it runs: {looked:?}");
+    let looked = consolidate(
+        &house.sandbox,
+        &["forget", "person:Rosalind", "--hard", "--dry-run"],
+    );
+    assert!(
+        looked.code == 0 && looked.stdout.contains("queue.db inbox"),
+        "one may look while it runs: {looked:?}"
+    );
     let sandbox = stop(house);
     let before = standing(&sandbox, "rosalind");
     for store in [
@@ -106,18 +164,45 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
         "logs/",
         "chat_history",
     ] {
-        assert!(before.iter().any(|path| path.starts_with(&format!("state/{store}"))), "{store} of {before:?}");
+        assert!(
+            before
+                .iter()
+                .any(|path| path.starts_with(&format!("state/{store}"))),
+            "{store} of {before:?}"
+        );
     }
     let unasked = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard"]);
-    assert!(unasked.code == 2 && unasked.stderr.contains("--yes"), "{unasked:?}");
-    let tried = consolidate(&sandbox, &["forget", "rosalind", "--hard", "--dry-run", "--json"]).json();
-    assert_eq!((&tried["dry_run"], &tried["hard"]), (&json!(true), &json!(true)));
-    assert!(tried["erased"]["sessions"].as_u64() > Some(2) && tried["erased"]["notes"].as_u64() > Some(3), "{tried}");
-    assert_eq!(standing(&sandbox, "rosalind"), before, "nothing was changed");
+    assert!(
+        unasked.code == 2 && unasked.stderr.contains("--yes"),
+        "{unasked:?}"
+    );
+    let tried = consolidate(
+        &sandbox,
+        &["forget", "rosalind", "--hard", "--dry-run", "--json"],
+    )
+    .json();
+    assert_eq!(
+        (&tried["dry_run"], &tried["hard"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(
+        tried["erased"]["sessions"].as_u64() > Some(2)
+            && tried["erased"]["notes"].as_u64() > Some(3),
+        "{tried}"
+    );
+    assert_eq!(
+        standing(&sandbox, "rosalind"),
+        before,
+        "nothing was changed"
+    );
 
     let erased = consolidate(&sandbox, &["forget", "rosalind", "--hard", "--yes"]);
     assert_eq!(erased.code, 0, "{erased:?}");
-    assert!(erased.stderr.contains("nothing left in "), "{}", erased.stderr);
+    assert!(
+        erased.stderr.contains("nothing left in "),
+        "{}",
+        erased.stderr
+    );
     assert_eq!(standing(&sandbox, "rosalind"), [] as [&str; 0]);
     assert_eq!(
         sandbox.read("workspace/MEMORY.md").expect("notes"),
@@ -126,12 +211,31 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
     let jobs = sandbox.send(&["--job", "list"]).stdout;
     assert!(jobs.contains("rent") && !jobs.contains("call"), "{jobs}");
     let facts = consolidate(&sandbox, &["facts", "--all"]).stdout;
-    assert!(facts.contains("Rex") && !facts.contains("Faro") && !facts.contains("4 May"), "{facts}");
-    let found = sandbox.run("agent-index", &["search", "birthday", "--json"], "").json();
-    assert!(!found["results"].as_array().expect("a list").is_empty(), "the index was made anew: {found}");
-    let again = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes", "--json"]);
-    assert_eq!((again.code, &again.json()["erased"]), (0, &json!({})), "{again:?}");
-    assert!(consolidate(&sandbox, &["--backfill", "--verbose"]).stderr.contains("0 new, 0 changed, 0 gone"));
+    assert!(
+        facts.contains("Rex") && !facts.contains("Faro") && !facts.contains("4 May"),
+        "{facts}"
+    );
+    let found = sandbox
+        .run("agent-index", &["search", "birthday", "--json"], "")
+        .json();
+    assert!(
+        !found["results"].as_array().expect("a list").is_empty(),
+        "the index was made anew: {found}"
+    );
+    let again = consolidate(
+        &sandbox,
+        &["forget", "person:Rosalind", "--hard", "--yes", "--json"],
+    );
+    assert_eq!(
+        (again.code, &again.json()["erased"]),
+        (0, &json!({})),
+        "{again:?}"
+    );
+    assert!(
+        consolidate(&sandbox, &["--backfill", "--verbose"])
+            .stderr
+            .contains("0 new, 0 changed, 0 gone")
+    );
 }
 
 #[test]
@@ -142,7 +246,12 @@ fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
     assert_eq!(erased.code, 0, "{erased:?}");
     let left = standing(&sandbox, "march 1934");
     assert_eq!(left, [] as [&str; 0], "{erased:?}");
-    assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rosalind"));
+    assert!(
+        sandbox
+            .read("workspace/MEMORY.md")
+            .expect("notes")
+            .contains("Rosalind")
+    );
     let listed = sandbox.send(&["--sessions", "--json"]);
     assert_eq!(listed.code, 0, "{listed:?}");
 }
@@ -152,23 +261,61 @@ fn a_daemon_that_runs_erases_and_goes_on() {
     let house = lived_in();
     assert_eq!(house.sandbox.run("agent-index", &["sync"], "").code, 0);
     assert_eq!(consolidate(&house.sandbox, &["--backfill"]).code, 0);
-    assert!(standing(&house.sandbox, "rosalind").iter().any(|path| path.starts_with("state/memory.db")));
-    let erasing = house.sandbox.starting("agent-consolidate", &["forget", "rosalind", "--hard", "--yes"]);
+    assert!(
+        standing(&house.sandbox, "rosalind")
+            .iter()
+            .any(|path| path.starts_with("state/memory.db"))
+    );
+    let erasing = house.sandbox.starting(
+        "agent-consolidate",
+        &["forget", "rosalind", "--hard", "--yes"],
+    );
     let meanwhile = house.sandbox.sending(&["--wait", "Are you there?"]);
     let told = erasing.end();
-    assert!(told.code == 0 && told.stderr.contains("nothing left in "), "{told:?}");
-    assert_eq!(meanwhile.end().stdout, "echo: Are you there?\n", "what comes meanwhile waits");
-    assert_eq!(standing(&house.sandbox, "rosalind"), [] as [&str; 0], "while it runs");
+    assert!(
+        told.code == 0 && told.stderr.contains("nothing left in "),
+        "{told:?}"
+    );
+    assert_eq!(
+        meanwhile.end().stdout,
+        "echo: Are you there?\n",
+        "what comes meanwhile waits"
+    );
+    assert_eq!(
+        standing(&house.sandbox, "rosalind"),
+        [] as [&str; 0],
+        "while it runs"
+    );
     say(&house, "And now?");
-    let request = house.model.requests().pop().expect("a request").to_string().to_lowercase();
-    assert!(request.contains("and now?") && !request.contains("rosalind"), "{request}");
-    assert_eq!(house.sandbox.read_json("state/monitor.json").expect("it is written")["pid"], house.daemon.pid().as_raw());
+    let request = house
+        .model
+        .requests()
+        .pop()
+        .expect("a request")
+        .to_string()
+        .to_lowercase();
+    assert!(
+        request.contains("and now?") && !request.contains("rosalind"),
+        "{request}"
+    );
+    assert_eq!(
+        house
+            .sandbox
+            .read_json("state/monitor.json")
+            .expect("it is written")["pid"],
+        house.daemon.pid().as_raw()
+    );
     assert_eq!(house.daemon.term(), 0);
 }
 
 /// Writes a line into the FIFO and returns what became of it.
 fn ring(sandbox: &Sandbox, id: &str, line: &serde_json::Value) -> serde_json::Value {
-    assert_eq!(sandbox.bash(&format!("printf '%s\\n' '{line}' > state/control.fifo")).code, 0);
+    assert_eq!(
+        sandbox
+            .bash(&format!("printf '%s\\n' '{line}' > state/control.fifo"))
+            .code,
+        0
+    );
     wait_for("the answer", SOON, || {
         let reply = sandbox.read_json(&format!("state/replies/{id}.json"))?;
         (reply["status"] != "accepted").then_some(reply)
@@ -181,36 +328,97 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
     let sandbox = &house.sandbox;
     assert_eq!(consolidate(sandbox, &["--backfill"]).code, 0);
     // Nothing is ended for what makes no sense.
-    let started = || sandbox.read_json("state/monitor.json").map(|monitor| monitor["started_at"].clone());
+    let started = || {
+        sandbox
+            .read_json("state/monitor.json")
+            .map(|monitor| monitor["started_at"].clone())
+    };
     let before = started();
-    let nobody = ring(sandbox, "f1", &json!({"v": 1, "id": "f1", "cmd": "forget", "target": "Cornelius", "hard": true}));
-    assert!(nobody["error"].as_str().is_some_and(|why| why.starts_with("there is no fact and no person")), "{nobody}");
-    let owner = ring(sandbox, "f2", &json!({"v": 1, "id": "f2", "cmd": "forget", "target": "1001", "hard": true}));
-    assert!(owner["error"].as_str().is_some_and(|why| why.contains("the owner")), "{owner}");
+    let nobody = ring(
+        sandbox,
+        "f1",
+        &json!({"v": 1, "id": "f1", "cmd": "forget", "target": "Cornelius", "hard": true}),
+    );
+    assert!(
+        nobody["error"]
+            .as_str()
+            .is_some_and(|why| why.starts_with("there is no fact and no person")),
+        "{nobody}"
+    );
+    let owner = ring(
+        sandbox,
+        "f2",
+        &json!({"v": 1, "id": "f2", "cmd": "forget", "target": "1001", "hard": true}),
+    );
+    assert!(
+        owner["error"]
+            .as_str()
+            .is_some_and(|why| why.contains("the owner")),
+        "{owner}"
+    );
     assert_eq!(started(), before);
 
-    let dog = ring(sandbox, "f3", &json!({"v": 1, "id": "f3", "cmd": "forget", "target": "dog"}));
-    assert!(dog["reply"].as_str().is_some_and(|told| told.contains("Dog: Rex") || told.contains("dog: Rex")), "{dog}");
+    let dog = ring(
+        sandbox,
+        "f3",
+        &json!({"v": 1, "id": "f3", "cmd": "forget", "target": "dog"}),
+    );
+    assert!(
+        dog["reply"]
+            .as_str()
+            .is_some_and(|told| told.contains("Dog: Rex") || told.contains("dog: Rex")),
+        "{dog}"
+    );
     let facts = |query: &str| consolidate(sandbox, &["facts", query]).stdout;
     assert_eq!(facts("rex"), "", "the fact counts no more");
-    assert!(sandbox.read("workspace/MEMORY.md").expect("notes").contains("Rex"), "its words stand");
+    assert!(
+        sandbox
+            .read("workspace/MEMORY.md")
+            .expect("notes")
+            .contains("Rex"),
+        "its words stand"
+    );
 
     let asked = |chat: i64, person: i64, text: &str| {
         let id = house.telegram.say(chat, person, text).1;
-        let answer = || house.telegram.sent().into_iter().find(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)));
+        let answer = || {
+            house
+                .telegram
+                .sent()
+                .into_iter()
+                .find(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)))
+        };
         wait_for("an answer", SOON, answer).text
     };
     assert!(asked(OWNER, OWNER, "/forget").starts_with("Whom or what?"));
     assert!(asked(OWNER, OWNER, "/forget Cornelius").starts_with("there is no fact and no person"));
-    assert_eq!(asked(GUEST, GUEST, "/forget rosalind"), "Only my owner may ask that.");
-    assert_eq!(asked(GROUP, OWNER, "/forget rosalind"), "Ask me that in our own chat.");
+    assert_eq!(
+        asked(GUEST, GUEST, "/forget rosalind"),
+        "Only my owner may ask that."
+    );
+    assert_eq!(
+        asked(GROUP, OWNER, "/forget rosalind"),
+        "Ask me that in our own chat."
+    );
     assert!(facts("faro").contains("Rosalind"));
     let told = asked(OWNER, OWNER, "/forget rosalind");
-    assert!(told.starts_with("Forgotten, until it is stated anew:\n") && told.contains("Faro"), "{told}");
+    assert!(
+        told.starts_with("Forgotten, until it is stated anew:\n") && told.contains("Faro"),
+        "{told}"
+    );
     assert_eq!(facts("faro"), "");
 
-    let hard = ring(sandbox, "f4", &json!({"v": 1, "id": "f4", "cmd": "forget", "target": "person:Rosalind", "hard": true}));
-    assert!(hard["reply"].as_str().is_some_and(|told| told.starts_with("nothing left in ")), "{hard}");
+    let hard = ring(
+        sandbox,
+        "f4",
+        &json!({"v": 1, "id": "f4", "cmd": "forget", "target": "person:Rosalind", "hard": true}),
+    );
+    assert!(
+        hard["reply"]
+            .as_str()
+            .is_some_and(|told| told.starts_with("nothing left in ")),
+        "{hard}"
+    );
     assert_eq!(standing(sandbox, "rosalind"), [] as [&str; 0]);
 }
 
@@ -219,9 +427,16 @@ fn a_daemon_that_is_killed_while_it_erases_goes_on_with_it() {
     let home = stop(lived_in());
     let ordered = || {
         let sandbox = Sandbox::new().env("MOCK_KEY", "sk-mock");
-        let copied = Command::new("cp").arg("-a").arg(home.home().join(".")).arg(sandbox.home()).status().expect("cp runs");
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(home.home().join("."))
+            .arg(sandbox.home())
+            .status()
+            .expect("cp runs");
         assert!(copied.success());
-        let order = json!({"v": 1, "id": "f1", "cmd": "forget", "target": "rosalind", "hard": true}).to_string();
+        let order =
+            json!({"v": 1, "id": "f1", "cmd": "forget", "target": "rosalind", "hard": true})
+                .to_string();
         sandbox.put("state/spool/new/f1.json", order.as_bytes());
         sandbox
     };
@@ -229,26 +444,50 @@ fn a_daemon_that_is_killed_while_it_erases_goes_on_with_it() {
         disk.arm(plan);
         let mut command: Command = sandbox.command("agent-daemon");
         command.args(["--once", "--channel", "cli"]);
-        command.envs(disk.environment(&sandbox.home())).env("FAULTS_PROGRAM", "agent-daemon");
+        command
+            .envs(disk.environment(&sandbox.home()))
+            .env("FAULTS_PROGRAM", "agent-daemon");
         (command.output().expect("it runs"), disk.count())
     };
-    let pass = Plan { calls: Calls::Any, action: Action::Pass, from: 1, until: i32::MAX };
+    let pass = Plan {
+        calls: Calls::Any,
+        action: Action::Pass,
+        from: 1,
+        until: i32::MAX,
+    };
     let sandbox = ordered();
     let (ended, all) = begin(&sandbox, &Disk::new(&sandbox.path("../faults")), pass);
-    assert!(ended.status.code() == Some(0) && all > 60, "{all} calls: {ended:?}");
+    assert!(
+        ended.status.code() == Some(0) && all > 60,
+        "{all} calls: {ended:?}"
+    );
     let mut half_done = 0;
     for at in (1..=all).step_by(usize::try_from(all / 12 + 1).expect("small")) {
         let sandbox = ordered();
         let disk = Disk::new(&sandbox.path("../faults"));
-        let (killed, _) = begin(&sandbox, &disk, Plan { calls: Calls::Any, action: Action::Kill, from: at, until: at });
+        let (killed, _) = begin(
+            &sandbox,
+            &disk,
+            Plan {
+                calls: Calls::Any,
+                action: Action::Kill,
+                from: at,
+                until: at,
+            },
+        );
         assert_eq!(killed.status.code(), None, "call {at}: {killed:?}");
         half_done += usize::from(sandbox.path("state/spool/new/f1.json").exists());
         let (ended, _) = begin(&sandbox, &disk, pass);
         assert_eq!(ended.status.code(), Some(0), "call {at}: {ended:?}");
-        let reply = sandbox.read_json("state/replies/f1.json").expect("an answer");
+        let reply = sandbox
+            .read_json("state/replies/f1.json")
+            .expect("an answer");
         assert_eq!(reply["status"], "done", "call {at}: {reply}");
         assert_eq!(standing(&sandbox, "rosalind"), [] as [&str; 0], "call {at}");
-        assert!(!sandbox.path("state/spool/new/f1.json").exists(), "call {at}");
+        assert!(
+            !sandbox.path("state/spool/new/f1.json").exists(),
+            "call {at}"
+        );
     }
     assert!(half_done > 3, "{half_done}");
 }
@@ -256,15 +495,34 @@ fn a_daemon_that_is_killed_while_it_erases_goes_on_with_it() {
 #[test]
 fn an_agent_that_was_made_to_forget_goes_on_talking() {
     let house = lived_in();
-    let House { daemon, sandbox, model, telegram } = house;
+    let House {
+        daemon,
+        sandbox,
+        model,
+        telegram,
+    } = house;
     assert_eq!(daemon.term(), 0);
-    assert_eq!(consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]).code, 0);
+    assert_eq!(
+        consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]).code,
+        0
+    );
     let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "Are you there?"]).code, 0);
-    let request = model.requests().pop().expect("a request").to_string().to_lowercase();
-    assert!(request.contains("are you there?") && !request.contains("rosalind"), "{request}");
+    let request = model
+        .requests()
+        .pop()
+        .expect("a request")
+        .to_string()
+        .to_lowercase();
+    assert!(
+        request.contains("are you there?") && !request.contains("rosalind"),
+        "{request}"
+    );
     let history = sandbox.send(&["--history", "cli:cli", "--full"]);
-    assert!(history.code == 0 && history.stdout.contains("Are you there?"), "{history:?}");
+    assert!(
+        history.code == 0 && history.stdout.contains("Are you there?"),
+        "{history:?}"
+    );
     drop((daemon, telegram));
 }
 
@@ -274,24 +532,55 @@ fn call(house: &House, tool: &str, input: serde_json::Value) -> String {
     assert_eq!(house.sandbox.send(&["--wait", "please"]).code, 0);
     let request = house.model.requests().pop().expect("a request");
     let messages = request["messages"].as_array().expect("messages");
-    let blocks = messages.iter().rev().filter_map(|message| message["content"].as_array()).flatten();
-    let result = blocks.clone().find(|block| block["type"] == "tool_result").expect("a tool result");
-    result["content"].as_str().map_or_else(|| result["content"][0]["text"].to_string(), str::to_owned)
+    let blocks = messages
+        .iter()
+        .rev()
+        .filter_map(|message| message["content"].as_array())
+        .flatten();
+    let result = blocks
+        .clone()
+        .find(|block| block["type"] == "tool_result")
+        .expect("a tool result");
+    result["content"]
+        .as_str()
+        .map_or_else(|| result["content"][0]["text"].to_string(), str::to_owned)
 }
 
 #[test]
 fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
     let house = House::new();
     let sandbox = &house.sandbox;
-    sandbox.put("workspace/MEMORY.md", b"- Birthday: 7 March 1934\n- Bob lives in Faro.\n");
+    sandbox.put(
+        "workspace/MEMORY.md",
+        b"- Birthday: 7 March 1934\n- Bob lives in Faro.\n",
+    );
     assert_eq!(consolidate(sandbox, &[]).code, 0);
     let told = call(&house, "memory_forget", json!({"fact": "march 1934"}));
-    assert!(told.starts_with("forgotten: user birthday: 7 March 1934 (it stood in workspace/MEMORY.md:1)"), "{told}");
+    assert!(
+        told.starts_with(
+            "forgotten: user birthday: 7 March 1934 (it stood in workspace/MEMORY.md:1)"
+        ),
+        "{told}"
+    );
     assert_eq!(consolidate(sandbox, &["--backfill"]).code, 0);
     let facts = consolidate(sandbox, &["facts", "--all", "--json"]).json();
-    let ended = |fact: &&serde_json::Value| fact["forgotten"] == true && fact["valid_to"].is_string();
-    assert_eq!(facts["facts"].as_array().expect("a list").iter().filter(ended).count(), 1, "{facts}");
-    assert!(consolidate(sandbox, &["why", "1934"]).stdout.contains("forgotten, as you wanted it"));
+    let ended =
+        |fact: &&serde_json::Value| fact["forgotten"] == true && fact["valid_to"].is_string();
+    assert_eq!(
+        facts["facts"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(ended)
+            .count(),
+        1,
+        "{facts}"
+    );
+    assert!(
+        consolidate(sandbox, &["why", "1934"])
+            .stdout
+            .contains("forgotten, as you wanted it")
+    );
     for (input, says) in [
         (json!({}), "give either fact or id"),
         (json!({"id": "nothing"}), "no item is called"),
@@ -300,16 +589,34 @@ fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
         let told = call(&house, "memory_forget", input);
         assert!(told.starts_with(says), "{told}");
     }
-    let kept = call(&house, "memory_write", json!({"type": "note", "content": "Gate code is kept by Carla."}));
+    let kept = call(
+        &house,
+        "memory_write",
+        json!({"type": "note", "content": "Gate code is kept by Carla."}),
+    );
     let path = kept.strip_prefix("kept as ").expect("a receipt").to_owned();
-    let id = path.rsplit('/').next().and_then(|name| name.strip_suffix(".md")).expect("a name");
+    let id = path
+        .rsplit('/')
+        .next()
+        .and_then(|name| name.strip_suffix(".md"))
+        .expect("a name");
     let told = call(&house, "memory_forget", json!({"id": id}));
-    assert!(told.starts_with(&format!("removed {path}; an undo")) && sandbox.read(&path).is_none(), "{told}");
+    assert!(
+        told.starts_with(&format!("removed {path}; an undo")) && sandbox.read(&path).is_none(),
+        "{told}"
+    );
     assert_eq!(sandbox.send(&["--undo"]).code, 0);
     assert!(sandbox.read(&path).expect("it is back").contains("Carla"));
     // The daemon goes through what came back just now; who types this need not type it twice.
     let forgot = consolidate(sandbox, &["forget", "person:Bob", "--json"]).json();
-    assert_eq!((forgot["changes"].as_array().expect("a list").len(), &forgot["dry_run"]), (1, &json!(false)), "{forgot}");
+    assert_eq!(
+        (
+            forgot["changes"].as_array().expect("a list").len(),
+            &forgot["dry_run"]
+        ),
+        (1, &json!(false)),
+        "{forgot}"
+    );
 }
 
 #[test]
@@ -318,37 +625,66 @@ fn a_kill_anywhere_leaves_valid_stores_and_the_next_run_finishes() {
     let erase = |sandbox: &Sandbox, disk: Option<&Disk>| {
         let mut command: Command = sandbox.command("agent-consolidate");
         command.args(["forget", "rosalind", "--hard", "--yes"]);
-        disk.map(|disk| command.envs(disk.environment(&sandbox.home())).env("FAULTS_PROGRAM", "agent-consolidate"));
+        disk.map(|disk| {
+            command
+                .envs(disk.environment(&sandbox.home()))
+                .env("FAULTS_PROGRAM", "agent-consolidate")
+        });
         command.output().expect("it runs")
     };
     let copy = || {
         let sandbox = Sandbox::new();
         let (from, to) = (home.home(), sandbox.home());
-        let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(&to).status().expect("cp runs");
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(from.join("."))
+            .arg(&to)
+            .status()
+            .expect("cp runs");
         assert!(copied.success());
         sandbox
     };
     let sandbox = copy();
     let disk = Disk::new(&sandbox.path("../faults"));
-    disk.arm(Plan { calls: Calls::Any, action: Action::Pass, from: 1, until: i32::MAX });
+    disk.arm(Plan {
+        calls: Calls::Any,
+        action: Action::Pass,
+        from: 1,
+        until: i32::MAX,
+    });
     assert_eq!(erase(&sandbox, Some(&disk)).status.code(), Some(0));
     let all = disk.count();
     assert!(all > 40, "{all} calls");
     for at in (1..=all).step_by(usize::try_from(all / 24 + 1).expect("small")) {
         let sandbox = copy();
         let disk = Disk::new(&sandbox.path("../faults"));
-        disk.arm(Plan { calls: Calls::Any, action: Action::Kill, from: at, until: at });
+        disk.arm(Plan {
+            calls: Calls::Any,
+            action: Action::Kill,
+            from: at,
+            until: at,
+        });
         let killed = erase(&sandbox, Some(&disk));
         assert_eq!(killed.status.code(), None, "call {at}: {killed:?}");
         for database in ["queue", "memory"] {
             let sound = sandbox.query(database, "PRAGMA integrity_check");
-            assert_eq!(format!("{sound:?}"), "[[Text(\"ok\")]]", "call {at}: {database}");
+            assert_eq!(
+                format!("{sound:?}"),
+                "[[Text(\"ok\")]]",
+                "call {at}: {database}"
+            );
         }
         // A fact of hers is known until all else is done; then nothing is left to be named.
         let again = erase(&sandbox, None);
-        let is_known = again.status.code() == Some(0) || String::from_utf8_lossy(&again.stderr).contains("there is no fact");
+        let is_known = again.status.code() == Some(0)
+            || String::from_utf8_lossy(&again.stderr).contains("there is no fact");
         assert!(is_known, "call {at}: {again:?}");
         let left = standing(&sandbox, "rosalind");
-        assert_eq!(left, [] as [&str; 0], "call {at}: {again:?}\n{}", disk.log());
+        assert_eq!(
+            left,
+            [] as [&str; 0],
+            "call {at}: {again:?}\n{}",
+            disk.log()
+        );
     }
 }

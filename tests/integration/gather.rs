@@ -15,13 +15,23 @@ fn say(house: &House, text: &str) -> i64 {
 
 /// Returns the text of the newest user message of a request, blocks joined by a space.
 fn asked(request: &Value) -> String {
-    let message = request["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
+    let message = request["messages"]
+        .as_array()
+        .and_then(|messages| messages.last())
+        .expect("a message");
     let blocks = message["content"].as_array().expect("blocks");
-    blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join(" ")
+    blocks
+        .iter()
+        .filter_map(|block| block["text"].as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn answered(house: &House, message: i64) -> String {
-    house.telegram.wait_sent(|sent| sent.reply_to == Some(message), SOON).text
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(message), SOON)
+        .text
 }
 
 fn rows(house: &House) -> Vec<(String, String)> {
@@ -30,7 +40,12 @@ fn rows(house: &House) -> Vec<(String, String)> {
         other => format!("{other:?}"),
     };
     let sql = "SELECT state, coalesce(reason, '') FROM inbox ORDER BY seq";
-    house.sandbox.query("queue", sql).iter().map(|row| (text(&row[0]), text(&row[1]))).collect()
+    house
+        .sandbox
+        .query("queue", sql)
+        .iter()
+        .map(|row| (text(&row[0]), text(&row[1])))
+        .collect()
 }
 
 #[test]
@@ -42,9 +57,15 @@ fn short_messages_in_a_row_are_one_question() {
     answered(&house, first);
     let requests = house.model.requests();
     assert_eq!(requests.len(), 1);
-    assert!(asked(&requests[0]).ends_with("what is\nthe capital of\nPortugal?"), "{}", asked(&requests[0]));
+    assert!(
+        asked(&requests[0]).ends_with("what is\nthe capital of\nPortugal?"),
+        "{}",
+        asked(&requests[0])
+    );
     assert_eq!(house.telegram.sent().len(), 1);
-    wait_for("three inputs to be done", SOON, || (rows(&house) == vec![("done".to_owned(), String::new()); 3]).then_some(()));
+    wait_for("three inputs to be done", SOON, || {
+        (rows(&house) == vec![("done".to_owned(), String::new()); 3]).then_some(())
+    });
 }
 
 #[test]
@@ -66,16 +87,33 @@ fn what_comes_while_the_agent_works_is_collected_and_marked_as_heard() {
     house.model.wait_requests(1, SOON);
     let second = say(&house, "two");
     let third = say(&house, "three");
-    wait_for("both to be marked", SOON, || (house.telegram.calls_of("setMessageReaction").len() == 2).then_some(()));
+    wait_for("both to be marked", SOON, || {
+        (house.telegram.calls_of("setMessageReaction").len() == 2).then_some(())
+    });
     house.model.go_on();
     assert_eq!(answered(&house, first), "the first answer");
     answered(&house, second);
     let requests = house.model.requests();
     assert_eq!(requests.len(), 2);
-    assert!(asked(&requests[1]).ends_with("two\nthree"), "{}", asked(&requests[1]));
-    assert!(!house.telegram.sent().iter().any(|sent| sent.reply_to == Some(third)), "one answer for both");
-    let mut marked: Vec<i64> =
-        house.telegram.calls_of("setMessageReaction").iter().filter_map(|call| call.params["message_id"].as_i64()).collect();
+    assert!(
+        asked(&requests[1]).ends_with("two\nthree"),
+        "{}",
+        asked(&requests[1])
+    );
+    assert!(
+        !house
+            .telegram
+            .sent()
+            .iter()
+            .any(|sent| sent.reply_to == Some(third)),
+        "one answer for both"
+    );
+    let mut marked: Vec<i64> = house
+        .telegram
+        .calls_of("setMessageReaction")
+        .iter()
+        .filter_map(|call| call.params["message_id"].as_i64())
+        .collect();
     marked.sort_unstable();
     assert_eq!(marked, [second, third]);
 }
@@ -90,9 +128,15 @@ fn a_message_that_interrupts_ends_the_turn_and_the_words_before_it_stay() {
     answered(&house, second);
     let request = house.model.requests().pop().expect("a request");
     let all = request["messages"].to_string();
-    assert!(all.contains("write me a novel") && asked(&request).contains("no, a haiku"), "{all}");
+    assert!(
+        all.contains("write me a novel") && asked(&request).contains("no, a haiku"),
+        "{all}"
+    );
     assert_eq!(house.telegram.sent().len(), 1);
-    assert_eq!(rows(&house)[0], ("done".to_owned(), "interrupted".to_owned()));
+    assert_eq!(
+        rows(&house)[0],
+        ("done".to_owned(), "interrupted".to_owned())
+    );
 }
 
 #[test]
@@ -107,7 +151,11 @@ fn joined_messages_stay_one_turn_over_a_crash() {
     answered(&house, first);
     let requests = house.model.requests();
     assert_eq!(requests.len(), 2);
-    assert!(asked(&requests[1]).ends_with("one\ntwo"), "{}", asked(&requests[1]));
+    assert!(
+        asked(&requests[1]).ends_with("one\ntwo"),
+        "{}",
+        asked(&requests[1])
+    );
     let said = requests[1]["messages"].to_string();
     assert_eq!(said.matches("one\\ntwo").count(), 1, "{said}");
     assert_eq!(house.telegram.sent().len(), 1);
@@ -141,5 +189,9 @@ fn an_edit_is_heard_as_one_and_one_that_changes_nothing_is_not() {
     house.telegram.wait_sent(|sent| sent.text == "two", SOON);
     let requests = house.model.requests();
     assert_eq!(requests.len(), 2);
-    assert!(asked(&requests[1]).contains("edited: it replaces what they wrote before"), "{}", asked(&requests[1]));
+    assert!(
+        asked(&requests[1]).contains("edited: it replaces what they wrote before"),
+        "{}",
+        asked(&requests[1])
+    );
 }

@@ -17,11 +17,18 @@ impl House {
     fn new(config: &str) -> Self {
         let (model, sandbox) = Sandbox::with_model();
         let sandbox = sandbox.config(config);
-        Self { _daemon: sandbox.ready(), model, sandbox }
+        Self {
+            _daemon: sandbox.ready(),
+            model,
+            sandbox,
+        }
     }
 
     fn write(&self, path: &str) {
-        self.model.push(Reply::Tool("write".to_owned(), json!({"path": path, "content": "x\n"})));
+        self.model.push(Reply::Tool(
+            "write".to_owned(),
+            json!({"path": path, "content": "x\n"}),
+        ));
     }
 
     /// Returns the answer's document.
@@ -35,10 +42,20 @@ impl House {
 fn what_was_done_is_told_by_the_record_and_not_by_the_model() {
     let house = House::new("");
     house.write("one.md");
-    house.model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo hi"})));
-    house.model.push(Reply::Tool("read".to_owned(), json!({"path": "one.md"})));
-    house.model.push(Reply::Text("I wrote one.md and mailed the president.".to_owned()));
-    assert_eq!(house.told("go")["receipts"], json!(["wrote one.md: 1 lines, 2 bytes", "ran echo hi"]));
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo hi"}),
+    ));
+    house
+        .model
+        .push(Reply::Tool("read".to_owned(), json!({"path": "one.md"})));
+    house.model.push(Reply::Text(
+        "I wrote one.md and mailed the president.".to_owned(),
+    ));
+    assert_eq!(
+        house.told("go")["receipts"],
+        json!(["wrote one.md: 1 lines, 2 bytes", "ran echo hi"])
+    );
     assert_eq!(house.told("hello").get("receipts"), None);
 }
 
@@ -54,7 +71,10 @@ fn a_turn_that_ends_early_says_what_it_did_until_then() {
         "I stopped after 3 steps without coming to an end. Say \"continue\" and I go on.\n\n\
          Done so far: wrote a.md: 1 lines, 2 bytes; wrote b.md: 1 lines, 2 bytes."
     );
-    assert!(!house.sandbox.path("workspace/c.md").exists(), "the last step has no tools");
+    assert!(
+        !house.sandbox.path("workspace/c.md").exists(),
+        "the last step has no tools"
+    );
     assert_eq!(house.model.requests().len(), 3);
     // A turn that fails says so, too.
     house.write("d.md");
@@ -62,21 +82,47 @@ fn a_turn_that_ends_early_says_what_it_did_until_then() {
         house.model.push(Reply::Status(400, None));
     }
     let told = house.told("once more");
-    assert_eq!(told["receipts"], json!(["wrote d.md: 1 lines, 2 bytes"]), "{told}");
+    assert_eq!(
+        told["receipts"],
+        json!(["wrote d.md: 1 lines, 2 bytes"]),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_model_that_asks_for_everything_at_once_gets_a_part_of_it() {
     let house = House::new("");
-    let calls: String =
-        (0..40).map(|number| format!("[[tool write {{\"path\": \"f{number}.md\", \"content\": \"x\"}}]] ")).collect();
+    let calls: String = (0..40)
+        .map(|number| format!("[[tool write {{\"path\": \"f{number}.md\", \"content\": \"x\"}}]] "))
+        .collect();
     house.told(&calls);
     let last = house.model.requests().pop().expect("a request");
-    let results = last["messages"].as_array().and_then(|messages| messages.last()).expect("results")["content"].clone();
+    let results = last["messages"]
+        .as_array()
+        .and_then(|messages| messages.last())
+        .expect("results")["content"]
+        .clone();
     let results = results.as_array().expect("blocks");
-    assert_eq!(results.iter().filter(|block| block["type"] == "tool_result").count(), 40);
-    assert_eq!(results.iter().filter(|block| block.to_string().contains("at most 32 calls")).count(), 8);
-    let there = |number: u32| house.sandbox.path(&format!("workspace/f{number}.md")).exists();
+    assert_eq!(
+        results
+            .iter()
+            .filter(|block| block["type"] == "tool_result")
+            .count(),
+        40
+    );
+    assert_eq!(
+        results
+            .iter()
+            .filter(|block| block.to_string().contains("at most 32 calls"))
+            .count(),
+        8
+    );
+    let there = |number: u32| {
+        house
+            .sandbox
+            .path(&format!("workspace/f{number}.md"))
+            .exists()
+    };
     assert_eq!((0..40).filter(|number| there(*number)).count(), 32);
 }
 
@@ -85,7 +131,10 @@ fn a_pause_of_the_vendor_goes_on_and_is_one_answer() {
     let house = House::new("");
     let event = |kind: &str, more: Value| {
         let mut event = json!({"type": kind});
-        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        event
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         format!("event: {kind}\ndata: {event}\n\n")
     };
     let paused = [
@@ -93,10 +142,19 @@ fn a_pause_of_the_vendor_goes_on_and_is_one_answer() {
             "message_start",
             json!({"message": {"role": "assistant", "content": [], "usage": {"input_tokens": 5, "output_tokens": 1}}}),
         ),
-        event("content_block_start", json!({"index": 0, "content_block": {"type": "text", "text": ""}})),
-        event("content_block_delta", json!({"index": 0, "delta": {"type": "text_delta", "text": "First half, "}})),
+        event(
+            "content_block_start",
+            json!({"index": 0, "content_block": {"type": "text", "text": ""}}),
+        ),
+        event(
+            "content_block_delta",
+            json!({"index": 0, "delta": {"type": "text_delta", "text": "First half, "}}),
+        ),
         event("content_block_stop", json!({"index": 0})),
-        event("message_delta", json!({"delta": {"stop_reason": "pause_turn"}, "usage": {"output_tokens": 4}})),
+        event(
+            "message_delta",
+            json!({"delta": {"stop_reason": "pause_turn"}, "usage": {"output_tokens": 4}}),
+        ),
         event("message_stop", json!({})),
     ];
     house.model.push(Reply::RawSse(paused.concat()));
@@ -110,12 +168,20 @@ fn a_pause_of_the_vendor_goes_on_and_is_one_answer() {
 fn a_stop_is_heard_while_a_model_says_nothing() {
     let house = House::new("");
     house.model.push(Reply::Hang);
-    let waiting = house.sandbox.sending(&["--wait=40", "--id", "slow", "think"]);
-    wait_for("the model to be asked", Duration::from_secs(20), || (house.model.in_flight() > 0).then_some(()));
+    let waiting = house
+        .sandbox
+        .sending(&["--wait=40", "--id", "slow", "think"]);
+    wait_for("the model to be asked", Duration::from_secs(20), || {
+        (house.model.in_flight() > 0).then_some(())
+    });
     let began = std::time::Instant::now();
     assert_eq!(house.sandbox.send(&["--stop"]).code, 0);
     assert_eq!(waiting.end().code, 1);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(house.told("and now")["reply"], "echo: and now");
 }
 
@@ -123,8 +189,12 @@ fn a_stop_is_heard_while_a_model_says_nothing() {
 fn a_stop_ends_a_turn_that_began_with_new() {
     let house = House::new("");
     house.model.push(Reply::Hang);
-    let waiting = house.sandbox.sending(&["--wait=40", "/new delete everything"]);
-    wait_for("the model to be asked", Duration::from_secs(20), || (house.model.in_flight() > 0).then_some(()));
+    let waiting = house
+        .sandbox
+        .sending(&["--wait=40", "/new delete everything"]);
+    wait_for("the model to be asked", Duration::from_secs(20), || {
+        (house.model.in_flight() > 0).then_some(())
+    });
     assert_eq!(house.sandbox.send(&["--stop"]).code, 0);
     let told = waiting.end();
     assert_eq!(told.code, 1, "{told:?}");
@@ -143,12 +213,24 @@ fn a_call_that_is_cut_off_again_and_again_ends_the_turn() {
         json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 8192}}),
         json!({"type": "message_stop"}),
     ];
-    let stream: String =
-        frames.iter().map(|frame| format!("event: {}\ndata: {frame}\n\n", frame["type"].as_str().unwrap_or_default())).collect();
+    let stream: String = frames
+        .iter()
+        .map(|frame| {
+            format!(
+                "event: {}\ndata: {frame}\n\n",
+                frame["type"].as_str().unwrap_or_default()
+            )
+        })
+        .collect();
     for _ in 0..9 {
         house.model.push(Reply::RawSse(stream.clone()));
     }
     let told = house.told("write a novel");
-    assert!(told["reply"].as_str().is_some_and(|reply| reply.contains("refused again and again")), "{told}");
+    assert!(
+        told["reply"]
+            .as_str()
+            .is_some_and(|reply| reply.contains("refused again and again")),
+        "{told}"
+    );
     assert_eq!(house.model.requests().len(), 5);
 }

@@ -24,7 +24,11 @@ const SOON: Duration = Duration::from_secs(20);
 const TOKEN: &str = "9f86d081884c7d659a2feaa0c55ad015";
 
 fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("it has one").port()
+    std::net::TcpListener::bind(("127.0.0.1", 0))
+        .expect("a port")
+        .local_addr()
+        .expect("it has one")
+        .port()
 }
 
 /// A daemon with the API and a fake model.
@@ -54,7 +58,13 @@ impl Api {
             ))
             .config(config);
         let daemon = sandbox.ready();
-        Self { daemon, model, sandbox, client: Client::tcp(port, Some(TOKEN)), port }
+        Self {
+            daemon,
+            model,
+            sandbox,
+            client: Client::tcp(port, Some(TOKEN)),
+            port,
+        }
     }
 
     fn get(&self, path: &str) -> Answer {
@@ -75,7 +85,10 @@ impl Api {
     /// Returns the newest words of the user that the model read.
     fn read_by_model(&self) -> String {
         let request = self.model.requests().pop().expect("a request");
-        let last = request["messages"].as_array().and_then(|messages| messages.last().cloned()).expect("a message");
+        let last = request["messages"]
+            .as_array()
+            .and_then(|messages| messages.last().cloned())
+            .expect("a message");
         last["content"].to_string()
     }
 }
@@ -89,36 +102,133 @@ fn every_failure_is_a_document_of_the_same_form() {
         ("POST", "/api/v1/chat", &[json][..], "{", 400, "bad_request"),
         ("POST", "/api/v1/chat", &[json], "[]", 400, "bad_request"),
         ("POST", "/api/v1/chat", &[json], "{}", 400, "bad_request"),
-        ("POST", "/api/v1/chat", &[json], r#"{"message":" "}"#, 400, "bad_request"),
-        ("POST", "/api/v1/chat", &[json], r#"{"message":1}"#, 400, "bad_request"),
-        ("POST", "/api/v1/chat", &[json], r#"{"message":"x","model":"nobody"}"#, 400, "bad_request"),
-        ("POST", "/api/v1/chat", &[json], r#"{"message":"x","session":"@nobody"}"#, 400, "bad_request"),
-        ("GET", "/api/v1/cost?period=year", &[], "", 400, "bad_request"),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json],
+            r#"{"message":" "}"#,
+            400,
+            "bad_request",
+        ),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json],
+            r#"{"message":1}"#,
+            400,
+            "bad_request",
+        ),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json],
+            r#"{"message":"x","model":"nobody"}"#,
+            400,
+            "bad_request",
+        ),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json],
+            r#"{"message":"x","session":"@nobody"}"#,
+            400,
+            "bad_request",
+        ),
+        (
+            "GET",
+            "/api/v1/cost?period=year",
+            &[],
+            "",
+            400,
+            "bad_request",
+        ),
         ("GET", "/api/v1/cost?by=", &[], "", 400, "bad_request"),
-        ("GET", "/api/v1/sessions/x/history?full=perhaps", &[], "", 400, "bad_request"),
-        ("POST", "/api/v1/chat", &[json, ("authorization", "Bearer wrong")], &body, 401, "unauthorized"),
-        ("POST", "/api/v1/chat", &[json, ("origin", "https://evil.example")], &body, 403, "forbidden"),
+        (
+            "GET",
+            "/api/v1/sessions/x/history?full=perhaps",
+            &[],
+            "",
+            400,
+            "bad_request",
+        ),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json, ("authorization", "Bearer wrong")],
+            &body,
+            401,
+            "unauthorized",
+        ),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[json, ("origin", "https://evil.example")],
+            &body,
+            403,
+            "forbidden",
+        ),
         ("GET", "/api/v1/nothing", &[], "", 404, "not_found"),
         ("GET", "/nothing", &[], "", 404, "not_found"),
         ("GET", "/api/v1/replies/unknown", &[], "", 404, "not_found"),
-        ("POST", "/api/v1/approvals/unknown", &[json], r#"{"verdict":"approve"}"#, 404, "not_found"),
+        (
+            "POST",
+            "/api/v1/approvals/unknown",
+            &[json],
+            r#"{"verdict":"approve"}"#,
+            404,
+            "not_found",
+        ),
         ("GET", "/v1/models/unknown", &[], "", 404, "model_not_found"),
         ("GET", "/api/v1/chat", &[], "", 405, "method_not_allowed"),
-        ("DELETE", "/api/v1/status", &[], "", 405, "method_not_allowed"),
+        (
+            "DELETE",
+            "/api/v1/status",
+            &[],
+            "",
+            405,
+            "method_not_allowed",
+        ),
         ("POST", "/api/v1/chat", &[], &body, 415, "not_json"),
-        ("POST", "/api/v1/chat", &[("content-type", "text/plain")], &body, 415, "not_json"),
+        (
+            "POST",
+            "/api/v1/chat",
+            &[("content-type", "text/plain")],
+            &body,
+            415,
+            "not_json",
+        ),
     ] {
         let answer = api.client.request(method, path, headers, body.as_bytes());
         let document = answer.json();
         let error = &document["error"];
-        assert_eq!((answer.status, error["code"].as_str()), (status, Some(code)), "{method} {path} {body}: {answer:?}");
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
-        assert!(error.as_object().expect("an object").contains_key("hint"), "{answer:?}");
-        assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
+        assert_eq!(
+            (answer.status, error["code"].as_str()),
+            (status, Some(code)),
+            "{method} {path} {body}: {answer:?}"
+        );
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|message| !message.is_empty()),
+            "{answer:?}"
+        );
+        assert!(
+            error.as_object().expect("an object").contains_key("hint"),
+            "{answer:?}"
+        );
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/json"),
+            "{answer:?}"
+        );
         assert_eq!(document.as_object().expect("an object").len(), 1);
     }
     assert_eq!(api.model.requests().len(), 0);
-    assert_eq!(api.sandbox.query("queue", "SELECT id FROM inbox"), Vec::<Vec<_>>::new(), "nothing of it was stored");
+    assert_eq!(
+        api.sandbox.query("queue", "SELECT id FROM inbox"),
+        Vec::<Vec<_>>::new(),
+        "nothing of it was stored"
+    );
 }
 
 #[test]
@@ -127,15 +237,26 @@ fn a_failure_of_ours_is_500_and_says_why() {
     api.chat(&json!({"message": "hello"}));
     for name in ["cost.db-wal", "cost.db-shm", "cost.db"] {
         // The daemon goes on with the file that it has open.
-        let _ = std::fs::rename(api.sandbox.path(&format!("state/{name}")), api.sandbox.path(&format!("state/gone-{name}")));
+        let _ = std::fs::rename(
+            api.sandbox.path(&format!("state/{name}")),
+            api.sandbox.path(&format!("state/gone-{name}")),
+        );
     }
     api.sandbox.put("state/cost.db", &[b'x'; 8192]);
     let answer = api.get("/api/v1/cost");
-    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (500, Some("bad_data")), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (500, Some("bad_data")),
+        "{answer:?}"
+    );
     // What a model's server does wrong is a failure of the turn.
     api.model.push(crate::support::Reply::Status(400, None));
     let answer = api.post("/api/v1/chat", &json!({"message": "again"}));
-    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (500, Some("failed")), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (500, Some("failed")),
+        "{answer:?}"
+    );
     assert_eq!(answer.header("x-should-retry"), Some("false"));
     assert!(answer.json()["error"]["run_id"].is_string(), "{answer:?}");
 }
@@ -143,17 +264,30 @@ fn a_failure_of_ours_is_500_and_says_why() {
 #[test]
 fn what_cannot_be_stored_is_503_and_comes_again() {
     let api = Api::new();
-    let database = rusqlite::Connection::open(api.sandbox.path("state/queue.db")).expect("own file");
+    let database =
+        rusqlite::Connection::open(api.sandbox.path("state/queue.db")).expect("own file");
     let sql = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'full'); END";
     database.execute_batch(sql).expect("own table");
-    let key = [("content-type", "application/json"), ("idempotency-key", "again-1")];
-    let send = |path: &str| api.client.request("POST", path, &key, br#"{"message":"hello"}"#);
+    let key = [
+        ("content-type", "application/json"),
+        ("idempotency-key", "again-1"),
+    ];
+    let send = |path: &str| {
+        api.client
+            .request("POST", path, &key, br#"{"message":"hello"}"#)
+    };
     for path in ["/api/v1/notify", "/api/v1/chat", "/api/v1/chat/stream"] {
         let answer = send(path);
-        assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("not_stored")), "{answer:?}");
+        assert_eq!(
+            (answer.status, answer.json()["error"]["code"].as_str()),
+            (503, Some("not_stored")),
+            "{answer:?}"
+        );
         assert!(answer.header("retry-after").is_some());
     }
-    database.execute_batch("DROP TRIGGER full").expect("own table");
+    database
+        .execute_batch("DROP TRIGGER full")
+        .expect("own table");
     assert_eq!(send("/api/v1/chat").json()["reply"], "echo: hello");
     assert_eq!(api.model.requests().len(), 1);
 }

@@ -39,12 +39,27 @@ impl Times {
     fn asleep(config: &str) -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
         let hours = "[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"\n";
-        let config = if config.contains("[heartbeat]") { config.to_owned() } else { format!("{hours}{config}") };
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(&config);
+        let config = if config.contains("[heartbeat]") {
+            config.to_owned()
+        } else {
+            format!("{hours}{config}")
+        };
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model)
+            .config(&config);
         let clock = Clock::new(&sandbox.home().with_file_name("clock"));
         let environment = clock.environment();
-        let sandbox = environment.into_iter().fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
-        Self { daemon: None, telegram, model, sandbox, clock }
+        let sandbox = environment
+            .into_iter()
+            .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
+        Self {
+            daemon: None,
+            telegram,
+            model,
+            sandbox,
+            clock,
+        }
     }
 
     fn start(&mut self) {
@@ -65,7 +80,9 @@ impl Times {
 
     /// Adds a job and returns its document.
     fn add(&self, arguments: &[&str]) -> Value {
-        let told = self.sandbox.send(&[&["--json", "--job", "add"], arguments].concat());
+        let told = self
+            .sandbox
+            .send(&[&["--json", "--job", "add"], arguments].concat());
         assert_eq!(told.code, 0, "{told:?}");
         serde_json::from_str(&told.stdout).expect("a document")
     }
@@ -76,36 +93,59 @@ impl Times {
         assert_eq!(told.code, 0, "{told:?}");
         let mut document: Value = serde_json::from_str(&told.stdout).expect("a document");
         let jobs = document["jobs"].as_array_mut().expect("a list");
-        jobs.iter_mut().find(|job| job["id"] == id).map(Value::take).unwrap_or_default()
+        jobs.iter_mut()
+            .find(|job| job["id"] == id)
+            .map(Value::take)
+            .unwrap_or_default()
     }
 
     /// Waits until the job `id` is at rest and returns its document.
     fn settled(&self, id: &str, status: &str) -> Value {
-        wait_for(&format!("{id} to be {status}"), SOON, || Some(self.listed(id)).filter(|job| job["last_status"] == status))
+        wait_for(&format!("{id} to be {status}"), SOON, || {
+            Some(self.listed(id)).filter(|job| job["last_status"] == status)
+        })
     }
 
     /// Returns what came of the times of a job, the oldest first.
     fn results(&self, id: &str) -> Vec<String> {
-        let log = self.sandbox.read(&format!("state/cron/runs/{id}.jsonl")).unwrap_or_default();
-        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.map(|line| line["status"].as_str().expect("a status").to_owned()).collect()
+        let log = self
+            .sandbox
+            .read(&format!("state/cron/runs/{id}.jsonl"))
+            .unwrap_or_default();
+        let lines = log
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines
+            .map(|line| line["status"].as_str().expect("a status").to_owned())
+            .collect()
     }
 
     /// Returns the texts that went to `chat`, in order.
     fn heard(&self, chat: i64) -> Vec<String> {
-        self.telegram.sent().into_iter().filter(|sent| sent.chat == chat).map(|sent| sent.text).collect()
+        self.telegram
+            .sent()
+            .into_iter()
+            .filter(|sent| sent.chat == chat)
+            .map(|sent| sent.text)
+            .collect()
     }
 
     fn wait_heard(&self, chat: i64, text: &str) {
-        self.telegram.wait_sent(|sent| sent.chat == chat && sent.text == text, SOON);
+        self.telegram
+            .wait_sent(|sent| sent.chat == chat && sent.text == text, SOON);
     }
 
     /// Sets the clock to just after `time`.
     fn sleep_until(&mut self, time: &Value) {
-        let time = chrono::DateTime::parse_from_rfc3339(time.as_str().expect("a time")).expect("RFC 3339");
+        let time =
+            chrono::DateTime::parse_from_rfc3339(time.as_str().expect("a time")).expect("RFC 3339");
         let shown = self.now();
-        let left = (time.with_timezone(&chrono::Utc) - shown).num_milliseconds().max(0);
-        self.clock.later(Duration::from_millis(u64::try_from(left).expect("positive")) + Duration::from_secs(1));
+        let left = (time.with_timezone(&chrono::Utc) - shown)
+            .num_milliseconds()
+            .max(0);
+        self.clock.later(
+            Duration::from_millis(u64::try_from(left).expect("positive")) + Duration::from_secs(1),
+        );
     }
 
     /// Returns what the clock of the programs shows.
@@ -133,33 +173,60 @@ fn a_job_runs_at_its_time_and_the_owner_can_talk_about_it() {
     ]);
     assert_eq!(told.code, 0, "{told:?}");
     assert!(
-        told.stdout.starts_with("Job briefing (Morning): runs ") && told.stdout.matches(" 08:30 CE").count() == 3,
+        told.stdout.starts_with("Job briefing (Morning): runs ")
+            && told.stdout.matches(" 08:30 CE").count() == 3,
         "{told:?}"
     );
 
     let job = times.listed("briefing");
-    assert_eq!((&job["schedule"], &job["tz"], &job["enabled"]), (&json!("30 8 * * *"), &json!("Europe/Berlin"), &json!(true)));
-    assert_eq!((&job["last_at"], &job["last_status"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&job["schedule"], &job["tz"], &job["enabled"]),
+        (&json!("30 8 * * *"), &json!("Europe/Berlin"), &json!(true))
+    );
+    assert_eq!(
+        (&job["last_at"], &job["last_status"]),
+        (&Value::Null, &Value::Null)
+    );
     times.sleep_until(&job["next_at"]);
     times.wait_heard(OWNER, "echo: what is on today?");
     let after = times.settled("briefing", "ok");
     assert_eq!(after["last_at"], job["next_at"]);
     assert_ne!(after["next_at"], job["next_at"]);
     assert_eq!(after["runs"][0]["reply"], "echo: what is on today?");
-    assert!(after["runs"][0]["cost_usd"].as_f64().is_some_and(|usd| usd > 0.0), "{after}");
-    let head = times.model.requests().pop().expect("a request")["messages"][0]["content"][0]["text"].to_string();
-    assert!(head.contains("the job Morning (briefing), whose time has come"), "{head}");
+    assert!(
+        after["runs"][0]["cost_usd"]
+            .as_f64()
+            .is_some_and(|usd| usd > 0.0),
+        "{after}"
+    );
+    let head =
+        times.model.requests().pop().expect("a request")["messages"][0]["content"][0]["text"]
+            .to_string();
+    assert!(
+        head.contains("the job Morning (briefing), whose time has come"),
+        "{head}"
+    );
 
     // The next day it begins anew: a job costs what it costs, however often it ran.
     times.sleep_until(&after["next_at"]);
-    wait_for("the second run", SOON, || (times.results("briefing") == ["ok", "ok"]).then_some(()));
-    assert_eq!(times.model.requests().pop().expect("a request")["messages"].as_array().map(Vec::len), Some(1));
+    wait_for("the second run", SOON, || {
+        (times.results("briefing") == ["ok", "ok"]).then_some(())
+    });
+    assert_eq!(
+        times.model.requests().pop().expect("a request")["messages"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
 
     // What the owner was told stands in their own conversation.
     times.telegram.say(OWNER, OWNER, "tell me more");
     times.wait_heard(OWNER, "echo: tell me more");
     let request = times.model.requests().pop().expect("a request").to_string();
-    assert!(request.contains("you told them here, by the job \\\"Morning\\\": echo: what is on today?"), "{request}");
+    assert!(
+        request.contains("you told them here, by the job \\\"Morning\\\": echo: what is on today?"),
+        "{request}"
+    );
 }
 
 #[test]
@@ -168,21 +235,41 @@ fn what_cannot_be_a_job_is_refused_with_its_reason() {
     let check = |arguments: &[&str], words: &str| {
         let told = times.job(&[&["add", "--text", "look"], arguments].concat());
         assert_eq!(told.code, 2, "{arguments:?}: {told:?}");
-        assert!(told.stderr.contains(words) && told.stdout.is_empty(), "{arguments:?}: {told:?}");
+        assert!(
+            told.stderr.contains(words) && told.stdout.is_empty(),
+            "{arguments:?}: {told:?}"
+        );
     };
     check(&[], "a job needs a time");
     check(&["--cron", "61 * * * *"], "61");
     check(&["--cron", "0 0 30 2 *"], "0 0 30 2 *");
     check(&["--cron", "* * * *"], "five fields");
-    check(&["--cron", "0 9 * * *", "--tz", "Europe/Berln"], "Europe/Berlin");
+    check(
+        &["--cron", "0 9 * * *", "--tz", "Europe/Berln"],
+        "Europe/Berlin",
+    );
     check(&["--at", "tomorrow"], "tomorrow");
     check(&["--every", "5s"], "10 seconds");
     check(&["--every", "1h", "--missed", "perhaps"], "perhaps");
-    let to_nobody = times.job(&["add", "--text", "look", "--every", "1h", "--to", "nobody-we-know"]);
+    let to_nobody = times.job(&[
+        "add",
+        "--text",
+        "look",
+        "--every",
+        "1h",
+        "--to",
+        "nobody-we-know",
+    ]);
     assert_eq!(to_nobody.code, 1, "{to_nobody:?}");
     let no_text = times.job(&["add", "--every", "1h"]);
     assert_eq!(no_text.code, 2, "{no_text:?}");
-    for wrong in [&["dance"][..], &["run"], &["list", "x"], &["remove", "../x"], &["pause", "x", "--every", "1h"]] {
+    for wrong in [
+        &["dance"][..],
+        &["run"],
+        &["list", "x"],
+        &["remove", "../x"],
+        &["pause", "x", "--every", "1h"],
+    ] {
         let told = times.job(wrong);
         assert_eq!(told.code, 2, "{wrong:?}: {told:?}");
     }
@@ -191,7 +278,11 @@ fn what_cannot_be_a_job_is_refused_with_its_reason() {
         assert_eq!(told.code, 1, "{told:?}");
         assert!(told.stderr.contains("no job is called"), "{told:?}");
     }
-    assert_eq!(times.sandbox.read("state/cron/jobs.json"), None, "nothing was written");
+    assert_eq!(
+        times.sandbox.read("state/cron/jobs.json"),
+        None,
+        "nothing was written"
+    );
 }
 
 #[test]
@@ -200,20 +291,43 @@ fn an_order_waits_for_a_daemon_unless_it_is_not_to() {
     let told = times.job(&["add", "--no-queue", "--every", "1h", "--text", "look"]);
     assert_eq!(told.code, 69, "{told:?}");
     assert_eq!(times.sandbox.spooled(), [] as [&str; 0]);
-    let told = times.job(&["add", "--id", "look", "--every", "1h", "--text", "look around"]);
+    let told = times.job(&[
+        "add",
+        "--id",
+        "look",
+        "--every",
+        "1h",
+        "--text",
+        "look around",
+    ]);
     assert_eq!(told.code, 75, "{told:?}");
     assert!(told.stderr.contains("queued"), "{told:?}");
     assert_eq!(times.job(&["list"]).code, 0);
     assert_eq!(times.sandbox.send(&["--heartbeat"]).code, 69);
     times.start();
-    wait_for("the job", SOON, || (times.listed("look")["schedule"] == "every 1h").then_some(()));
+    wait_for("the job", SOON, || {
+        (times.listed("look")["schedule"] == "every 1h").then_some(())
+    });
     // By hand, as its owner may.
-    let mut file = times.sandbox.read_json("state/cron/jobs.json").expect("jobs");
+    let mut file = times
+        .sandbox
+        .read_json("state/cron/jobs.json")
+        .expect("jobs");
     file["jobs"][0]["schedule"] = json!({"every": "2h"});
-    file["jobs"].as_array_mut().expect("a list").push(json!({"id": "odd", "schedule": {"cron": "x"}, "text": "x"}));
-    times.sandbox.put("state/cron/jobs.json", file.to_string().as_bytes());
+    file["jobs"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"id": "odd", "schedule": {"cron": "x"}, "text": "x"}));
+    times
+        .sandbox
+        .put("state/cron/jobs.json", file.to_string().as_bytes());
     let odd = times.settled("odd", "error");
-    assert!(odd["last_error"].as_str().is_some_and(|why| why.contains("five fields")), "{odd}");
+    assert!(
+        odd["last_error"]
+            .as_str()
+            .is_some_and(|why| why.contains("five fields")),
+        "{odd}"
+    );
     assert_eq!(times.listed("look")["schedule"], "every 2h");
     let status = times.sandbox.send(&["--status"]).stdout;
     assert!(status.contains("the job odd cannot run"), "{status}");
@@ -222,21 +336,42 @@ fn an_order_waits_for_a_daemon_unless_it_is_not_to() {
 #[test]
 fn a_job_is_paused_resumed_run_and_removed_and_only_its_owner_sees_it() {
     let mut times = Times::new();
-    times.add(&["--id", "water", "--every", "1h", "--text", "water the plants", "--deliver"]);
+    times.add(&[
+        "--id",
+        "water",
+        "--every",
+        "1h",
+        "--text",
+        "water the plants",
+        "--deliver",
+    ]);
     assert_eq!(times.job(&["pause", "water"]).code, 0);
     times.clock.later(3 * HOUR);
-    assert_eq!(times.job(&["run", "water"]).stdout, "The job water runs now.\n");
+    assert_eq!(
+        times.job(&["run", "water"]).stdout,
+        "The job water runs now.\n"
+    );
     times.wait_heard(OWNER, "echo: water the plants");
     let job = times.settled("water", "ok");
-    assert_eq!((&job["enabled"], &job["next_at"]), (&json!(false), &Value::Null), "{job}");
+    assert_eq!(
+        (&job["enabled"], &job["next_at"]),
+        (&json!(false), &Value::Null),
+        "{job}"
+    );
     assert_eq!(times.results("water"), ["ok"], "a pause is a pause");
     assert_eq!(times.job(&["resume", "water"]).code, 0);
     assert!(times.listed("water")["next_at"].is_string());
 
     times.telegram.say(OWNER, OWNER, "/jobs");
-    times
-        .telegram
-        .wait_sent(|sent| sent.chat == OWNER && sent.text.starts_with("water water the plants (every 1h): next "), SOON);
+    times.telegram.wait_sent(
+        |sent| {
+            sent.chat == OWNER
+                && sent
+                    .text
+                    .starts_with("water water the plants (every 1h): next ")
+        },
+        SOON,
+    );
     times.telegram.say(GUEST, GUEST, "/jobs");
     times.wait_heard(GUEST, "Only my owner may ask that.");
     assert_eq!(times.job(&["remove", "water"]).code, 0);
@@ -248,20 +383,30 @@ fn a_job_is_paused_resumed_run_and_removed_and_only_its_owner_sees_it() {
 #[test]
 fn words_that_go_out_as_they_are_ask_no_model_and_go_once() {
     let mut times = Times::new();
-    let at = (times.now() + chrono::TimeDelta::hours(5)).format("%Y-%m-%dT%H:%M:%S").to_string();
+    let at = (times.now() + chrono::TimeDelta::hours(5))
+        .format("%Y-%m-%dT%H:%M:%S")
+        .to_string();
     let job = times.add(&["--at", &at, "--literal", "--text", "Take the *cake* out"]);
     let id = job["id"].as_str().expect("an id").to_owned();
-    assert_eq!((id.len(), job["next_times"].as_array().map(Vec::len)), (8, Some(1)), "{job}");
+    assert_eq!(
+        (id.len(), job["next_times"].as_array().map(Vec::len)),
+        (8, Some(1)),
+        "{job}"
+    );
     times.stop();
     // It is made up for after a night without a daemon.
     times.clock.later(9 * HOUR);
     times.start();
     times.wait_heard(OWNER, "Take the *cake* out");
-    wait_for("the job to go", SOON, || times.listed(&id).is_null().then_some(()));
+    wait_for("the job to go", SOON, || {
+        times.listed(&id).is_null().then_some(())
+    });
     times.stop();
     times.start();
     times.clock.later(9 * HOUR);
-    let mark = times.sandbox.send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);
+    let mark = times
+        .sandbox
+        .send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);
     assert_eq!(mark.code, 0, "{mark:?}");
     times.wait_heard(OWNER, "mark");
     assert_eq!(times.heard(OWNER), ["Take the *cake* out", "mark"]);
@@ -273,19 +418,29 @@ fn words_that_go_out_as_they_are_ask_no_model_and_go_once() {
 fn missed_times_are_made_up_for_as_the_job_says_and_every_one_is_told() {
     let mut times = Times::new();
     for missed in ["once", "skip", "all"] {
-        times.add(&["--id", missed, "--every", "8h", "--missed", missed, "--text", missed]);
+        times.add(&[
+            "--id", missed, "--every", "8h", "--missed", missed, "--text", missed,
+        ]);
     }
     times.stop();
     times.clock.later(25 * HOUR);
     times.start();
-    wait_for("all three", SOON, || (times.results("all").len() == 3 && times.results("once").len() == 2).then_some(()));
+    wait_for("all three", SOON, || {
+        (times.results("all").len() == 3 && times.results("once").len() == 2).then_some(())
+    });
     assert_eq!(times.results("once"), ["skipped", "ok"]);
     assert_eq!(times.results("skip"), ["skipped"]);
     assert_eq!(times.results("all"), ["ok", "ok", "ok"]);
-    let log = times.sandbox.read_json("state/cron/jobs.json").expect("jobs");
+    let log = times
+        .sandbox
+        .read_json("state/cron/jobs.json")
+        .expect("jobs");
     assert_eq!(log["jobs"].as_array().map(Vec::len), Some(3));
     let skipped: Value = times.listed("skip")["runs"][0].clone();
-    assert_eq!((&skipped["count"], &skipped["reason"]), (&json!(3), &json!("missed")));
+    assert_eq!(
+        (&skipped["count"], &skipped["reason"]),
+        (&json!(3), &json!("missed"))
+    );
     assert_eq!(times.listed("skip")["last_status"], "skipped");
     assert_eq!(times.model.requests().len(), 4);
 }
@@ -293,7 +448,15 @@ fn missed_times_are_made_up_for_as_the_job_says_and_every_one_is_told() {
 #[test]
 fn a_run_that_a_crash_interrupts_is_answered_once() {
     let mut times = Times::new();
-    times.add(&["--id", "report", "--every", "1h", "--text", "report", "--deliver"]);
+    times.add(&[
+        "--id",
+        "report",
+        "--every",
+        "1h",
+        "--text",
+        "report",
+        "--deliver",
+    ]);
     times.model.push(Reply::Hang);
     times.clock.later(HOUR + Duration::from_secs(1));
     times.model.wait_requests(1, SOON);
@@ -304,10 +467,14 @@ fn a_run_that_a_crash_interrupts_is_answered_once() {
     times.settled("report", "ok");
     // Until its receipt is on the disk, a kill leaves it open whether the words arrived.
     let sent = "SELECT 1 FROM outbox WHERE state = 'sent'";
-    wait_for("the record of it", SOON, || (!times.sandbox.query("queue", sent).is_empty()).then_some(()));
+    wait_for("the record of it", SOON, || {
+        (!times.sandbox.query("queue", sent).is_empty()).then_some(())
+    });
     times.kill9();
     times.start();
-    let mark = times.sandbox.send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);
+    let mark = times
+        .sandbox
+        .send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);
     assert_eq!(mark.code, 0, "{mark:?}");
     times.wait_heard(OWNER, "mark");
     assert_eq!(times.heard(OWNER), ["echo: report", "mark"]);
@@ -322,23 +489,38 @@ fn a_time_at_which_the_job_still_runs_is_left_out() {
     times.clock.later(HOUR + Duration::from_secs(1));
     times.model.wait_requests(1, SOON);
     times.clock.later(HOUR);
-    wait_for("the second time", SOON, || (times.results("slow") == ["skipped"]).then_some(()));
+    wait_for("the second time", SOON, || {
+        (times.results("slow") == ["skipped"]).then_some(())
+    });
     times.model.go_on();
     times.settled("slow", "ok");
-    assert_eq!((times.results("slow"), times.model.requests().len()), (vec!["skipped".to_owned(), "ok".to_owned()], 1));
+    assert_eq!(
+        (times.results("slow"), times.model.requests().len()),
+        (vec!["skipped".to_owned(), "ok".to_owned()], 1)
+    );
 }
 
 #[test]
 fn a_failed_run_says_why_and_the_job_stays() {
     let mut times = Times::new();
-    times.add(&["--id", "poor", "--every", "1h", "--text", "think", "--budget", "0.000001"]);
+    times.add(&[
+        "--id", "poor", "--every", "1h", "--text", "think", "--budget", "0.000001",
+    ]);
     times.clock.later(HOUR + Duration::from_secs(1));
     let job = times.settled("poor", "error");
     let why = job["last_error"].as_str().expect("a reason");
-    assert!(why.contains("the job limit is reached: budget_usd = 0.000001 in state/cron/jobs.json"), "{why}");
+    assert!(
+        why.contains("the job limit is reached: budget_usd = 0.000001 in state/cron/jobs.json"),
+        "{why}"
+    );
     assert_eq!(times.model.requests().len(), 0);
     assert!(job["next_at"].is_string(), "{job}");
-    assert_eq!(times.job(&["add", "--every", "1h", "--text", "x", "--model", "nobody"]).code, 1);
+    assert_eq!(
+        times
+            .job(&["add", "--every", "1h", "--text", "x", "--model", "nobody"])
+            .code,
+        1
+    );
 }
 
 #[test]
@@ -349,53 +531,116 @@ fn the_agent_makes_jobs_and_what_is_said_of_it_is_the_daemons_word() {
         OWNER,
         r#"[[tool cron {"op": "add", "name": "stretch", "every": "1h", "text": "remind me to stretch"}]]"#,
     );
-    let list = wait_for("a job", SOON, || times.sandbox.read_json("state/cron/jobs.json"));
+    let list = wait_for("a job", SOON, || {
+        times.sandbox.read_json("state/cron/jobs.json")
+    });
     let job = &list["jobs"][0];
     let id = job["id"].as_str().expect("an id").to_owned();
-    assert_eq!((&job["deliver"], job.get("to")), (&json!(true), None), "to wherever the owner is: {job}");
+    assert_eq!(
+        (&job["deliver"], job.get("to")),
+        (&json!(true), None),
+        "to wherever the owner is: {job}"
+    );
     times.telegram.wait_sent(|sent| sent.chat == OWNER, SOON);
     let result = times.model.requests().pop().expect("a request").to_string();
-    assert!(result.contains(&format!("Job {id} (stretch): runs ")), "{result}");
+    assert!(
+        result.contains(&format!("Job {id} (stretch): runs ")),
+        "{result}"
+    );
     times.clock.later(HOUR + Duration::from_secs(1));
     times.wait_heard(OWNER, "echo: remind me to stretch");
 
-    let at = (times.now() + chrono::TimeDelta::hours(2)).format("%Y-%m-%dT%H:%M").to_string();
-    times.telegram.say(OWNER, OWNER, &format!(r#"[[tool schedule_message {{"at": "{at}", "text": "Bread!"}}]]"#));
-    wait_for("a message", SOON, || (times.job(&["list"]).stdout.contains("Bread!")).then_some(()));
+    let at = (times.now() + chrono::TimeDelta::hours(2))
+        .format("%Y-%m-%dT%H:%M")
+        .to_string();
+    times.telegram.say(
+        OWNER,
+        OWNER,
+        &format!(r#"[[tool schedule_message {{"at": "{at}", "text": "Bread!"}}]]"#),
+    );
+    wait_for("a message", SOON, || {
+        (times.job(&["list"]).stdout.contains("Bread!")).then_some(())
+    });
     let past = r#"[[tool schedule_message {"at": "2020-01-01T09:00", "text": "too late"}]] past"#;
     times.telegram.say(OWNER, OWNER, past);
     wait_for("a refusal", SOON, || {
-        times.model.requests().iter().any(|request| request.to_string().contains(" is past: it is ")).then_some(())
+        times
+            .model
+            .requests()
+            .iter()
+            .any(|request| request.to_string().contains(" is past: it is "))
+            .then_some(())
     });
-    times.telegram.say(OWNER, OWNER, "[[tool list_scheduled {}]] list");
+    times
+        .telegram
+        .say(OWNER, OWNER, "[[tool list_scheduled {}]] list");
     wait_for("a list", SOON, || {
-        times.model.requests().iter().any(|request| request.to_string().contains("Bread!: at ")).then_some(())
+        times
+            .model
+            .requests()
+            .iter()
+            .any(|request| request.to_string().contains("Bread!: at "))
+            .then_some(())
     });
     times.clock.later(2 * HOUR);
     times.wait_heard(OWNER, "Bread!");
-    assert!(!times.heard(OWNER).iter().any(|text| text.contains("too late")));
+    assert!(
+        !times
+            .heard(OWNER)
+            .iter()
+            .any(|text| text.contains("too late"))
+    );
 }
 
 #[test]
 fn others_make_no_jobs_without_the_owners_yes_and_a_job_for_others_knows_nothing_of_the_owner() {
     let mut times = Times::new();
-    times.sandbox.put("workspace/USER.md", b"canary-of-the-owner");
-    times.telegram.say(GUEST, GUEST, r#"[[tool cron {"op": "add", "every": "1h", "text": "spend money"}]]"#);
-    times.telegram.wait_sent(|sent| sent.chat == OWNER && sent.text.contains("cron"), SOON);
+    times
+        .sandbox
+        .put("workspace/USER.md", b"canary-of-the-owner");
+    times.telegram.say(
+        GUEST,
+        GUEST,
+        r#"[[tool cron {"op": "add", "every": "1h", "text": "spend money"}]]"#,
+    );
+    times.telegram.wait_sent(
+        |sent| sent.chat == OWNER && sent.text.contains("cron"),
+        SOON,
+    );
     assert_eq!(times.sandbox.read("state/cron/jobs.json"), None);
 
-    times.add(&["--id", "greet", "--every", "1h", "--text", "greet Bob", "--to", &GUEST.to_string()]);
+    times.add(&[
+        "--id",
+        "greet",
+        "--every",
+        "1h",
+        "--text",
+        "greet Bob",
+        "--to",
+        &GUEST.to_string(),
+    ]);
     times.clock.later(HOUR + Duration::from_secs(1));
     times.wait_heard(GUEST, "echo: greet Bob");
     let request = times.model.requests().pop().expect("a request").to_string();
-    assert!(request.contains("greet Bob") && !request.contains("canary-of-the-owner"), "{request}");
+    assert!(
+        request.contains("greet Bob") && !request.contains("canary-of-the-owner"),
+        "{request}"
+    );
     assert!(!times.heard(OWNER).contains(&"echo: greet Bob".to_owned()));
 }
 
 #[test]
 fn a_daemon_that_runs_once_does_what_is_due() {
     let mut times = Times::new();
-    times.add(&["--id", "nightly", "--every", "1h", "--text", "tidy up", "--deliver"]);
+    times.add(&[
+        "--id",
+        "nightly",
+        "--every",
+        "1h",
+        "--text",
+        "tidy up",
+        "--deliver",
+    ]);
     times.stop();
     times.clock.later(HOUR + Duration::from_secs(1));
     let mut runs = 0;
@@ -424,10 +669,17 @@ fn jobs_that_nobody_can_read_are_kept_and_the_rest_goes_on() {
     times.add(&["--id", "good", "--every", "1h", "--text", "good"]);
     times.sandbox.put("state/cron/jobs.json", b"{\"jobs\": [");
     let aside = wait_for("a file set aside", SOON, || {
-        let files = std::fs::read_dir(times.sandbox.path("state/cron")).expect("a directory").flatten();
-        files.map(|file| file.path()).find(|path| path.to_string_lossy().contains(".corrupt-"))
+        let files = std::fs::read_dir(times.sandbox.path("state/cron"))
+            .expect("a directory")
+            .flatten();
+        files
+            .map(|file| file.path())
+            .find(|path| path.to_string_lossy().contains(".corrupt-"))
     });
-    assert_eq!(std::fs::read_to_string(aside).expect("a file"), "{\"jobs\": [");
+    assert_eq!(
+        std::fs::read_to_string(aside).expect("a file"),
+        "{\"jobs\": ["
+    );
     times.clock.later(HOUR + Duration::from_secs(1));
     times.settled("good", "ok");
     let status = times.sandbox.send(&["--status"]).stdout;
@@ -437,32 +689,67 @@ fn jobs_that_nobody_can_read_are_kept_and_the_rest_goes_on() {
 #[test]
 fn who_promised_something_until_a_day_is_reminded_that_morning_and_not_once_it_is_settled() {
     let mut times = Times::new();
-    let due = (times.now() + chrono::TimeDelta::days(3)).format("%Y-%m-%d").to_string();
-    let words = format!("I will call the bank, send the report to Ana and water the plants until {due}.");
+    let due = (times.now() + chrono::TimeDelta::days(3))
+        .format("%Y-%m-%d")
+        .to_string();
+    let words =
+        format!("I will call the bank, send the report to Ana and water the plants until {due}.");
     let promise = |what: &str| json!({"who": "user", "what": what, "deadline": due, "line": 1});
-    let promises = ["call the bank", "send the report to Ana", "water the plants"].map(promise);
-    times.model.push_found(Reply::Text(json!({"facts": [], "commitments": promises}).to_string()));
+    let promises = [
+        "call the bank",
+        "send the report to Ana",
+        "water the plants",
+    ]
+    .map(promise);
+    times.model.push_found(Reply::Text(
+        json!({"facts": [], "commitments": promises}).to_string(),
+    ));
     for said in [&words, "thanks"] {
         times.telegram.say(OWNER, OWNER, said);
         times.wait_heard(OWNER, &format!("echo: {said}"));
     }
     times.telegram.say(OWNER, OWNER, "/new");
     let ids = ["commitment-1", "commitment-2", "commitment-3"];
-    wait_for("three reminders", SOON, || ids.iter().all(|id| times.listed(id).is_object()).then_some(()));
-    assert_eq!(times.listed("commitment-2")["schedule"], format!("at {due}T09:00:00.000Z"));
+    wait_for("three reminders", SOON, || {
+        ids.iter()
+            .all(|id| times.listed(id).is_object())
+            .then_some(())
+    });
+    assert_eq!(
+        times.listed("commitment-2")["schedule"],
+        format!("at {due}T09:00:00.000Z")
+    );
     // Its owner wants none of the first, and it stays out.
     assert_eq!(times.job(&["remove", "commitment-1"]).code, 0);
     for _ in 0..2 {
         let told = times.sandbox.run("agent-consolidate", &[], "");
         assert_eq!(told.code, 0, "{told:?}");
     }
-    wait_for("an empty spool", SOON, || times.sandbox.spooled().is_empty().then_some(()));
+    wait_for("an empty spool", SOON, || {
+        times.sandbox.spooled().is_empty().then_some(())
+    });
     assert_eq!(times.listed("commitment-1"), Value::Null);
     // Settled in a conversation: it goes.
-    times.telegram.say(OWNER, OWNER, r#"[[tool commitment_update {"id": 3, "status": "done"}]]"#);
-    wait_for("one reminder", SOON, || times.listed("commitment-3").is_null().then_some(()));
+    times.telegram.say(
+        OWNER,
+        OWNER,
+        r#"[[tool commitment_update {"id": 3, "status": "done"}]]"#,
+    );
+    wait_for("one reminder", SOON, || {
+        times.listed("commitment-3").is_null().then_some(())
+    });
     let at = times.listed("commitment-2")["next_at"].clone();
     times.sleep_until(&at);
-    times.wait_heard(OWNER, &format!("Reminder: send the report to Ana (until {due})."));
-    assert_eq!(times.heard(OWNER).iter().filter(|text| text.starts_with("Reminder")).count(), 1);
+    times.wait_heard(
+        OWNER,
+        &format!("Reminder: send the report to Ana (until {due})."),
+    );
+    assert_eq!(
+        times
+            .heard(OWNER)
+            .iter()
+            .filter(|text| text.starts_with("Reminder"))
+            .count(),
+        1
+    );
 }

@@ -33,7 +33,10 @@ struct Figures {
 }
 
 fn messages() -> usize {
-    std::env::var("LOAD_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(EACH)
+    std::env::var("LOAD_MESSAGES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(EACH)
 }
 
 fn id(sender: usize, number: usize) -> String {
@@ -53,9 +56,15 @@ fn load(gently: bool) -> Figures {
             let (sandbox, sent, waited) = (&sandbox, &sent, &waited);
             senders.push(scope.spawn(move || {
                 for number in 0..each {
-                    let (id, name) = (id(sender, number), format!("s{sender}-{}", number / CONVERSATION));
+                    let (id, name) = (
+                        id(sender, number),
+                        format!("s{sender}-{}", number / CONVERSATION),
+                    );
                     let wait = (number % WAITED == sender % WAITED).then_some("--wait=50");
-                    let arguments: Vec<&str> = wait.into_iter().chain(["--id", &id, "--from", &name, &id]).collect();
+                    let arguments: Vec<&str> = wait
+                        .into_iter()
+                        .chain(["--id", &id, "--from", &name, &id])
+                        .collect();
                     let told = sandbox.send(&arguments);
                     match (told.code, wait) {
                         // No daemon was there: it waits in the spool.
@@ -76,8 +85,10 @@ fn load(gently: bool) -> Figures {
             let daemon = sandbox.ready();
             let born = Instant::now();
             // Three deaths would be the end of a message, as promised, so nobody dies a second time of it.
-            let hurt = "SELECT count(*) FROM inbox WHERE attempts > 1 AND state IN ('pending', 'running')";
-            let may_end = || born.elapsed() >= LIFE && sandbox.query("queue", hurt) == [[Sql::Integer(0)]];
+            let hurt =
+                "SELECT count(*) FROM inbox WHERE attempts > 1 AND state IN ('pending', 'running')";
+            let may_end =
+                || born.elapsed() >= LIFE && sandbox.query("queue", hurt) == [[Sql::Integer(0)]];
             while !may_end() && sent.load(Ordering::Relaxed) < total {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -92,9 +103,14 @@ fn load(gently: bool) -> Figures {
     let sending = started.elapsed();
     let _daemon = sandbox.ready();
     let open = "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')";
-    wait_for("everything to be answered", Duration::from_secs(300), || {
-        (sandbox.spooled().is_empty() && sandbox.query("queue", open) == [[Sql::Integer(0)]]).then_some(())
-    });
+    wait_for(
+        "everything to be answered",
+        Duration::from_secs(300),
+        || {
+            (sandbox.spooled().is_empty() && sandbox.query("queue", open) == [[Sql::Integer(0)]])
+                .then_some(())
+        },
+    );
     check_answers(&sandbox, each);
     let (calls, repeated) = calls(&model, total);
     println!(
@@ -105,7 +121,11 @@ fn load(gently: bool) -> Figures {
         if gently { "gentle" } else { "sudden" },
         started.elapsed(),
     );
-    Figures { ends, calls, repeated }
+    Figures {
+        ends,
+        calls,
+        repeated,
+    }
 }
 
 /// Checks that each message has one row, done, with its own answer; and that its answer file says the same.
@@ -113,7 +133,9 @@ fn check_answers(sandbox: &Sandbox, each: usize) {
     let rows = sandbox.query("queue", "SELECT id, state, result FROM inbox ORDER BY id");
     let mut expected = Vec::new();
     for sender in 0..SENDERS {
-        expected.extend((0..each).map(|number| (id(sender, number), format!("echo: {}", id(sender, number)))));
+        expected.extend(
+            (0..each).map(|number| (id(sender, number), format!("echo: {}", id(sender, number)))),
+        );
     }
     let text = |value: &Sql| match value {
         Sql::Text(text) => text.clone(),
@@ -133,7 +155,9 @@ fn check_answers(sandbox: &Sandbox, each: usize) {
     for (id, reply) in expected {
         // Rewritten from the queue after a crash, in the background.
         let answer = wait_for("the answer file", Duration::from_secs(20), || {
-            sandbox.read_json(&format!("state/replies/{id}.json")).filter(|answer| answer["status"] == "done")
+            sandbox
+                .read_json(&format!("state/replies/{id}.json"))
+                .filter(|answer| answer["status"] == "done")
         });
         assert_eq!(answer["reply"], reply, "{id}");
     }
@@ -143,9 +167,16 @@ fn check_answers(sandbox: &Sandbox, each: usize) {
 fn calls(model: &FakeModel, total: usize) -> (usize, usize) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for request in model.requests() {
-        let message = request["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
+        let message = request["messages"]
+            .as_array()
+            .and_then(|messages| messages.last())
+            .expect("a message");
         let blocks = message["content"].as_array().expect("blocks");
-        let words = blocks.iter().rev().find_map(|block| block["text"].as_str()).expect("words");
+        let words = blocks
+            .iter()
+            .rev()
+            .find_map(|block| block["text"].as_str())
+            .expect("words");
         *counts.entry(words.to_owned()).or_default() += 1;
     }
     assert_eq!(counts.len(), total, "each message reached the model");
@@ -157,12 +188,21 @@ fn calls(model: &FakeModel, total: usize) -> (usize, usize) {
 fn fifty_senders_and_gentle_ends_each_message_is_one_call_and_one_answer() {
     let figures = load(true);
     assert!(figures.ends > 0);
-    assert_eq!((figures.calls, figures.repeated), (SENDERS * messages(), 0), "a gentle end repeats no call");
+    assert_eq!(
+        (figures.calls, figures.repeated),
+        (SENDERS * messages(), 0),
+        "a gentle end repeats no call"
+    );
 }
 
 #[test]
 fn fifty_senders_and_sudden_ends_each_message_is_one_answer() {
     let figures = load(false);
     // Four runs at one time can be hit by an end.
-    assert!(figures.repeated <= 4 * figures.ends, "{} calls were repeated after {} ends", figures.repeated, figures.ends);
+    assert!(
+        figures.repeated <= 4 * figures.ends,
+        "{} calls were repeated after {} ends",
+        figures.repeated,
+        figures.ends
+    );
 }

@@ -29,7 +29,13 @@ const SPAN: u64 = 2_500;
 fn store(sandbox: &Sandbox) -> Store {
     let dir = sandbox.path("state/sessions");
     fs::create_dir_all(dir.join("archive")).expect("the sandbox is writable");
-    Store::open(dir.clone(), dir.join("archive"), dir.join("sessions.json"), chrono_tz::UTC).expect("a store")
+    Store::open(
+        dir.clone(),
+        dir.join("archive"),
+        dir.join("sessions.json"),
+        chrono_tz::UTC,
+    )
+    .expect("a store")
 }
 
 fn key() -> SessionKey {
@@ -37,16 +43,33 @@ fn key() -> SessionKey {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().build().expect("a runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime")
 }
 
 fn user(words: &str) -> Kind {
-    let content = vec![Block::Context { text: "⟦Monday⟧".to_owned() }, Block::Text { text: words.to_owned() }];
-    Kind::Message(Spoken { inbox_id: Some("i".to_owned()), trust: Some(Trust::Owner), ..Spoken::new(Role::User, content, "r") })
+    let content = vec![
+        Block::Context {
+            text: "⟦Monday⟧".to_owned(),
+        },
+        Block::Text {
+            text: words.to_owned(),
+        },
+    ];
+    Kind::Message(Spoken {
+        inbox_id: Some("i".to_owned()),
+        trust: Some(Trust::Owner),
+        ..Spoken::new(Role::User, content, "r")
+    })
 }
 
 fn assistant(content: Vec<Block>, stop: StopReason) -> Kind {
-    let usage = Some(Usage { input_tokens: 100, output_tokens: 20, ..Usage::default() });
+    let usage = Some(Usage {
+        input_tokens: 100,
+        output_tokens: 20,
+        ..Usage::default()
+    });
     let model = Some("primary".to_owned());
     Kind::Message(Spoken {
         model,
@@ -59,14 +82,38 @@ fn assistant(content: Vec<Block>, stop: StopReason) -> Kind {
 
 /// Returns a turn with one tool: five events.
 fn turn(words: &str) -> Vec<Kind> {
-    let call = ToolCall { id: "t".to_owned(), name: "read".to_owned(), input: json!({"path": "notes.md"}) };
-    let result = ToolResult { id: "t".to_owned(), text: "a line of notes. ".repeat(20), is_error: false, untrusted: false };
+    let call = ToolCall {
+        id: "t".to_owned(),
+        name: "read".to_owned(),
+        input: json!({"path": "notes.md"}),
+    };
+    let result = ToolResult {
+        id: "t".to_owned(),
+        text: "a line of notes. ".repeat(20),
+        is_error: false,
+        untrusted: false,
+    };
     vec![
         user(words),
         assistant(vec![Block::ToolCall(call)], StopReason::ToolUse),
-        Kind::ToolCall { run_id: "r".to_owned(), id: "t".to_owned(), name: "read".to_owned() },
-        Kind::ToolResult { run_id: "r".to_owned(), name: "read".to_owned(), duration_ms: 3, receipt: None, result },
-        assistant(vec![Block::Text { text: "So it says. ".repeat(20) }], StopReason::EndTurn),
+        Kind::ToolCall {
+            run_id: "r".to_owned(),
+            id: "t".to_owned(),
+            name: "read".to_owned(),
+        },
+        Kind::ToolResult {
+            run_id: "r".to_owned(),
+            name: "read".to_owned(),
+            duration_ms: 3,
+            receipt: None,
+            result,
+        },
+        assistant(
+            vec![Block::Text {
+                text: "So it says. ".repeat(20),
+            }],
+            StopReason::EndTurn,
+        ),
     ]
 }
 
@@ -101,7 +148,10 @@ fn timed<T>(mut work: impl FnMut() -> T) -> Duration {
 
 #[test]
 fn a_conversation_of_years_opens_from_its_snapshot_and_grows_at_the_same_pace() {
-    let events = std::env::var("SESSION_EVENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(EVENTS);
+    let events = std::env::var("SESSION_EVENTS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(EVENTS);
     let sandbox = Sandbox::new();
     let first = store(&sandbox);
     let (id, state, mut early, mut late) = runtime().block_on(async {
@@ -112,7 +162,11 @@ fn a_conversation_of_years_opens_from_its_snapshot_and_grows_at_the_same_pace() 
             for kind in turn(&format!("question {seq}")) {
                 let start = Instant::now();
                 session.append(vec![kind], false).await.expect("append");
-                let times = if seq < events / 5 { &mut early } else { &mut late };
+                let times = if seq < events / 5 {
+                    &mut early
+                } else {
+                    &mut late
+                };
                 times.push(start.elapsed());
             }
             if seq / SPAN != session.state().last_seq / SPAN {
@@ -126,12 +180,26 @@ fn a_conversation_of_years_opens_from_its_snapshot_and_grows_at_the_same_pace() 
     });
     first.flush().expect("flush");
     let dir = sandbox.path("state/sessions");
-    let open = || runtime().block_on(async { store(&sandbox).take(&key(), "cli").await.expect("take").state().clone() });
+    let open = || {
+        runtime().block_on(async {
+            store(&sandbox)
+                .take(&key(), "cli")
+                .await
+                .expect("take")
+                .state()
+                .clone()
+        })
+    };
     let opened = timed(open);
     assert!(open() == state, "opened from the snapshot");
     let viewed = timed(|| session::view(&dir, &id).expect("view"));
     let listed = timed(|| assert_eq!(sandbox.send(&["--sessions", "--json"]).code, 0));
-    let told = timed(|| assert_eq!(sandbox.send(&["--history", "cli", "--full", "--json"]).code, 0));
+    let told = timed(|| {
+        assert_eq!(
+            sandbox.send(&["--history", "cli", "--full", "--json"]).code,
+            0
+        )
+    });
     let indexed = timed(|| assert_eq!(sandbox.run("agent-index", &["--full"], "").code, 0));
     let again = timed(|| assert_eq!(sandbox.run("agent-index", &[], "").code, 0));
     let snapshot = dir.join(format!("{id}.state.json"));
@@ -143,18 +211,37 @@ fn a_conversation_of_years_opens_from_its_snapshot_and_grows_at_the_same_pace() 
         sandbox.put(&format!("state/sessions/{id}.state.json"), &saved);
     });
     let (files, bytes) = size(&dir);
-    println!("{} events in {files} files, {bytes} bytes; snapshot {snapshot_bytes} bytes", state.last_seq);
+    println!(
+        "{} events in {files} files, {bytes} bytes; snapshot {snapshot_bytes} bytes",
+        state.last_seq
+    );
     println!("open {opened:?}, view {viewed:?}, without a snapshot {rebuilt:?}");
-    println!("append, the first fifth {:?}, the rest {:?}", median(&mut early), median(&mut late));
-    println!("--sessions {listed:?}, --history --full {told:?}, agent-index --full {indexed:?}, unchanged {again:?}");
+    println!(
+        "append, the first fifth {:?}, the rest {:?}",
+        median(&mut early),
+        median(&mut late)
+    );
+    println!(
+        "--sessions {listed:?}, --history --full {told:?}, agent-index --full {indexed:?}, unchanged {again:?}"
+    );
     assert!(files > 1, "large files are followed by others");
-    assert!(opened * 3 < rebuilt, "the snapshot saves the reading: {opened:?} {rebuilt:?}");
+    assert!(
+        opened * 3 < rebuilt,
+        "the snapshot saves the reading: {opened:?} {rebuilt:?}"
+    );
 }
 
 fn size(dir: &Path) -> (usize, u64) {
-    let logs =
-        fs::read_dir(dir).expect("a directory").flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".jsonl"));
-    logs.fold((0, 0), |(files, bytes), entry| (files + 1, bytes + entry.metadata().map_or(0, |meta| meta.len())))
+    let logs = fs::read_dir(dir)
+        .expect("a directory")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".jsonl"));
+    logs.fold((0, 0), |(files, bytes), entry| {
+        (
+            files + 1,
+            bytes + entry.metadata().map_or(0, |meta| meta.len()),
+        )
+    })
 }
 
 // ------------------------------------------------------------------ who reads meanwhile
@@ -181,11 +268,17 @@ fn who_reads_while_a_conversation_is_written_and_archived_sees_what_once_was() {
                     for listed in session::listing(&index, &dir).expect("a listing") {
                         let id = &listed.entry.session_id;
                         never_less(&mut seen, id, listed.entry.message_count);
-                        let Some(state) = session::view(&dir, id).expect("a view") else { continue };
+                        let Some(state) = session::view(&dir, id).expect("a view") else {
+                            continue;
+                        };
                         never_less(&mut seen, id, state.message_count);
-                        let words = state.entries.first().map(|entry| entry.message.content.clone());
+                        let words = state
+                            .entries
+                            .first()
+                            .map(|entry| entry.message.content.clone());
                         assert!(
-                            state.compaction_count == 0 || format!("{words:?}").contains("They spoke of notes."),
+                            state.compaction_count == 0
+                                || format!("{words:?}").contains("They spoke of notes."),
                             "{words:?}"
                         );
                         views.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +286,10 @@ fn who_reads_while_a_conversation_is_written_and_archived_sees_what_once_was() {
                 }
             });
         }
-        for arguments in [&["--sessions", "--json"][..], &["--history", "cli", "--full", "--json"]] {
+        for arguments in [
+            &["--sessions", "--json"][..],
+            &["--history", "cli", "--full", "--json"],
+        ] {
             let (sandbox, ended, asked) = (&sandbox, &ended, &asked);
             scope.spawn(move || {
                 while !ended.load(Ordering::Relaxed) {
@@ -201,7 +297,10 @@ fn who_reads_while_a_conversation_is_written_and_archived_sees_what_once_was() {
                     assert_eq!(told.code, 0, "{told:?}");
                     let document = told.json();
                     let events = document["events"].as_array().cloned().unwrap_or_default();
-                    let seqs: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+                    let seqs: Vec<u64> = events
+                        .iter()
+                        .filter_map(|event| event["seq"].as_u64())
+                        .collect();
                     assert_eq!(
                         seqs,
                         (1..=seqs.len() as u64).collect::<Vec<u64>>(),
@@ -211,11 +310,17 @@ fn who_reads_while_a_conversation_is_written_and_archived_sees_what_once_was() {
                 }
             });
         }
-        let done = thread::Builder::new().spawn_scoped(scope, || write(&writer)).expect("a thread").join();
+        let done = thread::Builder::new()
+            .spawn_scoped(scope, || write(&writer))
+            .expect("a thread")
+            .join();
         ended.store(true, Ordering::Relaxed);
         done.expect("the writer");
     });
-    assert!(views.load(Ordering::Relaxed) > 20 && asked.load(Ordering::Relaxed) > 4, "{views:?} {asked:?}");
+    assert!(
+        views.load(Ordering::Relaxed) > 20 && asked.load(Ordering::Relaxed) > 4,
+        "{views:?} {asked:?}"
+    );
     let archived: Value = sandbox.send(&["--sessions", "--json"]).json();
     assert_eq!(archived["sessions"].as_array().map(Vec::len), Some(0));
 }
@@ -227,7 +332,10 @@ fn write(store: &Store) {
         runtime().block_on(async {
             for number in 0..6 {
                 let mut session = store.take(&key(), "cli").await.expect("take");
-                session.append(turn(&format!("{number} {}", "x".repeat(400_000))), true).await.expect("append");
+                session
+                    .append(turn(&format!("{number} {}", "x".repeat(400_000))), true)
+                    .await
+                    .expect("append");
                 if number % 2 == 1 {
                     let kind = compaction(&session, 2);
                     session.append(vec![kind], true).await.expect("append");

@@ -10,7 +10,9 @@ use std::{
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Fault, FaultKind, Output, Reply, Sandbox, wait_for};
+use crate::support::{
+    Daemon, FakeModel, FakeTelegram, Fault, FaultKind, Output, Reply, Sandbox, wait_for,
+};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -43,7 +45,11 @@ impl House {
         };
         let sandbox = sandbox.config(config);
         let daemon = sandbox.ready();
-        Self { _daemon: daemon, model, sandbox }
+        Self {
+            _daemon: daemon,
+            model,
+            sandbox,
+        }
     }
 
     fn ask(&self, text: &str) -> Output {
@@ -71,31 +77,56 @@ fn results(wire: Wire, request: &Value) -> Vec<(String, String)> {
     let messages = request["messages"].as_array().expect("messages");
     let text = |content: &Value| match content {
         Value::String(text) => text.clone(),
-        blocks => blocks.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).collect(),
+        blocks => blocks
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|block| block["text"].as_str())
+            .collect(),
     };
     match wire {
         Wire::OpenAi => messages
             .iter()
             .filter(|message| message["role"] == "tool")
-            .map(|message| (message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text(&message["content"])))
+            .map(|message| {
+                (
+                    message["tool_call_id"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                    text(&message["content"]),
+                )
+            })
             .collect(),
         Wire::Anthropic => messages
             .iter()
             .flat_map(|message| message["content"].as_array().into_iter().flatten())
             .filter(|block| block["type"] == "tool_result")
-            .map(|block| (block["tool_use_id"].as_str().unwrap_or_default().to_owned(), text(&block["content"])))
+            .map(|block| {
+                (
+                    block["tool_use_id"].as_str().unwrap_or_default().to_owned(),
+                    text(&block["content"]),
+                )
+            })
             .collect(),
     }
 }
 
 /// Returns the ids of the tool calls in a request, in order.
 fn calls(wire: Wire, request: &Value) -> Vec<String> {
-    let messages = request["messages"].as_array().expect("messages").iter().filter(|message| message["role"] == "assistant");
+    let messages = request["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .filter(|message| message["role"] == "assistant");
     let calls = messages.flat_map(|message| match wire {
         Wire::OpenAi => message["tool_calls"].as_array().into_iter().flatten(),
         Wire::Anthropic => message["content"].as_array().into_iter().flatten(),
     });
-    calls.filter(|call| call["type"] != "text").filter_map(|call| call["id"].as_str().map(str::to_owned)).collect()
+    calls
+        .filter(|call| call["type"] != "text")
+        .filter_map(|call| call["id"].as_str().map(str::to_owned))
+        .collect()
 }
 
 // ------------------------------------------------------------------ rounds
@@ -105,19 +136,53 @@ fn a_tool_round_trip_works_on_both_wires() {
     for wire in [Wire::Anthropic, Wire::OpenAi] {
         let house = House::with(wire, "");
         let call = json!({"path": "notes/a.txt", "content": "first line\nsecond line\n"});
-        assert_eq!(house.reply(&format!("[[tool write {call}]]")), "result: wrote notes/a.txt: 2 lines, 23 bytes");
-        assert_eq!(house.sandbox.read("workspace/notes/a.txt").as_deref(), Some("first line\nsecond line\n"));
+        assert_eq!(
+            house.reply(&format!("[[tool write {call}]]")),
+            "result: wrote notes/a.txt: 2 lines, 23 bytes"
+        );
+        assert_eq!(
+            house.sandbox.read("workspace/notes/a.txt").as_deref(),
+            Some("first line\nsecond line\n")
+        );
         let call = json!({"path": "notes/a.txt", "offset": 2});
-        assert_eq!(house.reply(&format!("[[tool read {call}]]")), "result: 2\tsecond line");
+        assert_eq!(
+            house.reply(&format!("[[tool read {call}]]")),
+            "result: 2\tsecond line"
+        );
         let call = json!({"path": "notes/a.txt", "old_string": "first", "new_string": "1st"});
-        assert!(house.reply(&format!("[[tool edit {call}]]")).starts_with("result: edited"), "{wire:?}");
+        assert!(
+            house
+                .reply(&format!("[[tool edit {call}]]"))
+                .starts_with("result: edited"),
+            "{wire:?}"
+        );
         let call = json!({"command": "cat notes/a.txt; echo oops >&2; exit 3"});
-        assert_eq!(house.reply(&format!("[[tool exec {call}]]")), "result: 1st line\nsecond line\noops\n[exit 3]");
+        assert_eq!(
+            house.reply(&format!("[[tool exec {call}]]")),
+            "result: 1st line\nsecond line\noops\n[exit 3]"
+        );
         let request = house.last_request();
-        assert_eq!(calls(wire, &request).len(), 4, "{wire:?}: the whole conversation is there");
-        assert_eq!(results(wire, &request).into_iter().map(|(id, _)| id).collect::<Vec<_>>(), calls(wire, &request));
+        assert_eq!(
+            calls(wire, &request).len(),
+            4,
+            "{wire:?}: the whole conversation is there"
+        );
+        assert_eq!(
+            results(wire, &request)
+                .into_iter()
+                .map(|(id, _)| id)
+                .collect::<Vec<_>>(),
+            calls(wire, &request)
+        );
         let path = &house.model.exchanges()[0].path;
-        assert!(path.ends_with(if wire == Wire::OpenAi { "/chat/completions" } else { "/messages" }), "{path}");
+        assert!(
+            path.ends_with(if wire == Wire::OpenAi {
+                "/chat/completions"
+            } else {
+                "/messages"
+            }),
+            "{path}"
+        );
     }
 }
 
@@ -127,14 +192,36 @@ fn several_calls_in_one_reply_are_answered_in_their_order() {
         let house = House::with(wire, "");
         let one = json!({"command": "sleep 0.3; echo one >> order.txt; echo one"});
         let two = json!({"command": "echo two >> order.txt; echo two"});
-        let reply = house.reply(&format!("[[tool exec {one}]] [[tool exec {two}]] [[tool no_such_tool]] [[say never]]"));
+        let reply = house.reply(&format!(
+            "[[tool exec {one}]] [[tool exec {two}]] [[tool no_such_tool]] [[say never]]"
+        ));
         // The script refuses what is not on offer, so the unknown tool is a test of its own.
-        assert!(reply.starts_with("no tool no_such_tool on offer"), "{reply}");
+        assert!(
+            reply.starts_with("no tool no_such_tool on offer"),
+            "{reply}"
+        );
         let reply = house.reply(&format!("[[tool exec {one}]] [[tool exec {two}]]"));
-        assert_eq!(reply.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), ["result: one", "two"], "{wire:?}");
-        assert_eq!(house.sandbox.read("workspace/order.txt").as_deref(), Some("one\ntwo\n"), "one after the other");
+        assert_eq!(
+            reply
+                .lines()
+                .filter(|line| !line.is_empty())
+                .collect::<Vec<_>>(),
+            ["result: one", "two"],
+            "{wire:?}"
+        );
+        assert_eq!(
+            house.sandbox.read("workspace/order.txt").as_deref(),
+            Some("one\ntwo\n"),
+            "one after the other"
+        );
         let request = house.last_request();
-        assert_eq!(results(wire, &request).into_iter().map(|(id, _)| id).collect::<Vec<_>>(), calls(wire, &request));
+        assert_eq!(
+            results(wire, &request)
+                .into_iter()
+                .map(|(id, _)| id)
+                .collect::<Vec<_>>(),
+            calls(wire, &request)
+        );
     }
 }
 
@@ -142,7 +229,11 @@ fn several_calls_in_one_reply_are_answered_in_their_order() {
 fn a_tool_that_is_unknown_or_called_wrongly_is_an_error_for_the_model_and_the_loop_goes_on() {
     let house = House::new();
     for (tool, input, says) in [
-        ("teleport", json!({"to": "Mars"}), "no tool is called \"teleport\""),
+        (
+            "teleport",
+            json!({"to": "Mars"}),
+            "no tool is called \"teleport\"",
+        ),
         ("exec", json!({"comand": "date"}), "command"),
         ("exec", json!({"command": 7}), "command"),
         ("read", json!({"path": "no/such/file"}), "no/such/file"),
@@ -150,8 +241,14 @@ fn a_tool_that_is_unknown_or_called_wrongly_is_an_error_for_the_model_and_the_lo
     ] {
         house.tool(tool, input);
         let reply = house.reply("go on");
-        assert!(reply.starts_with("result: ") && reply.contains(says), "{tool}: {reply}");
-        let last = house.last_request()["messages"].as_array().and_then(|messages| messages.last().cloned()).expect("messages");
+        assert!(
+            reply.starts_with("result: ") && reply.contains(says),
+            "{tool}: {reply}"
+        );
+        let last = house.last_request()["messages"]
+            .as_array()
+            .and_then(|messages| messages.last().cloned())
+            .expect("messages");
         assert_eq!(last["content"][0]["is_error"], true, "{tool}: {last}");
     }
     assert_eq!(house.model.requests().len(), 10);
@@ -167,11 +264,22 @@ fn a_turn_that_finds_no_end_is_ended_with_a_sentence() {
     assert!(reply.contains("4 steps"), "{reply}");
     let requests = house.model.requests();
     assert_eq!(requests.len(), 4);
-    assert!(requests[2].to_string().contains("steps are left"), "it is reminded: {}", requests[2]["messages"]);
+    assert!(
+        requests[2].to_string().contains("steps are left"),
+        "it is reminded: {}",
+        requests[2]["messages"]
+    );
     let offers = |request: &Value| {
-        request["tools"].as_array().is_some_and(|tools| !tools.is_empty()) && request["tool_choice"]["type"] != "none"
+        request["tools"]
+            .as_array()
+            .is_some_and(|tools| !tools.is_empty())
+            && request["tool_choice"]["type"] != "none"
     };
-    assert!(offers(&requests[2]) && !offers(&requests[3]), "the last step has no tools: {:#}", requests[3]["tool_choice"]);
+    assert!(
+        offers(&requests[2]) && !offers(&requests[3]),
+        "the last step has no tools: {:#}",
+        requests[3]["tool_choice"]
+    );
 }
 
 #[test]
@@ -183,7 +291,13 @@ fn the_same_call_again_and_again_ends_the_turn() {
     let reply = house.reply("go");
     assert!(reply.contains("again and again"), "{reply}");
     assert_eq!(house.model.requests().len(), 5);
-    assert!(house.last_request().to_string().contains("try something else"), "it was warned");
+    assert!(
+        house
+            .last_request()
+            .to_string()
+            .contains("try something else"),
+        "it was warned"
+    );
 }
 
 #[test]
@@ -200,11 +314,21 @@ fn a_call_that_was_cut_off_is_not_run() {
         json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 8192}}),
         json!({"type": "message_stop"}),
     ];
-    let stream: String =
-        frames.iter().map(|frame| format!("event: {}\ndata: {frame}\n\n", frame["type"].as_str().unwrap_or_default())).collect();
+    let stream: String = frames
+        .iter()
+        .map(|frame| {
+            format!(
+                "event: {}\ndata: {frame}\n\n",
+                frame["type"].as_str().unwrap_or_default()
+            )
+        })
+        .collect();
     house.model.push(Reply::RawSse(stream));
     let reply = house.reply("write a novel");
-    assert!(reply.starts_with("result: ") && reply.contains("cut off"), "{reply}");
+    assert!(
+        reply.starts_with("result: ") && reply.contains("cut off"),
+        "{reply}"
+    );
     assert!(!house.sandbox.path("workspace/cut-off").exists());
 }
 
@@ -212,7 +336,9 @@ fn a_call_that_was_cut_off_is_not_run() {
 fn silence_is_the_tool_or_the_exact_word() {
     let telegram = FakeTelegram::start();
     let model = FakeModel::start();
-    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
     let _daemon = sandbox.ready();
     let say = |text: &str| telegram.say(1001, 1001, text).1;
     say("[[say NO_REPLY]]");
@@ -236,23 +362,39 @@ fn a_turn_that_failed_leaves_no_orphan_in_the_next_request() {
         assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
         assert_eq!(house.reply("three"), "echo: three");
         let request = house.last_request();
-        assert!(!request.to_string().contains("two is lost"), "{wire:?}: {}", request["messages"]);
+        assert!(
+            !request.to_string().contains("two is lost"),
+            "{wire:?}: {}",
+            request["messages"]
+        );
 
         // When tools ran, what they did stays known, and the turn is closed.
         house.tool("exec", json!({"command": "echo done | tee done.txt"}));
         // Refused as it is, with less, and without the result.
         (0..3).for_each(|_| house.model.push(Reply::Status(400, None)));
         assert_eq!(house.ask("four").code, 1);
-        assert_eq!(house.reply("five"), "echo: five", "the result is not taken for a part of this question");
+        assert_eq!(
+            house.reply("five"),
+            "echo: five",
+            "the result is not taken for a part of this question"
+        );
         let request = house.last_request();
-        assert_eq!(results(wire, &request).len(), 1, "{wire:?}: {}", request["messages"]);
+        assert_eq!(
+            results(wire, &request).len(),
+            1,
+            "{wire:?}: {}",
+            request["messages"]
+        );
     }
 }
 
 // ------------------------------------------------------------------ money
 
 fn ledger(sandbox: &Sandbox) -> Vec<Vec<Sql>> {
-    sandbox.query("cost", "SELECT cost_nano_usd, input_tokens, output_tokens, ok, estimated FROM costs ORDER BY ts")
+    sandbox.query(
+        "cost",
+        "SELECT cost_nano_usd, input_tokens, output_tokens, ok, estimated FROM costs ORDER BY ts",
+    )
 }
 
 #[test]
@@ -264,15 +406,26 @@ fn the_ledger_has_what_was_served_to_the_nano_dollar() {
         house.reply("[[long 5000]]");
         let served = house.model.tokens_served();
         let expected = served.input * RATES.0 + served.output * RATES.1;
-        let sums =
-            "SELECT sum(input_tokens), sum(output_tokens), sum(cost_nano_usd), count(*), min(ok), max(estimated) FROM costs";
+        let sums = "SELECT sum(input_tokens), sum(output_tokens), sum(cost_nano_usd), count(*), min(ok), max(estimated) FROM costs";
         let number = |number: u64| Sql::Integer(i64::try_from(number).expect("small"));
-        let row = vec![number(served.input), number(served.output), number(expected), number(4), number(1), number(0)];
-        wait_for("the ledger to be settled", SOON, || (house.sandbox.query("cost", sums) == [row.clone()]).then_some(()));
+        let row = vec![
+            number(served.input),
+            number(served.output),
+            number(expected),
+            number(4),
+            number(1),
+            number(0),
+        ];
+        wait_for("the ledger to be settled", SOON, || {
+            (house.sandbox.query("cost", sums) == [row.clone()]).then_some(())
+        });
         let document = house.sandbox.send(&["--status", "--json"]).json();
         let today = document["today_cost_usd"].as_f64().expect("a number");
         let exact = dollars(expected);
-        assert!((today - exact).abs() < 1e-9, "{wire:?}: {today} for {exact}");
+        assert!(
+            (today - exact).abs() < 1e-9,
+            "{wire:?}: {today} for {exact}"
+        );
     }
 }
 
@@ -288,10 +441,16 @@ fn a_call_that_may_exceed_the_cap_is_not_made() {
     house.reply("hello");
     let house_keeps = |house: &House| house.model.requests().len();
     assert_eq!(house_keeps(&house), 1);
-    let told = wait_for("the cap to be reached", SOON, || Some(house.ask("[[long 36000]]")).filter(|told| told.code != 0));
+    let told = wait_for("the cap to be reached", SOON, || {
+        Some(house.ask("[[long 36000]]")).filter(|told| told.code != 0)
+    });
     assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
     for part in ["day", "0.20", "[cost] day_usd", "agent.toml"] {
-        assert!(told.stderr.contains(part), "{part:?} is not named: {}", told.stderr);
+        assert!(
+            told.stderr.contains(part),
+            "{part:?} is not named: {}",
+            told.stderr
+        );
     }
     let before = house_keeps(&house);
     assert_eq!(house.ask("and now?").code, 1);
@@ -314,11 +473,17 @@ fn an_unpriced_model_is_refused_under_a_cap_and_told_how_to_price_it() {
          max_tokens = 8192\ncontext_window = 200000",
         model.url()
     );
-    let sandbox = Sandbox::new().env("MOCK_KEY", "sk-mock").provider_config("free", &provider).config("[cost]\nday_usd = 1.0");
+    let sandbox = Sandbox::new()
+        .env("MOCK_KEY", "sk-mock")
+        .provider_config("free", &provider)
+        .config("[cost]\nday_usd = 1.0");
     let _daemon = sandbox.ready();
     let told = sandbox.send(&["--wait", "hello"]);
     assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stderr.contains("cost_per_mtok = [0, 0, 0, 0]"), "{told:?}");
+    assert!(
+        told.stderr.contains("cost_per_mtok = [0, 0, 0, 0]"),
+        "{told:?}"
+    );
     assert_eq!(model.requests().len(), 0);
 }
 
@@ -328,12 +493,21 @@ fn an_unpriced_model_is_refused_under_a_cap_and_told_how_to_price_it() {
 fn passing_trouble_is_tried_again_and_nobody_notices() {
     for wire in [Wire::Anthropic, Wire::OpenAi] {
         let house = House::with(wire, "");
-        for (number, trouble) in [Reply::Status(529, None), Reply::Status(500, None), Reply::Status(503, None), Reply::Disconnect]
-            .into_iter()
-            .enumerate()
+        for (number, trouble) in [
+            Reply::Status(529, None),
+            Reply::Status(500, None),
+            Reply::Status(503, None),
+            Reply::Disconnect,
+        ]
+        .into_iter()
+        .enumerate()
         {
             house.model.push(trouble.clone());
-            assert_eq!(house.reply(&format!("try {number}")), format!("echo: try {number}"), "{wire:?} {trouble:?}");
+            assert_eq!(
+                house.reply(&format!("try {number}")),
+                format!("echo: try {number}"),
+                "{wire:?} {trouble:?}"
+            );
         }
         assert_eq!(house.model.requests().len(), 8);
     }
@@ -346,7 +520,10 @@ fn retry_after_is_obeyed() {
     house.reply("patience");
     let exchanges = house.model.exchanges();
     let waited = exchanges[1].at - exchanges[0].at;
-    assert!((Duration::from_millis(2990)..Duration::from_secs(6)).contains(&waited), "{waited:?}");
+    assert!(
+        (Duration::from_millis(2990)..Duration::from_secs(6)).contains(&waited),
+        "{waited:?}"
+    );
 }
 
 #[test]
@@ -356,9 +533,16 @@ fn a_key_that_is_refused_is_not_tried_again_and_is_named() {
     let started = Instant::now();
     let told = house.ask("hello");
     assert_eq!(told.code, 1, "{told:?}");
-    assert!(started.elapsed() < Duration::from_secs(5), "it took {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "it took {:?}",
+        started.elapsed()
+    );
     assert_eq!(house.model.requests().len(), 1);
-    assert!(told.stderr.contains("key") || told.stderr.contains("401"), "{told:?}");
+    assert!(
+        told.stderr.contains("key") || told.stderr.contains("401"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -373,7 +557,11 @@ fn a_model_that_is_down_gives_way_to_its_fallback() {
         down.push(Reply::Status(500, None));
     }
     let told = sandbox.send(&["--wait=60", "hello"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: hello\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "echo: hello\n"),
+        "{told:?}"
+    );
     assert_eq!((down.requests().len(), up.requests().len()), (3, 1));
     // The first is left alone for a while.
     assert_eq!(sandbox.send(&["--wait", "again"]).stdout, "echo: again\n");
@@ -404,13 +592,35 @@ fn keys_and_tokens_are_written_nowhere_whatever_goes_wrong() {
     let canaries = ["sk-canary-93c1f0d2a7", telegram.token()];
     let mut daemon = sandbox.daemon_with(&["-vv"]);
     daemon.wait_ready();
-    for kind in [FaultKind::Status(401), FaultKind::Status(502), FaultKind::Html502, FaultKind::Drop, FaultKind::DropAfter] {
-        telegram.fault(Fault { method: "sendMessage", kind, count: u32::from(kind != FaultKind::Status(401)) });
+    for kind in [
+        FaultKind::Status(401),
+        FaultKind::Status(502),
+        FaultKind::Html502,
+        FaultKind::Drop,
+        FaultKind::DropAfter,
+    ] {
+        telegram.fault(Fault {
+            method: "sendMessage",
+            kind,
+            count: u32::from(kind != FaultKind::Status(401)),
+        });
     }
-    for kind in [FaultKind::Drop, FaultKind::Status(502), FaultKind::Status(409)] {
-        telegram.fault(Fault { method: "getUpdates", kind, count: 1 });
+    for kind in [
+        FaultKind::Drop,
+        FaultKind::Status(502),
+        FaultKind::Status(409),
+    ] {
+        telegram.fault(Fault {
+            method: "getUpdates",
+            kind,
+            count: 1,
+        });
     }
-    for trouble in [Reply::Status(500, None), Reply::Disconnect, Reply::Status(401, None)] {
+    for trouble in [
+        Reply::Status(500, None),
+        Reply::Disconnect,
+        Reply::Status(401, None),
+    ] {
         model.push(trouble);
     }
     let ask = |text: &str| sandbox.send(&["--wait=40", text]);
@@ -418,12 +628,21 @@ fn keys_and_tokens_are_written_nowhere_whatever_goes_wrong() {
     // Words that hold a secret, and a command that looks for one.
     printed += &format!(
         "{:?}",
-        ask("[[tool exec {\"command\": \"env; cat ../.env ../agent.toml /proc/*/environ 2>/dev/null; true\"}]]")
+        ask(
+            "[[tool exec {\"command\": \"env; cat ../.env ../agent.toml /proc/*/environ 2>/dev/null; true\"}]]"
+        )
     );
     let (_, id) = telegram.say(1001, 1001, "hello");
     telegram.wait_sent(|sent| sent.reply_to == Some(id), Duration::from_secs(40));
-    printed += &format!("{:?} {:?}", sandbox.send(&["--status"]), sandbox.monitor(&["--json"]));
-    printed += &format!("{:?}", sandbox.run("agent-daemon", &["check", "--show-origin"], ""));
+    printed += &format!(
+        "{:?} {:?}",
+        sandbox.send(&["--status"]),
+        sandbox.monitor(&["--json"])
+    );
+    printed += &format!(
+        "{:?}",
+        sandbox.run("agent-daemon", &["check", "--show-origin"], "")
+    );
     printed += &daemon.log();
     drop(daemon);
     for canary in canaries {
@@ -433,7 +652,11 @@ fn keys_and_tokens_are_written_nowhere_whatever_goes_wrong() {
         let found = holders(&sandbox.path("workspace"), canary);
         assert_eq!(found, [] as [String; 0], "a secret was written down");
     }
-    assert!(model.requests().iter().all(|body| !canaries.iter().any(|canary| body.to_string().contains(canary))));
+    assert!(model.requests().iter().all(|body| {
+        !canaries
+            .iter()
+            .any(|canary| body.to_string().contains(canary))
+    }));
 }
 
 /// Returns the files below `directory` that hold `canary`.
@@ -444,7 +667,11 @@ fn holders(directory: &Path, canary: &str) -> Vec<String> {
         let kind = entry.file_type().expect("it has a type");
         if kind.is_dir() {
             found.extend(holders(&path, canary));
-        } else if kind.is_file() && fs::read(&path).expect("own file").windows(canary.len()).any(|part| part == canary.as_bytes())
+        } else if kind.is_file()
+            && fs::read(&path)
+                .expect("own file")
+                .windows(canary.len())
+                .any(|part| part == canary.as_bytes())
         {
             found.push(path.display().to_string());
         }

@@ -15,10 +15,17 @@ fn report(wrong: &[String]) {
 /// Names what stands on one side only.
 fn compare(page: &str, what: &str, expected: &[String], found: &[String]) -> Vec<String> {
     let missing = expected.iter().filter(|head| !found.contains(head));
-    let wrong = missing.map(|head| format!("man/{page}: {what}: the program has `{head}`, and the page has no such .It"));
+    let wrong = missing.map(|head| {
+        format!("man/{page}: {what}: the program has `{head}`, and the page has no such .It")
+    });
     let extra = found.iter().filter(|head| !expected.contains(head));
-    let extra = extra.map(|head| format!("man/{page}: {what}: the page has `{head}`, and the program has no such thing"));
-    let twice = found.iter().enumerate().filter(|(at, head)| found.iter().take(*at).any(|other| other == *head));
+    let extra = extra.map(|head| {
+        format!("man/{page}: {what}: the page has `{head}`, and the program has no such thing")
+    });
+    let twice = found
+        .iter()
+        .enumerate()
+        .filter(|(at, head)| found.iter().take(*at).any(|other| other == *head));
     let twice = twice.map(|(_, head)| format!("man/{page}: {what}: `{head}` stands there twice"));
     wrong.chain(extra).chain(twice).collect()
 }

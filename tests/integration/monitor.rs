@@ -1,6 +1,9 @@
 //! `agent-monitor`: what it shows and says to scripts, of daemons that are idle, busy, stale, starting,
 //! stopping, dead, or never were.
-#![allow(clippy::disallowed_methods, reason = "a test writes files plainly, to see what is made of them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test writes files plainly, to see what is made of them"
+)]
 
 use std::{collections::BTreeSet, fs, io::Write as _, process::Stdio, thread, time::Duration};
 
@@ -23,7 +26,9 @@ const UNTIL_GO: &str = "touch started; while test ! -e go; do sleep 0.05; done";
 fn busy(sandbox: &Sandbox, model: &FakeModel, from: &str) {
     model.push(Reply::Tool("exec".to_owned(), json!({"command": UNTIL_GO})));
     assert_eq!(sandbox.send(&["--from", from, "work"]).code, 0);
-    wait_for("a running tool", SOON, || Some(file(sandbox)).filter(|file| file["state"] == "tools"));
+    wait_for("a running tool", SOON, || {
+        Some(file(sandbox)).filter(|file| file["state"] == "tools")
+    });
 }
 
 fn go(sandbox: &Sandbox) {
@@ -43,14 +48,22 @@ fn rewrite(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) {
 }
 
 fn secs_ago(secs: i64) -> String {
-    (chrono::Utc::now() - chrono::Duration::seconds(secs)).to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+    (chrono::Utc::now() - chrono::Duration::seconds(secs))
+        .to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 /// Holds the daemon's lock as a daemon would.
 fn hold_lock(sandbox: &Sandbox) -> fs::File {
     let small = |constant: i32| i16::try_from(constant).expect("lock constants fit their field");
-    let mut file = fs::File::create(sandbox.path("state/daemon.lock")).expect("the sandbox is writable");
-    let lock = libc::flock { l_type: small(libc::F_WRLCK), l_whence: small(libc::SEEK_SET), l_start: 0, l_len: 0, l_pid: 0 };
+    let mut file =
+        fs::File::create(sandbox.path("state/daemon.lock")).expect("the sandbox is writable");
+    let lock = libc::flock {
+        l_type: small(libc::F_WRLCK),
+        l_whence: small(libc::SEEK_SET),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
     fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)).expect("nobody else holds it");
     writeln!(file, "{}", std::process::id()).expect("the sandbox is writable");
     file
@@ -59,7 +72,12 @@ fn hold_lock(sandbox: &Sandbox) -> fs::File {
 /// Checks the exit code and the first words of the frame, and returns the frame.
 fn check(sandbox: &Sandbox, code: i32, begins: &str) -> String {
     let told = sandbox.monitor(&[]);
-    assert_eq!((told.code, told.stderr.as_str()), (code, ""), "{}", told.stdout);
+    assert_eq!(
+        (told.code, told.stderr.as_str()),
+        (code, ""),
+        "{}",
+        told.stdout
+    );
     assert!(told.stdout.starts_with(begins), "{begins}: {}", told.stdout);
     told.stdout
 }
@@ -86,15 +104,30 @@ fn the_state_goes_from_thinking_to_tools_to_thinking_to_idle() {
         seen = document["state"].clone();
         document
     };
-    let order = format!("[[sleep 1500]] [[tool exec {}]]", json!({"command": UNTIL_GO}));
+    let order = format!(
+        "[[sleep 1500]] [[tool exec {}]]",
+        json!({"command": UNTIL_GO})
+    );
     assert_eq!(sandbox.send(&["--from", "ada", &order]).code, 0);
     let document = next();
-    assert_eq!((&document["state"], &document["lanes"][0]["turn"]), (&json!("thinking"), &json!(1)), "{document}");
+    assert_eq!(
+        (&document["state"], &document["lanes"][0]["turn"]),
+        (&json!("thinking"), &json!(1)),
+        "{document}"
+    );
     let document = next();
     let lane = &document["lanes"][0];
     assert_eq!(document["state"], "tools", "{document}");
-    assert_eq!((&lane["contact"], &lane["session"]), (&json!("ada"), &json!("cli:ada")), "{document}");
-    assert_eq!((&lane["tools_in_flight"], &lane["model"]), (&json!(["exec"]), &json!("primary")), "{document}");
+    assert_eq!(
+        (&lane["contact"], &lane["session"]),
+        (&json!("ada"), &json!("cli:ada")),
+        "{document}"
+    );
+    assert_eq!(
+        (&lane["tools_in_flight"], &lane["model"]),
+        (&json!(["exec"]), &json!("primary")),
+        "{document}"
+    );
     assert_eq!(lane["turns"][0]["stop_reason"], "tool_use", "{document}");
     assert_eq!(lane["turns"][0]["tokens"], lane["tokens"], "{document}");
     let frame = check(&sandbox, 0, "running tools  pid ");
@@ -102,10 +135,18 @@ fn the_state_goes_from_thinking_to_tools_to_thinking_to_idle() {
     model.push(Reply::Hang);
     go(&sandbox);
     let document = next();
-    assert_eq!((&document["state"], &document["lanes"][0]["turn"]), (&json!("thinking"), &json!(2)), "{document}");
+    assert_eq!(
+        (&document["state"], &document["lanes"][0]["turn"]),
+        (&json!("thinking"), &json!(2)),
+        "{document}"
+    );
     assert_eq!(sandbox.send(&["--stop"]).code, 0);
     let document = next();
-    assert_eq!((&document["state"], &document["lanes"]), (&json!("idle"), &json!([])), "{document}");
+    assert_eq!(
+        (&document["state"], &document["lanes"]),
+        (&json!("idle"), &json!([])),
+        "{document}"
+    );
 }
 
 #[test]
@@ -114,8 +155,13 @@ fn a_call_that_is_tried_again_says_why() {
     let _daemon = sandbox.ready();
     model.push(Reply::Status(529, Some(20)));
     assert_eq!(sandbox.send(&["--from", "ada", "hello"]).code, 0);
-    wait_for("a lane that waits", SOON, || Some(file(&sandbox)).filter(|file| file["state"] == "retry_wait"));
-    has(&check(&sandbox, 0, "waiting to retry  pid "), &["ada  waiting to retry", "\n  because: ", "529"]);
+    wait_for("a lane that waits", SOON, || {
+        Some(file(&sandbox)).filter(|file| file["state"] == "retry_wait")
+    });
+    has(
+        &check(&sandbox, 0, "waiting to retry  pid "),
+        &["ada  waiting to retry", "\n  because: ", "529"],
+    );
 }
 
 #[test]
@@ -124,10 +170,24 @@ fn after_a_failed_turn_it_is_idle_and_the_trouble_is_shown() {
     let daemon = sandbox.ready();
     model.push(Reply::Status(400, None));
     assert_eq!(sandbox.send(&["--wait", "hello"]).code, 1);
-    let document = wait_for("the trouble", SOON, || Some(file(&sandbox)).filter(|file| !file["last_error"].is_null()));
-    assert_eq!((&document["state"], &document["lanes"]), (&json!("idle"), &json!([])), "{document}");
+    let document = wait_for("the trouble", SOON, || {
+        Some(file(&sandbox)).filter(|file| !file["last_error"].is_null())
+    });
+    assert_eq!(
+        (&document["state"], &document["lanes"]),
+        (&json!("idle"), &json!([])),
+        "{document}"
+    );
     let frame = check(&sandbox, 0, &format!("idle  pid {}  up ", daemon.pid()));
-    has(&frame, &["\ntrouble   0s ago: ", "400", "\nqueue     empty\n", "\nmodels    primary\n"]);
+    has(
+        &frame,
+        &[
+            "\ntrouble   0s ago: ",
+            "400",
+            "\nqueue     empty\n",
+            "\nmodels    primary\n",
+        ],
+    );
 }
 
 #[test]
@@ -137,20 +197,32 @@ fn a_thousand_reads_during_writes_see_no_torn_document() {
     thread::scope(|scope| {
         let talk = scope.spawn(|| {
             for number in 0..20 {
-                let told =
-                    sandbox.send(&["--from", &format!("friend{number}"), "--wait", "[[tool exec {\"command\":\"true\"}]]"]);
+                let told = sandbox.send(&[
+                    "--from",
+                    &format!("friend{number}"),
+                    "--wait",
+                    "[[tool exec {\"command\":\"true\"}]]",
+                ]);
                 assert_eq!(told.code, 0, "{told:?}");
             }
         });
         let (mut reads, mut written) = (0, BTreeSet::new());
         while reads < 1_000 || !talk.is_finished() {
             let document = file(&sandbox);
-            assert_eq!(document["pid"].as_i64(), Some(i64::from(daemon.pid().as_raw())), "{document}");
+            assert_eq!(
+                document["pid"].as_i64(),
+                Some(i64::from(daemon.pid().as_raw())),
+                "{document}"
+            );
             written.insert(document["updated_at"].to_string());
             reads += 1;
         }
         talk.join().expect("the sender");
-        assert!(written.len() >= 10, "only {} documents were written", written.len());
+        assert!(
+            written.len() >= 10,
+            "only {} documents were written",
+            written.len()
+        );
     });
 }
 
@@ -163,13 +235,30 @@ fn a_silent_daemon_is_stale_after_a_minute() {
     check(&sandbox, 0, "idle  pid ");
     rewrite(&sandbox, |file| file["updated_at"] = json!(secs_ago(61)));
     let pid = daemon.pid();
-    let frame = check(&sandbox, 1, &format!("stale  nothing written for 1m 1s  pid {pid}  up "));
-    has(&frame, &[&format!("\nlook at   ps -o stat= -p {pid} "), "df -h ", "state/logs"]);
+    let frame = check(
+        &sandbox,
+        1,
+        &format!("stale  nothing written for 1m 1s  pid {pid}  up "),
+    );
+    has(
+        &frame,
+        &[
+            &format!("\nlook at   ps -o stat= -p {pid} "),
+            "df -h ",
+            "state/logs",
+        ],
+    );
     let told = sandbox.monitor(&["--json"]);
-    assert_eq!((told.code, &told.json()["state"]), (1, &json!("idle")), "{told:?}");
+    assert_eq!(
+        (told.code, &told.json()["state"]),
+        (1, &json!("idle")),
+        "{told:?}"
+    );
     daemon.signal(Signal::SIGCONT);
     assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
-    wait_for("a sign of life", SOON, || (sandbox.monitor(&[]).code == 0).then_some(()));
+    wait_for("a sign of life", SOON, || {
+        (sandbox.monitor(&[]).code == 0).then_some(())
+    });
 }
 
 #[test]
@@ -181,7 +270,13 @@ fn a_file_of_the_daemon_before_is_not_taken_for_a_stale_one() {
     rewrite(&sandbox, |file| file["updated_at"] = json!(secs_ago(3600)));
     let _lock = hold_lock(&sandbox);
     let frame = check(&sandbox, 0, "starting  for ");
-    has(&frame, &[&format!("  pid {}\n", std::process::id()), "\nqueue     1 to answer\n"]);
+    has(
+        &frame,
+        &[
+            &format!("  pid {}\n", std::process::id()),
+            "\nqueue     1 to answer\n",
+        ],
+    );
     assert!(!frame.contains("ada") && !frame.contains("up "), "{frame}");
     rewrite(&sandbox, |file| file["pid"] = json!(std::process::id()));
     check(&sandbox, 1, "stale  nothing written for 1h 0m");
@@ -199,18 +294,42 @@ fn a_daemon_that_ends_says_so_and_leaves_an_idle_file() {
     let daemon = sandbox.ready();
     busy(&sandbox, &model, "ada");
     daemon.signal(Signal::SIGTERM);
-    wait_for("the end to begin", SOON, || Some(file(&sandbox)).filter(|file| file["stopping"] == true));
-    has(&check(&sandbox, 0, "stopping  pid "), &["\nit ends   as soon as ", "ada  running exec"]);
+    wait_for("the end to begin", SOON, || {
+        Some(file(&sandbox)).filter(|file| file["stopping"] == true)
+    });
+    has(
+        &check(&sandbox, 0, "stopping  pid "),
+        &["\nit ends   as soon as ", "ada  running exec"],
+    );
     go(&sandbox);
     assert_eq!(daemon.wait_exit(SOON), 0);
     let document = file(&sandbox);
-    assert_eq!((&document["state"], &document["lanes"]), (&json!("idle"), &json!([])), "{document}");
-    assert_eq!((&document["stopping"], &document["ended_at"]), (&json!(true), &document["updated_at"]), "{document}");
-    has(&check(&sandbox, 69, "stopped  "), &[" ago  version ", "\nstart it  agent-daemon run\n", "\nqueue     empty\n"]);
+    assert_eq!(
+        (&document["state"], &document["lanes"]),
+        (&json!("idle"), &json!([])),
+        "{document}"
+    );
+    assert_eq!(
+        (&document["stopping"], &document["ended_at"]),
+        (&json!(true), &document["updated_at"]),
+        "{document}"
+    );
+    has(
+        &check(&sandbox, 69, "stopped  "),
+        &[
+            " ago  version ",
+            "\nstart it  agent-daemon run\n",
+            "\nqueue     empty\n",
+        ],
+    );
     // The next one has nothing of that.
     let _daemon = sandbox.ready();
     let document = file(&sandbox);
-    assert_eq!((&document["stopping"], &document["ended_at"]), (&json!(false), &Value::Null), "{document}");
+    assert_eq!(
+        (&document["stopping"], &document["ended_at"]),
+        (&json!(false), &Value::Null),
+        "{document}"
+    );
 }
 
 #[test]
@@ -228,11 +347,21 @@ fn a_killed_daemon_is_dead_and_its_lanes_do_not_run() {
             "1 to answer, safe on the disk",
         ],
     );
-    assert!(!frame.contains("running") && !frame.contains("pid"), "{frame}");
+    assert!(
+        !frame.contains("running") && !frame.contains("pid"),
+        "{frame}"
+    );
     let told = sandbox.monitor(&["--json"]);
-    assert_eq!((told.code, &told.json()["state"]), (69, &json!("tools")), "{told:?}");
+    assert_eq!(
+        (told.code, &told.json()["state"]),
+        (69, &json!("tools")),
+        "{told:?}"
+    );
     rewrite(&sandbox, |file| file["boot_id"] = json!("another"));
-    has(&check(&sandbox, 69, "dead  "), &["the machine was restarted since"]);
+    has(
+        &check(&sandbox, 69, "dead  "),
+        &["the machine was restarted since"],
+    );
 }
 
 #[test]
@@ -240,13 +369,24 @@ fn a_home_where_none_ever_ran_says_how_to_begin() {
     let sandbox = Sandbox::new();
     let told = sandbox.monitor(&["--json"]);
     assert_eq!((told.code, told.json()), (69, json!({"state": "unknown"})));
-    has(&check(&sandbox, 69, "not running  it never ran here\n"), &["\nstart it  agent-daemon run\n"]);
+    has(
+        &check(&sandbox, 69, "not running  it never ran here\n"),
+        &["\nstart it  agent-daemon run\n"],
+    );
     assert!(!sandbox.path("state").exists(), "a look makes nothing");
     let empty = sandbox.path("empty home");
     let told = sandbox.monitor(&["--home", &empty.display().to_string()]);
     assert_eq!(told.code, 69);
     let begin = format!("agent-daemon --home '{}' init ", empty.display());
-    assert!(told.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(&begin), "{}", told.stdout);
+    assert!(
+        told.stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains(&begin),
+        "{}",
+        told.stdout
+    );
 }
 
 #[test]
@@ -257,13 +397,19 @@ fn a_file_that_cannot_be_read_is_as_old_as_it_was_written() {
     fs::write(sandbox.path(FILE), "{\"state\":\"idl").expect("the sandbox is writable");
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(7_200);
     let old = |below: &str, at| {
-        let file = fs::File::options().write(true).open(sandbox.path(below)).expect("it is there");
+        let file = fs::File::options()
+            .write(true)
+            .open(sandbox.path(below))
+            .expect("it is there");
         file.set_modified(at).expect("the sandbox is writable");
     };
     old("state/daemon.lock", long_ago);
     old(FILE, long_ago + Duration::from_secs(3_600));
     check(&sandbox, 69, "dead  last seen 1h 0m ago\n");
-    assert_eq!(sandbox.monitor(&["--json"]).json(), json!({"state": "unknown"}));
+    assert_eq!(
+        sandbox.monitor(&["--json"]).json(),
+        json!({"state": "unknown"})
+    );
 }
 
 // ------------------------------------------------------------------ --check
@@ -274,26 +420,52 @@ fn one_line_for_nagios_says_how_bad_it_is() {
     let check = |sandbox: &Sandbox, code: i32, begins: &str| {
         let told = sandbox.monitor(&["--check"]);
         assert_eq!((told.code, told.stderr.as_str()), (code, ""), "{told:?}");
-        assert!(told.stdout.starts_with(begins) && told.stdout.lines().count() == 1, "{begins}: {told:?}");
+        assert!(
+            told.stdout.starts_with(begins) && told.stdout.lines().count() == 1,
+            "{begins}: {told:?}"
+        );
         told.stdout
     };
-    check(&sandbox, 2, "AGENT CRITICAL - not running, it never ran here | lanes=0;;;0 ");
+    check(
+        &sandbox,
+        2,
+        "AGENT CRITICAL - not running, it never ran here | lanes=0;;;0 ",
+    );
     let daemon = sandbox.ready();
     let line = check(&sandbox, 0, "AGENT OK - idle, up ");
-    has(&line, &[" | lanes=0;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 today_usd=", " age=0s;;60;0\n"]);
+    has(
+        &line,
+        &[
+            " | lanes=0;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 today_usd=",
+            " age=0s;;60;0\n",
+        ],
+    );
     busy(&sandbox, &model, "ada");
-    has(&check(&sandbox, 0, "AGENT OK - running tools, up "), &["lanes=1;", "inbox=1;"]);
+    has(
+        &check(&sandbox, 0, "AGENT OK - running tools, up "),
+        &["lanes=1;", "inbox=1;"],
+    );
     daemon.signal(Signal::SIGSTOP);
     rewrite(&sandbox, |file| file["updated_at"] = json!(secs_ago(61)));
-    check(&sandbox, 2, "AGENT CRITICAL - stale, nothing written for 1m 1s | ");
+    check(
+        &sandbox,
+        2,
+        "AGENT CRITICAL - stale, nothing written for 1m 1s | ",
+    );
     daemon.kill9();
     check(&sandbox, 2, "AGENT CRITICAL - dead, last seen 1m ");
     fs::remove_file(sandbox.path("state/queue.db-wal")).expect("it is there");
-    fs::write(sandbox.path("state/queue.db"), "no database | at all").expect("the sandbox is writable");
+    fs::write(sandbox.path("state/queue.db"), "no database | at all")
+        .expect("the sandbox is writable");
     let line = check(&sandbox, 3, "AGENT UNKNOWN - ");
     has(&line, &["queue.db"]);
     assert!(!line.contains('|'), "{line}");
-    let told = output(sandbox.command("agent-monitor").args(["--check", "--instance", "../x"]).env_remove("AGENT_HOME"));
+    let told = output(
+        sandbox
+            .command("agent-monitor")
+            .args(["--check", "--instance", "../x"])
+            .env_remove("AGENT_HOME"),
+    );
     assert_eq!((told.code, told.stderr.as_str()), (3, ""), "{told:?}");
     assert!(told.stdout.starts_with("AGENT UNKNOWN - "), "{told:?}");
 }
@@ -316,7 +488,10 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
     assert!(!coloured(&sandbox, &["--color=always", "--json"]));
     let sandbox = sandbox.env("NO_COLOR", "1").env("TERM", "dumb");
     assert!(!coloured(&sandbox, &[]));
-    assert!(coloured(&sandbox, &["--color=always"]), "whoever says always means it");
+    assert!(
+        coloured(&sandbox, &["--color=always"]),
+        "whoever says always means it"
+    );
     let told = sandbox.monitor(&["--color=pink"]);
     assert_eq!((told.code, told.stdout.as_str()), (2, ""));
     has(&told.stderr, &["pink", "always"]);
@@ -326,24 +501,53 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
 fn the_frame_is_as_large_as_watch_says_and_no_name_breaks_it() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
-    for name in ["李明李明李明李明李明", "\u{202e}der [31m", "a very long name of somebody who has many", "e"] {
+    for name in [
+        "李明李明李明李明李明",
+        "\u{202e}der [31m",
+        "a very long name of somebody who has many",
+        "e",
+    ] {
         model.push(Reply::Hang);
         assert_eq!(sandbox.send(&["--from", name, "hello"]).code, 0);
     }
-    wait_for("four lanes", SOON, || file(&sandbox)["lanes"].as_array().filter(|lanes| lanes.len() == 4).map(Vec::len));
+    wait_for("four lanes", SOON, || {
+        file(&sandbox)["lanes"]
+            .as_array()
+            .filter(|lanes| lanes.len() == 4)
+            .map(Vec::len)
+    });
     let size = |columns: &str, lines: &str| {
-        let told = output(sandbox.command("agent-monitor").envs([("COLUMNS", columns), ("LINES", lines)]));
+        let told = output(
+            sandbox
+                .command("agent-monitor")
+                .envs([("COLUMNS", columns), ("LINES", lines)]),
+        );
         assert_eq!((told.code, told.stderr.as_str()), (0, ""));
         assert!(!told.stdout.contains('\u{1b}'), "{}", told.stdout);
-        let widest = told.stdout.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0);
+        let widest = told
+            .stdout
+            .lines()
+            .map(unicode_width::UnicodeWidthStr::width)
+            .max()
+            .unwrap_or(0);
         (widest, told.stdout.lines().count(), told.stdout)
     };
     for (columns, lines) in [(200, 60), (80, 24), (40, 15), (40, 6), (20, 7), (3, 3)] {
         let (widest, rows, frame) = size(&columns.to_string(), &lines.to_string());
         // Two lines are the title of watch.
-        assert!(widest <= columns && rows <= lines - 2, "{columns} × {lines}:\n{frame}");
+        assert!(
+            widest <= columns && rows <= lines - 2,
+            "{columns} × {lines}:\n{frame}"
+        );
     }
-    has(&size("200", "60").2, &["李明李明李明李明李明", "\\u{202e}der [31m", "a very long name of som…"]);
+    has(
+        &size("200", "60").2,
+        &[
+            "李明李明李明李明李明",
+            "\\u{202e}der [31m",
+            "a very long name of som…",
+        ],
+    );
     has(&size("40", "6").2, &["… 2 more lanes: "]);
     let usual = size("80", "24").2.lines().count();
     for odd in ["", "0", "-1", "wide", "999999999999999999999"] {
@@ -359,14 +563,30 @@ fn a_reader_that_goes_away_hears_nothing_of_it() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = sandbox.command("agent-monitor");
-        let told =
-            command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
-        assert_eq!((told.status.code(), String::from_utf8_lossy(&told.stderr).as_ref()), (Some(0), ""), "{arguments:?}");
+        let told = command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("it starts");
+        assert_eq!(
+            (
+                told.status.code(),
+                String::from_utf8_lossy(&told.stderr).as_ref()
+            ),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
     }
 }
 
 fn output(command: &mut std::process::Command) -> Output {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }

@@ -27,40 +27,79 @@ impl Line {
     fn new() -> Self {
         let fake = FakeTelegram::start();
         let telegram = telegram(fake.url(), fake.token());
-        Self { fake, telegram, dir: tempfile::tempdir().expect("a temporary directory") }
+        Self {
+            fake,
+            telegram,
+            dir: tempfile::tempdir().expect("a temporary directory"),
+        }
     }
 
     /// Makes a file with these bytes.
     fn file(&self, kind: MediaKind, name: &str, bytes: &[u8]) -> (OutFile, PathBuf) {
         let path = self.dir.path().join(name);
         atomic::write(&path, bytes, atomic::Durability::Rename).expect("a file");
-        (OutFile { kind, path: name.to_owned(), filename: name.to_owned() }, path)
+        (
+            OutFile {
+                kind,
+                path: name.to_owned(),
+                filename: name.to_owned(),
+            },
+            path,
+        )
     }
 
     /// Makes a file with a hole of this size in it.
     fn large(&self, kind: MediaKind, name: &str, bytes: u64) -> (OutFile, PathBuf) {
         let made = self.file(kind, name, b"x");
-        let file = std::fs::OpenOptions::new().write(true).open(&made.1).expect("the file");
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .open(&made.1)
+            .expect("the file");
         file.set_len(bytes).expect("a hole needs no room");
         made
     }
 
     /// Returns the methods called so far, in order.
     fn methods(&self) -> Vec<String> {
-        self.fake.calls().into_iter().map(|call| call.method).collect()
+        self.fake
+            .calls()
+            .into_iter()
+            .map(|call| call.method)
+            .collect()
     }
 }
 
 fn telegram(url: &str, token: &str) -> Telegram {
-    let config = config::Telegram { api_url: url.to_owned(), ..config::Telegram::default() };
-    Telegram::new(&config, &config::Http::default(), Secret::new(token), Arc::default()).expect("TLS")
+    let config = config::Telegram {
+        api_url: url.to_owned(),
+        ..config::Telegram::default()
+    };
+    Telegram::new(
+        &config,
+        &config::Http::default(),
+        Secret::new(token),
+        Arc::default(),
+    )
+    .expect("TLS")
 }
 
 fn chat(id: &str, topic: Option<&str>) -> ChatRef {
-    ChatRef { chat: id.to_owned(), topic: topic.map(str::to_owned) }
+    ChatRef {
+        chat: id.to_owned(),
+        topic: topic.map(str::to_owned),
+    }
 }
 
 /// Returns plain words to `chat`.
 fn words<'a>(chat: &'a ChatRef, plain: &'a str) -> Outgoing<'a> {
-    Outgoing { chat, reply_to: None, markup: None, plain, files: &[], reaction: None, buttons: &[], resent: false }
+    Outgoing {
+        chat,
+        reply_to: None,
+        markup: None,
+        plain,
+        files: &[],
+        reaction: None,
+        buttons: &[],
+        resent: false,
+    }
 }

@@ -19,11 +19,19 @@ fn skill(name: &str, more: &str, body: &str) -> String {
 fn home(model: &FakeModel) -> (Sandbox, Clock) {
     let sandbox = Sandbox::new().with_anthropic(model);
     assert_eq!(sandbox.run("agent-daemon", &["init", "--yes"], "").code, 0);
-    sandbox.put("workspace/skills/backup/SKILL.md", skill("backup", "", "Copy, then compare.").as_bytes());
-    sandbox.put("workspace/skills/tone/SKILL.md", skill("tone", "always_on: true\n", &"Be brief. ".repeat(200)).as_bytes());
+    sandbox.put(
+        "workspace/skills/backup/SKILL.md",
+        skill("backup", "", "Copy, then compare.").as_bytes(),
+    );
+    sandbox.put(
+        "workspace/skills/tone/SKILL.md",
+        skill("tone", "always_on: true\n", &"Be brief. ".repeat(200)).as_bytes(),
+    );
     let clock = Clock::new(&sandbox.home().with_file_name("clock"));
     let environment = clock.environment();
-    let sandbox = environment.into_iter().fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
+    let sandbox = environment
+        .into_iter()
+        .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
     (sandbox, clock)
 }
 
@@ -39,7 +47,10 @@ fn words(turn: usize) -> String {
     match turn % 5 {
         0 => format!("number {turn}: {}", tools[turn / 5 % tools.len()]),
         3 => format!("number {turn}: Where does my sister Ana live?"),
-        _ => format!("number {turn}: {}", "something to talk about ".repeat(turn % 7 + 1)),
+        _ => format!(
+            "number {turn}: {}",
+            "something to talk about ".repeat(turn % 7 + 1)
+        ),
     }
 }
 
@@ -48,9 +59,13 @@ fn unmarked(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             fields.remove("cache_control");
-            fields.values_mut().for_each(|field| *field = unmarked(field.take()));
+            fields
+                .values_mut()
+                .for_each(|field| *field = unmarked(field.take()));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = unmarked(item.take())),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = unmarked(item.take())),
         _ => {}
     }
     value
@@ -60,20 +75,42 @@ fn unmarked(mut value: Value) -> Value {
 fn check_continues(number: usize, before: &Value, after: &Value) {
     let [before, after] = [before, after].map(|body| unmarked(body.clone()));
     for part in ["model", "tools", "system", "tool_choice"] {
-        assert_eq!(before[part].to_string(), after[part].to_string(), "request {number}: {part}");
+        assert_eq!(
+            before[part].to_string(),
+            after[part].to_string(),
+            "request {number}: {part}"
+        );
     }
-    let messages = |body: &Value| body["messages"].as_array().expect("messages").iter().map(Value::to_string).collect::<Vec<_>>();
+    let messages = |body: &Value| {
+        body["messages"]
+            .as_array()
+            .expect("messages")
+            .iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+    };
     let (before, after) = (messages(&before), messages(&after));
-    assert!(after.len() > before.len(), "request {number} says nothing new");
-    assert_eq!(before, after[..before.len()], "request {number}: its messages");
+    assert!(
+        after.len() > before.len(),
+        "request {number} says nothing new"
+    );
+    assert_eq!(
+        before,
+        after[..before.len()],
+        "request {number}: its messages"
+    );
 }
 
 /// Of the input of these requests, how much was read from the cache.
 fn ratio(met: &[Met]) -> f64 {
     let sum = |of: fn(&Met) -> u64| met.iter().map(of).sum::<u64>();
-    let share =
-        |part: u64, whole: u64| f64::from(u32::try_from(part).expect("few")) / f64::from(u32::try_from(whole).expect("few"));
-    share(sum(|met| met.read), sum(|met| met.read + met.written + met.rest))
+    let share = |part: u64, whole: u64| {
+        f64::from(u32::try_from(part).expect("few")) / f64::from(u32::try_from(whole).expect("few"))
+    };
+    share(
+        sum(|met| met.read),
+        sum(|met| met.read + met.written + met.rest),
+    )
 }
 
 #[test]
@@ -85,7 +122,11 @@ fn tools_system_and_all_earlier_messages_stay_the_same_over_fifty_turns() {
     let mut after_a_pause = Vec::new();
     for turn in 0..TURNS {
         // A minute or three between messages, thrice some days, once a restart.
-        let pause = if turn % 17 == 16 { DAY * 2 } else { MINUTE * (1 + u32::try_from(turn % 3).expect("small")) };
+        let pause = if turn % 17 == 16 {
+            DAY * 2
+        } else {
+            MINUTE * (1 + u32::try_from(turn % 3).expect("small"))
+        };
         if pause > MINUTE * 5 {
             after_a_pause.push(model.requests().len());
         }
@@ -99,7 +140,11 @@ fn tools_system_and_all_earlier_messages_stay_the_same_over_fifty_turns() {
         assert_eq!(said.code, 0, "{said:?}");
     }
     let requests = model.requests();
-    assert!(requests.len() >= TURNS + TURNS / 5, "{} requests", requests.len());
+    assert!(
+        requests.len() >= TURNS + TURNS / 5,
+        "{} requests",
+        requests.len()
+    );
     for (number, pair) in requests.windows(2).enumerate() {
         check_continues(number + 1, &pair[0], &pair[1]);
     }
@@ -117,10 +162,19 @@ fn tools_system_and_all_earlier_messages_stay_the_same_over_fifty_turns() {
 
     // Everything that was sent in the last five minutes is read; what was not cannot be.
     let met = model.met();
-    let missed: Vec<(usize, &Met)> = met.iter().enumerate().filter(|(_, met)| met.read != met.best).collect();
+    let missed: Vec<(usize, &Met)> = met
+        .iter()
+        .enumerate()
+        .filter(|(_, met)| met.read != met.best)
+        .collect();
     assert_eq!(missed, [], "requests that read less than they could");
-    let unbroken: Vec<Met> =
-        met.iter().enumerate().skip(1).filter(|(at, _)| !after_a_pause.contains(at)).map(|(_, met)| *met).collect();
+    let unbroken: Vec<Met> = met
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(at, _)| !after_a_pause.contains(at))
+        .map(|(_, met)| *met)
+        .collect();
     let (with_pauses, without) = (ratio(&met[1..]), ratio(&unbroken));
     println!(
         "{} requests; read from the cache: {with_pauses:.3}, without the {} after days: {without:.3}",
@@ -133,18 +187,34 @@ fn tools_system_and_all_earlier_messages_stay_the_same_over_fifty_turns() {
     // The owner is told the same.
     let cost = sandbox.send(&["--cost", "all", "--json"]).json();
     let of_all = cost["cache_read_ratio"].as_f64().expect("a number");
-    assert!((of_all - ratio(&met)).abs() < 0.001, "{of_all} {}", ratio(&met));
+    assert!(
+        (of_all - ratio(&met)).abs() < 0.001,
+        "{of_all} {}",
+        ratio(&met)
+    );
 
     // A new line of MEMORY.md changes the second system block and nothing before it or behind.
     let memory = sandbox.read("workspace/MEMORY.md").expect("it is there");
-    sandbox.put("workspace/MEMORY.md", format!("{memory}\n- new\n").as_bytes());
+    sandbox.put(
+        "workspace/MEMORY.md",
+        format!("{memory}\n- new\n").as_bytes(),
+    );
     sandbox.send(&["--wait", "and now?"]);
-    let [before, after] =
-        [&requests[requests.len() - 1], model.requests().last().expect("one more")].map(|body| unmarked(body.clone()));
-    assert_eq!((&before["tools"], &before["system"][0]), (&after["tools"], &after["system"][0]));
+    let [before, after] = [
+        &requests[requests.len() - 1],
+        model.requests().last().expect("one more"),
+    ]
+    .map(|body| unmarked(body.clone()));
+    assert_eq!(
+        (&before["tools"], &before["system"][0]),
+        (&after["tools"], &after["system"][0])
+    );
     assert_ne!(before["system"][1], after["system"][1]);
     let earlier = before["messages"].as_array().expect("messages");
-    assert_eq!(earlier[..], after["messages"].as_array().expect("messages")[..earlier.len()]);
+    assert_eq!(
+        earlier[..],
+        after["messages"].as_array().expect("messages")[..earlier.len()]
+    );
 }
 
 /// A mark looks back 20 blocks (see the fake): one step of 9 calls and their results is bridged.

@@ -12,7 +12,12 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Returns a stream of Anthropic's events.
 fn stream(events: &[Value]) -> Reply {
-    let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("a type"));
+    let event = |event: &Value| {
+        format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().expect("a type")
+        )
+    };
     Reply::RawSse(events.iter().map(event).collect())
 }
 
@@ -38,18 +43,32 @@ fn a_models_thinking_goes_back_to_it_and_is_shown_to_nobody() {
     let daemon = sandbox.ready();
     model.push(thinks_and_calls("toolu_1"));
     let told = sandbox.send(&["--stream", "--id", "t1", "how much?"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, "result: 42\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "result: 42\n"),
+        "{told:?}"
+    );
     let thought = json!({"type": "thinking", "thinking": "canary-thought", "signature": "c2ln"});
     let sent = model.requests();
-    assert_eq!(sent[0]["thinking"], json!({"type": "enabled", "budget_tokens": 4096}));
-    assert_eq!((&sent[1]["thinking"], &sent[1]["messages"][1]["content"][0]), (&sent[0]["thinking"], &thought));
+    assert_eq!(
+        sent[0]["thinking"],
+        json!({"type": "enabled", "budget_tokens": 4096})
+    );
+    assert_eq!(
+        (&sent[1]["thinking"], &sent[1]["messages"][1]["content"][0]),
+        (&sent[0]["thinking"], &thought)
+    );
     // After a restart it comes out of the transcript.
     assert_eq!(daemon.term(), 0);
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "and now?"]).code, 0);
     let last = model.requests().pop().expect("a request");
     assert_eq!(last["messages"][1]["content"][0], thought);
-    for told in [sandbox.send(&["--history"]), sandbox.send(&["--history", "--json"]), sandbox.monitor(&["--json"])] {
+    for told in [
+        sandbox.send(&["--history"]),
+        sandbox.send(&["--history", "--json"]),
+        sandbox.monitor(&["--json"]),
+    ] {
         assert!(!told.stdout.contains("canary-thought"), "{told:?}");
     }
 }
@@ -58,19 +77,36 @@ fn a_models_thinking_goes_back_to_it_and_is_shown_to_nobody() {
 fn a_result_that_the_server_refuses_twice_does_not_end_the_turn() {
     let (model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();
-    model.push(Reply::Tool("exec".to_owned(), json!({"command": "echo poison"})));
+    model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo poison"}),
+    ));
     (0..2).for_each(|_| model.push(Reply::Status(400, None)));
     let told = sandbox.send(&["--wait=40", "go"]);
     let left_out = "⟦left out: the server of the model primary refuses a request with it⟧";
-    assert_eq!((told.code, told.stdout), (0, format!("result: {left_out}\n")));
+    assert_eq!(
+        (told.code, told.stdout),
+        (0, format!("result: {left_out}\n"))
+    );
     let sent = model.requests();
     assert_eq!(
-        sent.iter().map(|request| request.to_string().contains("poison\\n")).collect::<Vec<_>>(),
+        sent.iter()
+            .map(|request| request.to_string().contains("poison\\n"))
+            .collect::<Vec<_>>(),
         [false, true, true, false]
     );
-    assert!(daemon.log().contains("without the newest result, file or picture"), "{}", daemon.log());
+    assert!(
+        daemon
+            .log()
+            .contains("without the newest result, file or picture"),
+        "{}",
+        daemon.log()
+    );
     // The transcript has it all the same, and the next message goes without it at once.
-    assert_eq!(sandbox.send(&["--wait=40", "and now?"]).stdout, "echo: and now?\n");
+    assert_eq!(
+        sandbox.send(&["--wait=40", "and now?"]).stdout,
+        "echo: and now?\n"
+    );
     assert!(!model.requests()[4].to_string().contains("poison\\n"));
 }
 
@@ -99,14 +135,25 @@ fn a_provider_that_is_down_is_shown_and_passed_over_and_known_after_a_reload() {
     wait_for("what is down to be shown", SOON, || {
         let gone = providers()[0].clone();
         let error = gone["last_error"].as_str().unwrap_or_default();
-        (gone["state"] == "down" && error.starts_with("127.0.0.1:9 cannot be reached") && gone["since"].is_string()).then_some(())
+        (gone["state"] == "down"
+            && error.starts_with("127.0.0.1:9 cannot be reached")
+            && gone["since"].is_string())
+        .then_some(())
     });
     let frame = sandbox.monitor(&[]).stdout;
     assert!(frame.contains("provider  gone is down for "), "{frame}");
     assert!(ask("two") < Duration::from_secs(2), "it is passed over");
     daemon.signal(Signal::SIGHUP);
-    wait_for("the reload", SOON, || daemon.log().contains("the configuration was read again").then_some(()));
-    assert!(ask("three") < Duration::from_secs(2), "it is known after a reload");
+    wait_for("the reload", SOON, || {
+        daemon
+            .log()
+            .contains("the configuration was read again")
+            .then_some(())
+    });
+    assert!(
+        ask("three") < Duration::from_secs(2),
+        "it is known after a reload"
+    );
     let told = daemon.log();
     assert_eq!(told.matches("the provider is down").count(), 1, "{told}");
 }

@@ -1,6 +1,10 @@
 //! Commands in the sandbox: what they can do, what they cannot, and what is left of them. Every
 //! claim is checked on this machine's kernel, at each level that it has.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may panic, and writes files plainly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may panic, and writes files plainly"
+)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +33,11 @@ fn place() -> Place {
     let workspace = home.join("workspace");
     std::fs::create_dir_all(&workspace).unwrap();
     std::fs::write(home.join("secret"), "canary").unwrap();
-    Place { _dir: dir, home, workspace }
+    Place {
+        _dir: dir,
+        home,
+        workspace,
+    }
 }
 
 impl Place {
@@ -40,7 +48,10 @@ impl Place {
             workspace: self.workspace.clone(),
             writable: vec![],
             hidden: vec![self.home.clone(), "/root".into()],
-            read_only: vec![self.workspace.join("SOUL.md"), self.workspace.join("skills")],
+            read_only: vec![
+                self.workspace.join("SOUL.md"),
+                self.workspace.join("skills"),
+            ],
             network: false,
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             timeout: Duration::from_secs(20),
@@ -66,13 +77,17 @@ fn go_with(level: &Level, spec: Spec, cancel: CancellationToken) -> Result<Outco
     fn sent<T: Send>(future: T) -> T {
         future
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(sent(run_at(level, spec, cancel, &|_| {})))
 }
 
 /// Runs a shell command and returns its output and how it ended.
 fn shell(level: &Level, place: &Place, command: &str) -> (String, Status) {
-    let outcome = go(level, place.spec(command)).unwrap_or_else(|e| panic!("{level}: {command}: {e}"));
+    let outcome =
+        go(level, place.spec(command)).unwrap_or_else(|e| panic!("{level}: {command}: {e}"));
     (outcome.output, outcome.status)
 }
 
@@ -98,8 +113,10 @@ fn gone(marker: &str) -> bool {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
         let alive = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-            std::fs::read(entry.path().join("cmdline"))
-                .is_ok_and(|line| line.split(|b| *b == 0).any(|word| word == marker.as_bytes()))
+            std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| {
+                line.split(|b| *b == 0)
+                    .any(|word| word == marker.as_bytes())
+            })
         });
         if !alive || Instant::now() > deadline {
             return !alive;
@@ -112,9 +129,21 @@ fn gone(marker: &str) -> bool {
 fn a_command_runs_and_its_exit_code_is_told() {
     let place = place();
     for level in all_levels() {
-        assert_eq!(shell(&level, &place, "echo out; exit 3"), ("out\n".into(), Status::Exited(3)), "{level}");
-        assert_eq!(shell(&level, &place, "kill -TERM $$"), (String::new(), Status::Signaled(15)), "{level}");
-        assert_eq!(shell(&level, &place, "nonsense-command 2>/dev/null").1, Status::Exited(127), "{level}");
+        assert_eq!(
+            shell(&level, &place, "echo out; exit 3"),
+            ("out\n".into(), Status::Exited(3)),
+            "{level}"
+        );
+        assert_eq!(
+            shell(&level, &place, "kill -TERM $$"),
+            (String::new(), Status::Signaled(15)),
+            "{level}"
+        );
+        assert_eq!(
+            shell(&level, &place, "nonsense-command 2>/dev/null").1,
+            Status::Exited(127),
+            "{level}"
+        );
         assert_eq!(
             shell(&level, &place, "yes | head -1; read x; pwd").0,
             format!("y\n{}\n", place.workspace.display()),
@@ -127,7 +156,10 @@ fn a_command_runs_and_its_exit_code_is_told() {
 fn this_machine_has_a_level_and_probing_is_quick() {
     launcher();
     let (start, level) = (Instant::now(), probe());
-    assert!(matches!(level, Level::Namespaces | Level::Landlock(_)), "{level}");
+    assert!(
+        matches!(level, Level::Namespaces | Level::Landlock(_)),
+        "{level}"
+    );
     assert!(start.elapsed() < Duration::from_secs(1));
 }
 
@@ -135,7 +167,11 @@ fn this_machine_has_a_level_and_probing_is_quick() {
 fn stdout_and_stderr_keep_their_order() {
     let place = place();
     for level in all_levels() {
-        assert_eq!(shell(&level, &place, "echo 1; echo 2 >&2; echo 3; echo 4 >&2").0, "1\n2\n3\n4\n", "{level}");
+        assert_eq!(
+            shell(&level, &place, "echo 1; echo 2 >&2; echo 3; echo 4 >&2").0,
+            "1\n2\n3\n4\n",
+            "{level}"
+        );
     }
 }
 
@@ -149,7 +185,11 @@ fn a_timeout_kills_every_grandchild() {
         spec.timeout = Duration::from_millis(400);
         let start = Instant::now();
         assert_eq!(go(&level, spec).unwrap().status, Status::TimedOut);
-        assert!(start.elapsed() < Duration::from_millis(1400), "{level}: {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(1400),
+            "{level}: {:?}",
+            start.elapsed()
+        );
         assert!(gone(&marker), "{level}");
     }
 }
@@ -164,8 +204,17 @@ fn a_cancelled_command_dies_at_once() {
             std::thread::sleep(Duration::from_millis(200));
             later.cancel();
         });
-        let outcome = go_with(&level, place.spec(&format!("echo begun; sleep {marker}")), cancel).unwrap();
-        assert_eq!((outcome.output.as_str(), outcome.status), ("begun\n", Status::Cancelled), "{level}");
+        let outcome = go_with(
+            &level,
+            place.spec(&format!("echo begun; sleep {marker}")),
+            cancel,
+        )
+        .unwrap();
+        assert_eq!(
+            (outcome.output.as_str(), outcome.status),
+            ("begun\n", Status::Cancelled),
+            "{level}"
+        );
         assert!(start.elapsed() < Duration::from_millis(1200), "{level}");
         assert!(gone(&marker), "{level}");
     }
@@ -176,20 +225,35 @@ fn what_a_command_leaves_in_the_background_dies_with_it() {
     let place = place();
     for (number, level) in levels().into_iter().enumerate() {
         let (marker, start) = (marker(number, 3), Instant::now());
-        let command = format!("nohup setsid sleep {marker} >/dev/null 2>&1 & (setsid sleep {marker} &) ; sleep 0.2; echo done");
-        assert_eq!(shell(&level, &place, &command), ("done\n".into(), Status::Exited(0)));
-        assert!(start.elapsed() < Duration::from_secs(2) && gone(&marker), "{level}");
+        let command = format!(
+            "nohup setsid sleep {marker} >/dev/null 2>&1 & (setsid sleep {marker} &) ; sleep 0.2; echo done"
+        );
+        assert_eq!(
+            shell(&level, &place, &command),
+            ("done\n".into(), Status::Exited(0))
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(2) && gone(&marker),
+            "{level}"
+        );
     }
 }
 
 #[test]
 fn processes_that_fork_and_exit_all_the_time_do_not_outrun_the_end() {
     let place = place();
-    std::fs::write(place.workspace.join("hop.py"), "import os, sys\nwhile True:\n if os.fork(): os._exit(0)\n os.setsid()\n")
-        .unwrap();
+    std::fs::write(
+        place.workspace.join("hop.py"),
+        "import os, sys\nwhile True:\n if os.fork(): os._exit(0)\n os.setsid()\n",
+    )
+    .unwrap();
     for (number, level) in levels().into_iter().enumerate() {
         let marker = marker(number, 4);
-        shell(&level, &place, &format!("/usr/bin/python3 hop.py {marker} & sleep 0.3"));
+        shell(
+            &level,
+            &place,
+            &format!("/usr/bin/python3 hop.py {marker} & sleep 0.3"),
+        );
         assert!(gone(&marker), "{level}");
     }
 }
@@ -199,11 +263,22 @@ fn a_dropped_run_leaves_nothing() {
     let place = place();
     for (number, level) in levels().into_iter().enumerate() {
         let marker = marker(number, 5);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
-            let run =
-                run_at(&level, place.spec(&format!("setsid sleep {marker} & sleep {marker}")), CancellationToken::new(), &|_| {});
-            assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
+            let run = run_at(
+                &level,
+                place.spec(&format!("setsid sleep {marker} & sleep {marker}")),
+                CancellationToken::new(),
+                &|_| {},
+            );
+            assert!(
+                tokio::time::timeout(Duration::from_millis(300), run)
+                    .await
+                    .is_err()
+            );
         });
         drop(runtime);
         assert!(gone(&marker), "{level}");
@@ -215,8 +290,16 @@ fn a_process_that_holds_the_output_open_delays_nothing() {
     let place = place();
     for level in all_levels() {
         let start = Instant::now();
-        assert_eq!(shell(&level, &place, "setsid sleep 3 & echo done").0, "done\n", "{level}");
-        assert!(start.elapsed() < Duration::from_millis(1500), "{level}: {:?}", start.elapsed());
+        assert_eq!(
+            shell(&level, &place, "setsid sleep 3 & echo done").0,
+            "done\n",
+            "{level}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_millis(1500),
+            "{level}: {:?}",
+            start.elapsed()
+        );
     }
 }
 
@@ -227,7 +310,11 @@ fn only_the_given_environment_and_three_descriptors_are_inherited() {
     for level in all_levels() {
         let mut spec = place.spec("env | cut -d= -f1 | sort | tr '\\n' ' '; echo $GIVEN");
         spec.env.push(("GIVEN".into(), "a b".into()));
-        assert_eq!(go(&level, spec).unwrap().output, "GIVEN PATH PWD TMPDIR a b\n", "{level}");
+        assert_eq!(
+            go(&level, spec).unwrap().output,
+            "GIVEN PATH PWD TMPDIR a b\n",
+            "{level}"
+        );
     }
     let fds = python(
         &Level::Namespaces,
@@ -256,14 +343,28 @@ fn the_workspace_is_writable_and_the_system_is_not() {
         let mut spec = place.spec(&format!("echo text > 'made by {name}' && mkdir -p d && mv 'made by {name}' d/ && ln -s d/x l && rm l && cat d/*; echo more > {}/file", extra.path().display()));
         spec.writable = vec![extra.path().to_owned(), "/does/not/exist".into()];
         let outcome = go(&level, spec).unwrap();
-        assert_eq!((outcome.output.as_str(), outcome.status), ("text\n", Status::Exited(0)), "{level}");
-        let meta = std::fs::metadata(place.workspace.join("d").join(format!("made by {name}"))).unwrap();
+        assert_eq!(
+            (outcome.output.as_str(), outcome.status),
+            ("text\n", Status::Exited(0)),
+            "{level}"
+        );
+        let meta =
+            std::fs::metadata(place.workspace.join("d").join(format!("made by {name}"))).unwrap();
         assert_eq!(meta.permissions().mode() & 0o777, 0o644);
-        assert_eq!(std::os::unix::fs::MetadataExt::uid(&meta), nix::unistd::geteuid().as_raw());
-        assert_eq!(std::fs::read_to_string(extra.path().join("file")).unwrap(), "more\n");
+        assert_eq!(
+            std::os::unix::fs::MetadataExt::uid(&meta),
+            nix::unistd::geteuid().as_raw()
+        );
+        assert_eq!(
+            std::fs::read_to_string(extra.path().join("file")).unwrap(),
+            "more\n"
+        );
         std::fs::remove_dir_all(place.workspace.join("d")).unwrap();
-        for dir in ["/usr", "/etc", "/bin", "/opt", "/", "/var", "/home", "/run", "/proc", "/dev"] {
-            let (output, status) = shell(&level, &place, &format!("echo x > {dir}/sandbox-test-file"));
+        for dir in [
+            "/usr", "/etc", "/bin", "/opt", "/", "/var", "/home", "/run", "/proc", "/dev",
+        ] {
+            let (output, status) =
+                shell(&level, &place, &format!("echo x > {dir}/sandbox-test-file"));
             assert_ne!(status, Status::Exited(0), "{level}: {dir}: {output}");
             assert!(!Path::new(dir).join("sandbox-test-file").exists());
         }
@@ -272,7 +373,11 @@ fn the_workspace_is_writable_and_the_system_is_not() {
             "root\n",
             "{level}"
         );
-        assert_ne!(shell(&level, &place, "echo x > /proc/sys/kernel/core_pattern").1, Status::Exited(0), "{level}");
+        assert_ne!(
+            shell(&level, &place, "echo x > /proc/sys/kernel/core_pattern").1,
+            Status::Exited(0),
+            "{level}"
+        );
     }
 }
 
@@ -281,10 +386,25 @@ fn the_temporary_directory_is_private_and_gone_afterwards() {
     let place = place();
     let outside = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     for level in levels() {
-        let tmp = shell(&level, &place, "touch $TMPDIR/mine && ls $TMPDIR && echo $TMPDIR").0;
-        let path = tmp.strip_prefix("mine\n").unwrap_or_else(|| panic!("{level}: {tmp}")).trim();
-        assert!(path == "/tmp" || !Path::new(path).exists(), "{level}: {path}");
-        assert_ne!(shell(&level, &place, &format!("cat {}", outside.path().display())).1, Status::Exited(0), "{level}");
+        let tmp = shell(
+            &level,
+            &place,
+            "touch $TMPDIR/mine && ls $TMPDIR && echo $TMPDIR",
+        )
+        .0;
+        let path = tmp
+            .strip_prefix("mine\n")
+            .unwrap_or_else(|| panic!("{level}: {tmp}"))
+            .trim();
+        assert!(
+            path == "/tmp" || !Path::new(path).exists(),
+            "{level}: {path}"
+        );
+        assert_ne!(
+            shell(&level, &place, &format!("cat {}", outside.path().display())).1,
+            Status::Exited(0),
+            "{level}"
+        );
     }
 }
 
@@ -303,15 +423,31 @@ fn home_and_agent_home_are_invisible() {
             "/root/.bashrc",
         ] {
             let (output, status) = shell(&level, &place, &format!("cat {path}"));
-            assert!(status != Status::Exited(0) && !output.contains("canary"), "{level}: {path}: {output}");
+            assert!(
+                status != Status::Exited(0) && !output.contains("canary"),
+                "{level}: {path}: {output}"
+            );
         }
-        for command in ["ls /root", "ln ../secret stolen", "mv ../secret stolen", "rm ../secret", "ls .. | grep -v workspace"] {
-            assert_ne!(shell(&level, &place, command).1, Status::Exited(0), "{level}: {command}");
+        for command in [
+            "ls /root",
+            "ln ../secret stolen",
+            "mv ../secret stolen",
+            "rm ../secret",
+            "ls .. | grep -v workspace",
+        ] {
+            assert_ne!(
+                shell(&level, &place, command).1,
+                Status::Exited(0),
+                "{level}: {command}"
+            );
         }
         // With namespaces this may write to the private /tmp that the test's home is in.
         shell(&level, &place, "echo x > ../secret");
     }
-    assert_eq!(std::fs::read_to_string(place.home.join("secret")).unwrap(), "canary");
+    assert_eq!(
+        std::fs::read_to_string(place.home.join("secret")).unwrap(),
+        "canary"
+    );
 }
 
 #[test]
@@ -323,8 +459,10 @@ fn a_hidden_directory_in_the_workspace_is_empty_and_the_rest_is_not() {
     }
     std::fs::write(place.workspace.join("key"), "canary").unwrap();
     for level in levels() {
-        let mut spec = place.spec("cat memory/people/file key; ls memory; cat notes/file; echo x > memory/new");
-        spec.hidden.extend([place.workspace.join("memory"), place.workspace.join("key")]);
+        let mut spec = place
+            .spec("cat memory/people/file key; ls memory; cat notes/file; echo x > memory/new");
+        spec.hidden
+            .extend([place.workspace.join("memory"), place.workspace.join("key")]);
         let output = go(&level, spec).unwrap().output;
         assert_eq!(output.matches("canary").count(), 1, "{level}: {output}");
         assert!(!place.workspace.join("memory/new").exists(), "{level}");
@@ -342,12 +480,22 @@ fn a_planted_symlink_is_no_way_to_more_rights() {
     }
     for level in levels() {
         let mut spec = place.spec("cat out/key; cat ../private/key");
-        spec.writable = vec![place.workspace.join("out"), extra.path().to_owned(), extra.path().join("out")];
-        assert!(!go(&level, spec).unwrap().output.contains("canary"), "{level}");
+        spec.writable = vec![
+            place.workspace.join("out"),
+            extra.path().to_owned(),
+            extra.path().join("out"),
+        ];
+        assert!(
+            !go(&level, spec).unwrap().output.contains("canary"),
+            "{level}"
+        );
         for path in ["/", "/proc", "/dev"] {
             let mut spec = place.spec("true");
             spec.writable = vec![path.into()];
-            assert!(matches!(go(&level, spec), Err(Error::Setup { .. })), "{level}: {path}");
+            assert!(
+                matches!(go(&level, spec), Err(Error::Setup { .. })),
+                "{level}: {path}"
+            );
         }
     }
 }
@@ -358,11 +506,16 @@ fn a_workspace_may_be_named_through_a_symlink() {
     let link = place.home.parent().unwrap().join("link");
     std::os::unix::fs::symlink(&place.home, &link).unwrap();
     for level in levels() {
-        let mut spec =
-            place.spec(&format!("echo 1 > {0}/workspace/new && cat {0}/workspace/new; cat {0}/secret", link.display()));
+        let mut spec = place.spec(&format!(
+            "echo 1 > {0}/workspace/new && cat {0}/workspace/new; cat {0}/secret",
+            link.display()
+        ));
         (spec.workspace, spec.cwd) = (link.join("workspace"), link.join("workspace"));
         let output = go(&level, spec).unwrap().output;
-        assert!(output.starts_with("1\n") && !output.contains("canary"), "{level}: {output}");
+        assert!(
+            output.starts_with("1\n") && !output.contains("canary"),
+            "{level}: {output}"
+        );
     }
 }
 
@@ -370,12 +523,27 @@ fn a_workspace_may_be_named_through_a_symlink() {
 fn what_others_may_not_read_in_etc_is_unreadable_even_for_root() {
     let place = place();
     for level in levels() {
-        for path in ["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers", "/etc/ssl/private/ssl-cert-snakeoil.key"] {
-            let (output, _) = shell(&level, &place, &format!("cat {path} 2>/dev/null; ls {path}/ 2>/dev/null"));
+        for path in [
+            "/etc/shadow",
+            "/etc/shadow-",
+            "/etc/gshadow",
+            "/etc/sudoers",
+            "/etc/ssl/private/ssl-cert-snakeoil.key",
+        ] {
+            let (output, _) = shell(
+                &level,
+                &place,
+                &format!("cat {path} 2>/dev/null; ls {path}/ 2>/dev/null"),
+            );
             assert_eq!(output, "", "{level}: {path}");
         }
         assert_eq!(
-            shell(&level, &place, "head -c4 /etc/passwd; ls /etc/ssl/certs >/dev/null && echo ok").0,
+            shell(
+                &level,
+                &place,
+                "head -c4 /etc/passwd; ls /etc/ssl/certs >/dev/null && echo ok"
+            )
+            .0,
             "rootok\n",
             "{level}"
         );
@@ -388,16 +556,38 @@ fn without_network_nothing_is_reached() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("socket.create_connection(('127.0.0.1', {port}), 2)\nprint('connected')");
-    assert_eq!(python(&Level::Namespaces, &place, false, &connect), "ECONNREFUSED");
-    assert_eq!(python(&Level::Namespaces, &place, false, "socket.create_connection(('1.1.1.1', 53), 2)"), "ENETUNREACH");
-    assert_eq!(python(&Level::Landlock(6), &place, false, &connect), "EPERM");
+    assert_eq!(
+        python(&Level::Namespaces, &place, false, &connect),
+        "ECONNREFUSED"
+    );
+    assert_eq!(
+        python(
+            &Level::Namespaces,
+            &place,
+            false,
+            "socket.create_connection(('1.1.1.1', 53), 2)"
+        ),
+        "ENETUNREACH"
+    );
+    assert_eq!(
+        python(&Level::Landlock(6), &place, false, &connect),
+        "EPERM"
+    );
     for level in levels() {
-        assert_eq!(python(&level, &place, true, &connect), "connected", "{level}");
+        assert_eq!(
+            python(&level, &place, true, &connect),
+            "connected",
+            "{level}"
+        );
         for family in ["AF_VSOCK", "AF_PACKET", "AF_ALG", "AF_BLUETOOTH"] {
             let code = format!(
                 "socket.socket(socket.{family}, socket.SOCK_RAW if '{family}' == 'AF_PACKET' else socket.SOCK_STREAM)\nprint('opened')"
             );
-            assert_eq!(python(&level, &place, true, &code), "EPERM", "{level}: {family}");
+            assert_eq!(
+                python(&level, &place, true, &code),
+                "EPERM",
+                "{level}: {family}"
+            );
         }
     }
 }
@@ -408,7 +598,11 @@ fn unix_sockets_of_the_machine_are_out_of_reach() {
     let path = place.home.join("socket");
     let _by_path = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let name = format!("agent-test-{}", std::process::id());
-    let address = <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name).unwrap();
+    let address =
+        <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(
+            &name,
+        )
+        .unwrap();
     let _abstract = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
     for level in levels() {
         for network in [false, true] {
@@ -419,11 +613,21 @@ fn unix_sockets_of_the_machine_are_out_of_reach() {
                     network,
                     &format!("socket.socket(socket.AF_UNIX).connect({target})\nprint('connected')"),
                 );
-                assert!(["EPERM", "ENOENT", "ECONNREFUSED"].contains(&output.as_str()), "{level}: {network}: {target}: {output}");
-                assert!(level == Level::Namespaces || output == "EPERM", "{level}: {output}");
+                assert!(
+                    ["EPERM", "ENOENT", "ECONNREFUSED"].contains(&output.as_str()),
+                    "{level}: {network}: {target}: {output}"
+                );
+                assert!(
+                    level == Level::Namespaces || output == "EPERM",
+                    "{level}: {output}"
+                );
             }
         }
-        assert_eq!(python(&level, &place, false, "socket.socketpair()\nprint('pair')"), "pair", "{level}");
+        assert_eq!(
+            python(&level, &place, false, "socket.socketpair()\nprint('pair')"),
+            "pair",
+            "{level}"
+        );
     }
 }
 
@@ -431,25 +635,49 @@ fn unix_sockets_of_the_machine_are_out_of_reach() {
 fn processes_of_the_machine_are_out_of_reach() {
     let place = place();
     let own = std::process::id();
-    let seen =
-        python(&Level::Namespaces, &place, false, "print(all(int(name) < 20 for name in os.listdir('/proc') if name.isdigit()))");
+    let seen = python(
+        &Level::Namespaces,
+        &place,
+        false,
+        "print(all(int(name) < 20 for name in os.listdir('/proc') if name.isdigit()))",
+    );
     assert_eq!(seen, "True");
     for level in levels() {
         assert!(
-            ["EPERM", "ESRCH"].contains(&python(&level, &place, false, &format!("os.kill({own}, 0)\nprint('sent')")).as_str()),
+            ["EPERM", "ESRCH"].contains(
+                &python(
+                    &level,
+                    &place,
+                    false,
+                    &format!("os.kill({own}, 0)\nprint('sent')")
+                )
+                .as_str()
+            ),
             "{level}"
         );
         for file in ["environ", "mem", "cmdline", "fd/0", "root/etc/passwd"] {
             assert_ne!(
-                shell(&level, &place, &format!("cat /proc/{own}/{file} >/dev/null")).1,
+                shell(
+                    &level,
+                    &place,
+                    &format!("cat /proc/{own}/{file} >/dev/null")
+                )
+                .1,
                 Status::Exited(0),
                 "{level}: {file}"
             );
         }
         // Its own guardian neither.
-        assert_ne!(shell(&level, &place, "cat /proc/$PPID/environ").1, Status::Exited(0), "{level}");
+        assert_ne!(
+            shell(&level, &place, "cat /proc/$PPID/environ").1,
+            Status::Exited(0),
+            "{level}"
+        );
         let (output, status) = shell(&level, &place, "kill -9 $PPID; sleep 0.1; echo alive");
-        assert!(output.ends_with("alive\n") && status == Status::Exited(0), "{level}: {output}");
+        assert!(
+            output.ends_with("alive\n") && status == Status::Exited(0),
+            "{level}: {output}"
+        );
     }
 }
 
@@ -457,28 +685,60 @@ fn processes_of_the_machine_are_out_of_reach() {
 fn dangerous_system_calls_are_refused() {
     let place = place();
     let calls = [
-        ("mount", "libc.mount(b'x', b'/tmp', b'tmpfs', 0, None)", "EPERM"),
+        (
+            "mount",
+            "libc.mount(b'x', b'/tmp', b'tmpfs', 0, None)",
+            "EPERM",
+        ),
         ("umount", "libc.umount2(b'/etc/shadow', 2)", "EPERM"),
         ("unshare", "libc.unshare(0x10000000)", "EPERM"),
         ("setns", "libc.setns(0, 0)", "EPERM"),
         ("chroot", "libc.chroot(b'/tmp')", "EPERM"),
         ("ptrace", "libc.ptrace(0, 0, 0, 0)", "EPERM"),
-        ("clone in a namespace", "libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)", "EPERM"),
+        (
+            "clone in a namespace",
+            "libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
+            "EPERM",
+        ),
         ("clone3", "libc.syscall(435, 0, 0)", "ENOSYS"),
         ("bpf", "libc.syscall(321, 0, 0, 0)", "EPERM"),
         ("io_uring_setup", "libc.syscall(425, 1, 0)", "EPERM"),
         ("keyctl", "libc.syscall(250, 0, 0)", "EPERM"),
-        ("perf_event_open", "libc.syscall(298, 0, 0, 0, 0, 0)", "EPERM"),
-        ("open_by_handle_at", "libc.open_by_handle_at(0, 0, 0)", "EPERM"),
+        (
+            "perf_event_open",
+            "libc.syscall(298, 0, 0, 0, 0, 0)",
+            "EPERM",
+        ),
+        (
+            "open_by_handle_at",
+            "libc.open_by_handle_at(0, 0, 0)",
+            "EPERM",
+        ),
         ("TIOCSTI", "libc.ioctl(0, 0x5412, b'x')", "EPERM"),
-        ("TIOCSTI with high bits", "libc.syscall(16, 0, 0x100005412, b'x')", "EPERM"),
+        (
+            "TIOCSTI with high bits",
+            "libc.syscall(16, 0, 0x100005412, b'x')",
+            "EPERM",
+        ),
         ("personality", "libc.personality(0x0040000)", "EPERM"),
         ("x32 getpid", "libc.syscall(0x40000000 + 39)", "ENOSYS"),
         ("sethostname", "libc.sethostname(b'x', 1)", "EPERM"),
         ("chmod +s", "libc.chmod(b'try.py', 0o4755)", "EPERM"),
-        ("fchmodat +s", "libc.fchmodat(-100, b'try.py', 0o2755, 0)", "EPERM"),
-        ("open a new set-id file", "libc.open(b'new', 0o102, 0o4755)", "EPERM"),
-        ("mknod", "libc.syscall(133, b'dev', 0o020666, 0x103)", "EPERM EACCES"),
+        (
+            "fchmodat +s",
+            "libc.fchmodat(-100, b'try.py', 0o2755, 0)",
+            "EPERM",
+        ),
+        (
+            "open a new set-id file",
+            "libc.open(b'new', 0o102, 0o4755)",
+            "EPERM",
+        ),
+        (
+            "mknod",
+            "libc.syscall(133, b'dev', 0o020666, 0x103)",
+            "EPERM EACCES",
+        ),
     ];
     for level in levels() {
         for (name, call, expected) in calls {
@@ -486,9 +746,14 @@ fn dangerous_system_calls_are_refused() {
                 &level,
                 &place,
                 false,
-                &format!("r = {call}\nprint(errno.errorcode[ctypes.get_errno()] if r < 0 else 'done')"),
+                &format!(
+                    "r = {call}\nprint(errno.errorcode[ctypes.get_errno()] if r < 0 else 'done')"
+                ),
             );
-            assert!(expected.split(' ').any(|errno| errno == output), "{level}: {name}: {output}");
+            assert!(
+                expected.split(' ').any(|errno| errno == output),
+                "{level}: {name}: {output}"
+            );
         }
         let status =
             shell(&level, &place, "grep -E '^(Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs)' /proc/self/status | sort -u | tr -d '\\t'").0;
@@ -521,11 +786,19 @@ fn output_is_capped_and_memory_is_not_eaten() {
     // Peak memory is a whole process's: it is measured in one that runs no other test.
     if std::env::var_os("AGENT_TEST_ALONE").is_none() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "sandbox::output_is_capped_and_memory_is_not_eaten", "--nocapture"])
+            .args([
+                "--exact",
+                "sandbox::output_is_capped_and_memory_is_not_eaten",
+                "--nocapture",
+            ])
             .env("AGENT_TEST_ALONE", "1")
             .output()
             .unwrap();
-        assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stderr));
+        assert!(
+            alone.status.success(),
+            "{}",
+            String::from_utf8_lossy(&alone.stderr)
+        );
         return;
     }
     let place = place();
@@ -535,7 +808,9 @@ fn output_is_capped_and_memory_is_not_eaten() {
         let outcome = go(&level, spec).unwrap();
         assert_eq!(outcome.status, Status::TimedOut);
         assert!(
-            outcome.output.starts_with("begin\ny\n") && outcome.output.ends_with("y\n") && outcome.output.len() < 1100,
+            outcome.output.starts_with("begin\ny\n")
+                && outcome.output.ends_with("y\n")
+                && outcome.output.len() < 1100,
             "{level}"
         );
         assert!(outcome.cut.unwrap() > 1_000_000, "{level}");
@@ -555,7 +830,10 @@ fn output_is_capped_and_memory_is_not_eaten() {
 #[test]
 fn invalid_utf8_is_replaced() {
     let place = place();
-    assert_eq!(shell(&Level::Namespaces, &place, "printf 'a\\377b\\303'").0, "a\u{fffd}b\u{fffd}");
+    assert_eq!(
+        shell(&Level::Namespaces, &place, "printf 'a\\377b\\303'").0,
+        "a\u{fffd}b\u{fffd}"
+    );
 }
 
 #[test]
@@ -564,22 +842,40 @@ fn a_failed_setup_is_told_from_a_failed_command() {
     for level in all_levels() {
         let mut spec = place.spec("true");
         spec.cwd = place.workspace.join("missing");
-        let Err(Error::Setup { step, reason }) = go(&level, spec) else { panic!("{level}") };
-        assert!(step.starts_with("enter ") && reason.contains("ENOENT"), "{level}: {step}: {reason}");
+        let Err(Error::Setup { step, reason }) = go(&level, spec) else {
+            panic!("{level}")
+        };
+        assert!(
+            step.starts_with("enter ") && reason.contains("ENOENT"),
+            "{level}: {step}: {reason}"
+        );
         let mut spec = place.spec(&"x".repeat(200_000));
         spec.timeout = Duration::from_secs(5);
-        assert!(matches!(go(&level, spec), Err(Error::Setup { step, .. }) if step == "start /bin/sh"), "{level}");
+        assert!(
+            matches!(go(&level, spec), Err(Error::Setup { step, .. }) if step == "start /bin/sh"),
+            "{level}"
+        );
     }
-    assert!(matches!(go(&Level::Refused("because".into()), place.spec("true")), Err(Error::Refused(why)) if why == "because"));
+    assert!(
+        matches!(go(&Level::Refused("because".into()), place.spec("true")), Err(Error::Refused(why)) if why == "because")
+    );
 }
 
 #[test]
 fn limits_hold() {
     let place = place();
     for level in all_levels() {
-        assert_eq!(shell(&level, &place, "ulimit -c; ulimit -n; ulimit -f; umask").0, "0\n1024\n2097152\n0022\n", "{level}");
+        assert_eq!(
+            shell(&level, &place, "ulimit -c; ulimit -n; ulimit -f; umask").0,
+            "0\n1024\n2097152\n0022\n",
+            "{level}"
+        );
     }
-    let (output, _) = shell(&Level::Namespaces, &place, "head -c 700000000 /dev/zero > /tmp/big");
+    let (output, _) = shell(
+        &Level::Namespaces,
+        &place,
+        "head -c 700000000 /dev/zero > /tmp/big",
+    );
     assert!(output.contains("No space left"), "{output}");
 }
 
@@ -588,7 +884,10 @@ fn a_user_without_privileges_has_the_same_walls() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
-    let dir = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let dir = tempfile::Builder::new()
+        .permissions(PermissionsExt::from_mode(0o755))
+        .tempdir()
+        .unwrap();
     let program = dir.path().join("agent-daemon");
     std::fs::copy(env!("CARGO_BIN_EXE_agent-daemon"), &program).unwrap();
     let workspace = dir.path().join("workspace");
@@ -616,7 +915,10 @@ fn a_user_without_privileges_has_the_same_walls() {
         let mut output = String::new();
         std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut output).unwrap();
         child.wait().unwrap();
-        assert!(output.starts_with("65534\n65534\nsh: ") && output.lines().count() == 3, "{walls}: {output}{report}");
+        assert!(
+            output.starts_with("65534\n65534\nsh: ") && output.lines().count() == 3,
+            "{walls}: {output}{report}"
+        );
         assert_eq!(report.lines().next(), Some("{\"Exited\":2}"), "{walls}");
     }
 }
@@ -625,7 +927,11 @@ fn a_user_without_privileges_has_the_same_walls() {
 fn what_shapes_the_agent_can_be_read_and_not_changed() {
     let place = place();
     std::fs::create_dir(place.workspace.join("skills")).unwrap();
-    std::fs::OpenOptions::new().write(true).create_new(true).open(place.workspace.join("SOUL.md")).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(place.workspace.join("SOUL.md"))
+        .unwrap();
     let attempts = "cat SOUL.md && for try in 'echo x >SOUL.md' 'rm SOUL.md' 'mv SOUL.md y' 'mkdir skills/x' 'mv skills y' 'ln -sf /dev/null SOUL.md'; \
                     do sh -c \"$try\" 2>/dev/null && echo \"$try\"; done; touch free && echo end";
     assert_eq!(shell(&Level::Namespaces, &place, attempts).0, "end\n");
@@ -633,20 +939,31 @@ fn what_shapes_the_agent_can_be_read_and_not_changed() {
 }
 
 #[test]
-fn what_is_shown_from_elsewhere_can_be_read_and_not_changed_and_what_is_hidden_in_it_stays_hidden() {
+fn what_is_shown_from_elsewhere_can_be_read_and_not_changed_and_what_is_hidden_in_it_stays_hidden()
+{
     for level in levels() {
         let place = place();
         let models = place.home.with_file_name("models");
         std::fs::create_dir_all(models.join("own")).unwrap();
         std::fs::write(models.join("base.bin"), "weights").unwrap();
         std::fs::write(models.join("own/secret"), "canary").unwrap();
-        let command = format!("cd {}; cat base.bin own/secret; echo x >base.bin; echo x >new; true", models.display());
+        let command = format!(
+            "cd {}; cat base.bin own/secret; echo x >base.bin; echo x >new; true",
+            models.display()
+        );
         let mut spec = place.spec(&command);
         spec.read_only.push(models.clone());
         spec.hidden.push(models.join("own"));
         let outcome = go(&level, spec).unwrap();
-        assert!(outcome.output.starts_with("weights") && !outcome.output.contains("canary"), "{level}: {outcome:?}");
-        assert_eq!(std::fs::read_to_string(models.join("base.bin")).unwrap(), "weights", "{level}");
+        assert!(
+            outcome.output.starts_with("weights") && !outcome.output.contains("canary"),
+            "{level}: {outcome:?}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(models.join("base.bin")).unwrap(),
+            "weights",
+            "{level}"
+        );
         assert!(!models.join("new").exists(), "{level}");
     }
 }

@@ -23,35 +23,65 @@ fn a_reply_is_data_and_everything_else_is_talk() {
     let _daemon = sandbox.ready();
 
     let told = sandbox.send(&["--wait", "hello"]);
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "echo: hello\n", ""));
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr.as_str()),
+        (0, "echo: hello\n", "")
+    );
 
     let told = sandbox.send(&["--wait", "--json", "--id", "my-id", "hello again"]);
     let document = told.json();
     assert_eq!(
-        (told.code, &document["v"], &document["id"], &document["status"]),
+        (
+            told.code,
+            &document["v"],
+            &document["id"],
+            &document["status"]
+        ),
         (0, &json!(1), &json!("my-id"), &json!("done"))
     );
     assert_eq!(document["reply"], "echo: hello again");
-    assert!(document["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{document}");
-    assert!(document["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{document}");
-    assert!(document["session_id"].is_string() && document["run_id"].is_string(), "{document}");
+    assert!(
+        document["tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+        "{document}"
+    );
+    assert!(
+        document["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0),
+        "{document}"
+    );
+    assert!(
+        document["session_id"].is_string() && document["run_id"].is_string(),
+        "{document}"
+    );
 
     let told = sandbox.send(&["fire and forget"]);
-    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (0, "", ""));
+    assert_eq!(
+        (told.code, told.stdout.as_str(), told.stderr.as_str()),
+        (0, "", "")
+    );
     let told = sandbox.send(&["--json", "fire and forget"]);
     assert_eq!((told.code, &told.json()["status"]), (0, &json!("accepted")));
     let id = told.json()["id"].as_str().expect("an id").to_owned();
-    assert_eq!(sandbox.send(&["--result", &id, "--wait"]).stdout, "echo: fire and forget\n");
+    assert_eq!(
+        sandbox.send(&["--result", &id, "--wait"]).stdout,
+        "echo: fire and forget\n"
+    );
 
     let told = sandbox.send(&["--wait", "[[say NO_REPLY]]"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, ""), "silence is an answer");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, ""),
+        "silence is an answer"
+    );
     let told = sandbox.send(&["--wait", "--json", "[[say NO_REPLY]]"]);
     assert_eq!((told.code, &told.json()["silent"]), (0, &json!(true)));
 
     model.push(Reply::Status(400, None));
     let told = sandbox.send(&["--wait", "fail"]);
     assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
-    assert!(told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "), "{told:?}");
+    assert!(
+        told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "),
+        "{told:?}"
+    );
     model.push(Reply::Status(400, None));
     let told = sandbox.send(&["--wait", "--json", "fail"]);
     assert_eq!((told.code, &told.json()["status"]), (1, &json!("error")));
@@ -63,16 +93,30 @@ fn the_same_id_is_the_same_message_and_the_same_reply() {
     let _daemon = sandbox.ready();
     let first = sandbox.send(&["--wait", "--id", "night-42", "report"]);
     assert_eq!((first.code, first.stdout.as_str()), (0, "echo: report\n"));
-    for again in [&["--wait", "--id", "night-42", "report"][..], &["--wait", "--id", "night-42", "something else"]] {
+    for again in [
+        &["--wait", "--id", "night-42", "report"][..],
+        &["--wait", "--id", "night-42", "something else"],
+    ] {
         let told = sandbox.send(again);
-        assert_eq!((told.code, told.stdout.as_str()), (0, "echo: report\n"), "{again:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (0, "echo: report\n"),
+            "{again:?}"
+        );
     }
     // Two at one time are one, too.
     let answers: Vec<Output> = thread::scope(|scope| {
-        let both = [(); 2].map(|()| scope.spawn(|| sandbox.send(&["--wait", "--id", "twice", "[[sleep 100]] both"])));
+        let both = [(); 2].map(|()| {
+            scope.spawn(|| sandbox.send(&["--wait", "--id", "twice", "[[sleep 100]] both"]))
+        });
         both.map(|one| one.join().expect("agent-send ran")).into()
     });
-    assert!(answers.iter().all(|told| told.code == 0 && told.stdout == "echo: [[sleep 100]] both\n"), "{answers:?}");
+    assert!(
+        answers
+            .iter()
+            .all(|told| told.code == 0 && told.stdout == "echo: [[sleep 100]] both\n"),
+        "{answers:?}"
+    );
     assert_eq!(model.requests().len(), 2);
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
@@ -83,15 +127,31 @@ fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
     let daemon = sandbox.ready();
     let started = Instant::now();
     let told = sandbox.send(&["--wait=1", "--id", "slow", "[[sleep 2500]] done"]);
-    assert_eq!((told.code, told.stdout.as_str()), (75, "slow\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (75, "slow\n"),
+        "{told:?}"
+    );
     assert!(told.stderr.contains("--result slow"), "{told:?}");
-    assert!(started.elapsed() < Duration::from_secs(2), "it waited {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "it waited {:?}",
+        started.elapsed()
+    );
 
     let told = sandbox.send(&["--result", "slow"]);
     assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
-    assert_eq!(sandbox.send(&["--result", "slow", "--wait=0", "--json"]).json()["id"], "slow");
+    assert_eq!(
+        sandbox
+            .send(&["--result", "slow", "--wait=0", "--json"])
+            .json()["id"],
+        "slow"
+    );
     let told = sandbox.send(&["--result", "slow", "--wait"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: [[sleep 2500]] done\n"));
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "echo: [[sleep 2500]] done\n")
+    );
     assert_eq!(daemon.term(), 0);
     // Replies are files: no daemon is needed to read one, and the queue has it when the file is gone.
     assert_eq!(sandbox.send(&["--result", "slow"]).stdout, told.stdout);
@@ -99,7 +159,12 @@ fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
     assert_eq!(sandbox.send(&["--result", "slow"]).stdout, told.stdout);
     assert_eq!(model.requests().len(), 1);
 
-    sandbox.check_failure(&["--result", "never-heard-of"], 1, "failed", "never-heard-of");
+    sandbox.check_failure(
+        &["--result", "never-heard-of"],
+        1,
+        "failed",
+        "never-heard-of",
+    );
 }
 
 #[test]
@@ -110,15 +175,25 @@ fn every_name_is_a_session_of_its_own_and_untrusted_words_move_no_hands() {
         assert_eq!(sandbox.send(&["--wait", "--from", name, text]).code, 0);
     }
     let requests = model.requests();
-    let messages: Vec<usize> = requests.iter().map(|request| request["messages"].as_array().map_or(0, Vec::len)).collect();
+    let messages: Vec<usize> = requests
+        .iter()
+        .map(|request| request["messages"].as_array().map_or(0, Vec::len))
+        .collect();
     assert_eq!(messages, [1, 1, 3], "bob does not hear what alice said");
     assert!(requests[2].to_string().contains("one") && !requests[2].to_string().contains("two"));
 
-    model.push(Reply::Tool("exec".to_owned(), json!({"command": "touch owned"})));
+    model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "touch owned"}),
+    ));
     let waiting = sandbox.sending(&["--wait", "--from", "mallory", "--untrusted", "now!"]);
     assert_eq!(sandbox.send(&["--deny", &sandbox.wait_asked()]).code, 0);
     let told = waiting.end();
-    assert!(told.stdout.starts_with("result: this was not run: the owner said no"), "{told:?}");
+    assert!(
+        told.stdout
+            .starts_with("result: this was not run: the owner said no"),
+        "{told:?}"
+    );
     assert!(!sandbox.path("workspace/owned").exists());
 }
 
@@ -127,7 +202,11 @@ fn stop_ends_what_runs_and_its_caller_is_told() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     let told = sandbox.send(&["--stop"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, "Nothing is running.\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "Nothing is running.\n"),
+        "{told:?}"
+    );
 
     for target in [None, Some("cli:worker")] {
         model.push(Reply::Hang);
@@ -137,18 +216,36 @@ fn stop_ends_what_runs_and_its_caller_is_told() {
             model.wait_requests(before + 1, SOON);
             let started = Instant::now();
             if target.is_some() {
-                assert_eq!(sandbox.send(&["--stop", "cli:someone-else"]).stdout, "Nothing is running.\n");
+                assert_eq!(
+                    sandbox.send(&["--stop", "cli:someone-else"]).stdout,
+                    "Nothing is running.\n"
+                );
             }
             let told = sandbox.send(&["--stop"].into_iter().chain(target).collect::<Vec<&str>>());
-            assert_eq!((told.code, told.stdout.as_str()), (0, "Stopped.\n"), "{told:?}");
+            assert_eq!(
+                (told.code, told.stdout.as_str()),
+                (0, "Stopped.\n"),
+                "{told:?}"
+            );
             let told = waiting.join().expect("agent-send ran");
-            assert!(started.elapsed() < Duration::from_secs(2), "stopping took {:?}", started.elapsed());
+            assert!(
+                started.elapsed() < Duration::from_secs(2),
+                "stopping took {:?}",
+                started.elapsed()
+            );
             assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
             assert!(told.stderr.contains("stopped"), "{told:?}");
         });
-        wait_for("the model's connection to be closed", SOON, || (model.in_flight() == 0).then_some(()));
+        wait_for("the model's connection to be closed", SOON, || {
+            (model.in_flight() == 0).then_some(())
+        });
     }
-    assert_eq!(sandbox.send(&["--wait", "--from", "worker", "still here?"]).stdout, "echo: still here?\n");
+    assert_eq!(
+        sandbox
+            .send(&["--wait", "--from", "worker", "still here?"])
+            .stdout,
+        "echo: still here?\n"
+    );
 }
 
 // ------------------------------------------------------------------ without a daemon
@@ -167,17 +264,28 @@ fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
     let started = Instant::now();
     for text in ["second", "second"] {
         let told = sandbox.send(&["--wait", "--id", "zz-second", text]);
-        assert_eq!((told.code, told.stdout.as_str()), (75, "zz-second\n"), "{told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (75, "zz-second\n"),
+            "{told:?}"
+        );
     }
     assert!(started.elapsed() < SOON);
     let told = sandbox.send(&["--json", "--id", "zz-third", "third"]);
-    assert_eq!((told.code, &told.json()["id"], &told.json()["status"]), (75, &json!("zz-third"), &json!("queued")));
+    assert_eq!(
+        (told.code, &told.json()["id"], &told.json()["status"]),
+        (75, &json!("zz-third"), &json!("queued"))
+    );
     assert_eq!(sandbox.spooled().len(), 3);
     let told = sandbox.send(&["--result", "zz-second"]);
     assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
 
     let _daemon = sandbox.ready();
-    for (id, reply) in [(first.as_str(), "echo: first\n"), ("zz-second", "echo: second\n"), ("zz-third", "echo: third\n")] {
+    for (id, reply) in [
+        (first.as_str(), "echo: first\n"),
+        ("zz-second", "echo: second\n"),
+        ("zz-third", "echo: third\n"),
+    ] {
         let told = sandbox.send(&["--result", id, "--wait=20"]);
         assert_eq!((told.code, told.stdout.as_str()), (0, reply), "{told:?}");
     }
@@ -189,7 +297,12 @@ fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
 fn who_wants_no_queue_gets_69_and_leaves_nothing() {
     let (_model, sandbox) = Sandbox::with_model();
     sandbox.check_failure(&["--no-queue", "hello"], 69, "not_running", "control.fifo");
-    sandbox.check_failure(&["--no-queue", "--wait", "hello"], 69, "not_running", "control.fifo");
+    sandbox.check_failure(
+        &["--no-queue", "--wait", "hello"],
+        69,
+        "not_running",
+        "control.fifo",
+    );
     sandbox.check_failure(&["--stop"], 69, "not_running", "control.fifo");
     sandbox.check_failure(&["--stop", "cli:cli"], 69, "not_running", "control.fifo");
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
@@ -204,7 +317,10 @@ fn who_wants_no_queue_gets_69_and_leaves_nothing() {
 fn the_status_is_a_document_with_a_daemon_and_without() {
     let (_model, sandbox) = Sandbox::with_model();
     let told = sandbox.send(&["--status", "--json"]);
-    assert_eq!((told.code, &told.json()["running"], &told.json()["pid"]), (69, &json!(false), &Value::Null));
+    assert_eq!(
+        (told.code, &told.json()["running"], &told.json()["pid"]),
+        (69, &json!(false), &Value::Null)
+    );
     let told = sandbox.send(&["--status"]);
     assert_eq!(told.code, 69);
     assert!(told.stdout.starts_with("not running\n"), "{told:?}");
@@ -214,10 +330,21 @@ fn the_status_is_a_document_with_a_daemon_and_without() {
     let status = wait_for("the status to know of the call", SOON, || {
         let status = sandbox.send(&["--status", "--json"]);
         assert_eq!(status.code, 0, "{status:?}");
-        Some(status.json()).filter(|status| status["today_cost_usd"] != 0.0 && status["active_sessions"] == 1)
+        Some(status.json())
+            .filter(|status| status["today_cost_usd"] != 0.0 && status["active_sessions"] == 1)
     });
-    assert_eq!((&status["running"], status["pid"].as_i64()), (&json!(true), Some(i64::from(daemon.pid().as_raw()))));
-    for field in ["version", "uptime_secs", "channels", "models", "queue", "sandbox"] {
+    assert_eq!(
+        (&status["running"], status["pid"].as_i64()),
+        (&json!(true), Some(i64::from(daemon.pid().as_raw())))
+    );
+    for field in [
+        "version",
+        "uptime_secs",
+        "channels",
+        "models",
+        "queue",
+        "sandbox",
+    ] {
         assert!(!status[field].is_null(), "{field}: {status}");
     }
     assert!(status.get("last_error").is_some(), "{status}");
@@ -225,7 +352,10 @@ fn the_status_is_a_document_with_a_daemon_and_without() {
     assert_eq!(status["models"], json!(["primary"]));
 
     daemon.kill9();
-    assert_eq!(sandbox.send(&["--status", "--json"]).json()["running"], false);
+    assert_eq!(
+        sandbox.send(&["--status", "--json"]).json()["running"],
+        false
+    );
 }
 
 // ------------------------------------------------------------------ command lines that make no sense
@@ -262,11 +392,19 @@ fn command_lines_that_make_no_sense_are_refused_with_2() {
         &["--result", "a", "hello"],
     ] {
         let told = sandbox.send(arguments);
-        assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{arguments:?}: {told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (2, ""),
+            "{arguments:?}: {told:?}"
+        );
         assert!(told.stderr.contains("--help"), "{arguments:?}: {told:?}");
         let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         let told = sandbox.send(&with_json);
-        assert_eq!((told.code, &told.json()["error"]["code"]), (2, &json!("usage")), "{with_json:?}");
+        assert_eq!(
+            (told.code, &told.json()["error"]["code"]),
+            (2, &json!("usage")),
+            "{with_json:?}"
+        );
     }
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
@@ -279,7 +417,13 @@ fn pairing_words_work_without_a_daemon() {
     let told = sandbox.send(&["--pair", "owner"]);
     assert_eq!((told.code, told.stdout.trim().len()), (0, 16), "{told:?}");
     assert!(told.stderr.contains("10 minutes"), "{told:?}");
-    assert!(!sandbox.send(&["--pair", "list", "--json"]).stdout.contains(told.stdout.trim()), "the code is shown once");
+    assert!(
+        !sandbox
+            .send(&["--pair", "list", "--json"])
+            .stdout
+            .contains(told.stdout.trim()),
+        "the code is shown once"
+    );
     sandbox.check_failure(&["--pair", "approve", "AAAAAAAA"], 1, "failed", "AAAAAAAA");
     sandbox.check_failure(&["--pair", "revoke", "77"], 1, "failed", "77");
 }
@@ -291,16 +435,30 @@ fn standard_input_is_a_message_when_it_is_text() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     let told = sandbox.bash("printf 'one\\ntwo' | agent-send --wait -");
-    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: two\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "echo: two\n"),
+        "{told:?}"
+    );
     assert!(model.requests()[0].to_string().contains("one\\ntwo"));
 
     let told = sandbox.bash("printf 'ab\\377cd' | agent-send --wait -");
     assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
-    assert!(told.stderr.contains("UTF-8 at byte 2") && told.stderr.contains("\nhint: "), "{told:?}");
+    assert!(
+        told.stderr.contains("UTF-8 at byte 2") && told.stderr.contains("\nhint: "),
+        "{told:?}"
+    );
     let told = sandbox.bash("printf 'ab\\377cd' | agent-send --json -");
-    assert_eq!((told.code, &told.json()["error"]["code"]), (65, &json!("bad_data")));
+    assert_eq!(
+        (told.code, &told.json()["error"]["code"]),
+        (65, &json!("bad_data"))
+    );
     assert_eq!(sandbox.bash("agent-send - </dev/null").code, 2);
-    assert_eq!(model.requests().len(), 1, "what was refused did not reach the model");
+    assert_eq!(
+        model.requests().len(),
+        1,
+        "what was refused did not reach the model"
+    );
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
 }
 
@@ -316,10 +474,21 @@ fn a_message_of_a_megabyte_arrives_whole() {
     assert_eq!(queued.code, 75, "{queued:?}");
     let _daemon = sandbox.ready();
     let told = sandbox.send(&["--result", "big", "--wait=30"]);
-    assert_eq!((told.code, told.stdout.as_str()), (0, "echo: the end\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "echo: the end\n"),
+        "{told:?}"
+    );
     let request = &model.requests()[0];
-    let content = request["messages"][0]["content"].as_array().expect("blocks");
-    assert!(content.iter().any(|block| block["text"].as_str().is_some_and(|words| words.ends_with(&text))), "it was changed");
+    let content = request["messages"][0]["content"]
+        .as_array()
+        .expect("blocks");
+    assert!(
+        content.iter().any(|block| block["text"]
+            .as_str()
+            .is_some_and(|words| words.ends_with(&text))),
+        "it was changed"
+    );
 }
 
 #[test]
@@ -335,8 +504,15 @@ fn a_reader_that_goes_away_is_no_error() {
         "agent-daemon check --show-origin",
     ] {
         let told = sandbox.bash(&format!("{command} | head -c0; exit ${{PIPESTATUS[0]}}"));
-        assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{command}: {told:?}");
-        assert!(!told.stderr.contains("roken pipe") && !told.stderr.contains("panic"), "{command}: {told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (0, ""),
+            "{command}: {told:?}"
+        );
+        assert!(
+            !told.stderr.contains("roken pipe") && !told.stderr.contains("panic"),
+            "{command}: {told:?}"
+        );
     }
 }
 
@@ -346,22 +522,40 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_script_may_echo_a_whole_command() {
     let (_model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
-    let script =
-        r#"echo '{"cmd":"user","id":"echoed","sender":"script","text":"from echo","colour":"ignored"}' > state/control.fifo"#;
+    let script = r#"echo '{"cmd":"user","id":"echoed","sender":"script","text":"from echo","colour":"ignored"}' > state/control.fifo"#;
     assert_eq!(sandbox.bash(script).code, 0);
-    assert_eq!(sandbox.send(&["--result", "echoed", "--wait=20"]).stdout, "echo: from echo\n");
+    assert_eq!(
+        sandbox.send(&["--result", "echoed", "--wait=20"]).stdout,
+        "echo: from echo\n"
+    );
     // Said again under the same id it is the same command.
     assert_eq!(sandbox.bash(script).code, 0);
-    assert_eq!(sandbox.bash(r#"echo '{"cmd":"user","id":"last","text":"end"}' > state/control.fifo"#).code, 0);
-    assert_eq!(sandbox.send(&["--result", "last", "--wait=20"]).stdout, "echo: end\n");
-    assert_eq!(sandbox.query("queue", "SELECT id FROM inbox ORDER BY seq").len(), 2);
+    assert_eq!(
+        sandbox
+            .bash(r#"echo '{"cmd":"user","id":"last","text":"end"}' > state/control.fifo"#)
+            .code,
+        0
+    );
+    assert_eq!(
+        sandbox.send(&["--result", "last", "--wait=20"]).stdout,
+        "echo: end\n"
+    );
+    assert_eq!(
+        sandbox
+            .query("queue", "SELECT id FROM inbox ORDER BY seq")
+            .len(),
+        2
+    );
 }
 
 #[test]
 fn bad_lines_are_answered_and_the_daemon_goes_on() {
     let (_model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();
-    let mut fifo = fs::OpenOptions::new().write(true).open(sandbox.path("state/control.fifo")).expect("the daemon listens");
+    let mut fifo = fs::OpenOptions::new()
+        .write(true)
+        .open(sandbox.path("state/control.fifo"))
+        .expect("the daemon listens");
     let mut write = |line: &[u8]| fifo.write_all(line).expect("the daemon reads");
     let refused = [
         (r#"{"id":"b1","cmd":"dance"}"#, "dance"),
@@ -369,11 +563,25 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
         (r#"{"id":"b3","cmd":"user","text":7}"#, "text"),
         (r#"{"id":"b4","v":2,"cmd":"user","text":"x"}"#, "version 2"),
         (r#"{"id":"b5"}"#, "cmd"),
-        (r#"{"id":"b6","cmd":"user","text":"x","model":"no-such-model"}"#, "no-such-model"),
-        (r#"{"id":"b7","cmd":"reset","target":"no-such-session"}"#, "no-such-session"),
+        (
+            r#"{"id":"b6","cmd":"user","text":"x","model":"no-such-model"}"#,
+            "no-such-model",
+        ),
+        (
+            r#"{"id":"b7","cmd":"reset","target":"no-such-session"}"#,
+            "no-such-session",
+        ),
     ];
-    for nameless in ["hello", "[1, 2]", "\"text\"", "{\"cmd\":\"user\"}", r#"{"id":"../x","cmd":"stop"}"#, "{}", "", "\u{0}\u{1}"]
-    {
+    for nameless in [
+        "hello",
+        "[1, 2]",
+        "\"text\"",
+        "{\"cmd\":\"user\"}",
+        r#"{"id":"../x","cmd":"stop"}"#,
+        "{}",
+        "",
+        "\u{0}\u{1}",
+    ] {
         write(format!("{nameless}\n").as_bytes());
     }
     write(b"\xff\xfe\n");
@@ -386,15 +594,26 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
     }
     write(b"{\"cmd\":\"user\",\"id\":\"good\",\"text\":\"still alive\"}\n");
 
-    assert_eq!(sandbox.send(&["--result", "good", "--wait=20"]).stdout, "echo: still alive\n", "{}", daemon.log());
+    assert_eq!(
+        sandbox.send(&["--result", "good", "--wait=20"]).stdout,
+        "echo: still alive\n",
+        "{}",
+        daemon.log()
+    );
     for (line, why) in refused {
         let id = line.get(7..9).expect("an id of two letters");
         let told = sandbox.send(&["--result", id]);
         assert_eq!(told.code, 1, "{line}: {told:?}");
         assert!(told.stderr.contains(why), "{line}: {told:?}");
     }
-    let replies = fs::read_dir(sandbox.path("state/replies")).expect("replies").count();
-    assert_eq!(replies, refused.len() + 1, "only who gave an id is answered");
+    let replies = fs::read_dir(sandbox.path("state/replies"))
+        .expect("replies")
+        .count();
+    assert_eq!(
+        replies,
+        refused.len() + 1,
+        "only who gave an id is answered"
+    );
     assert!(!sandbox.path("state/x.json").exists());
     assert!(daemon.log().contains("no command"), "{}", daemon.log());
     assert_eq!(daemon.term(), 0);
@@ -405,14 +624,21 @@ fn fifty_writers_of_long_lines_do_not_mix() {
     const WRITERS: usize = 50;
     const LINE: usize = 4000;
     let model = FakeModel::start();
-    let sandbox = Sandbox::new().with_anthropic(&model).config("[agent]\nmax_concurrent_runs = 16");
+    let sandbox = Sandbox::new()
+        .with_anthropic(&model)
+        .config("[agent]\nmax_concurrent_runs = 16");
     let _daemon = sandbox.ready();
     let line = |number: usize| {
         let letter = char::from(b'a' + u8::try_from(number % 26).expect("a letter"));
         let with = |text: &str| {
-            format!("{{\"cmd\":\"user\",\"id\":\"w{number:02}\",\"sender\":\"w{number:02}\",\"text\":\"{text}\"}}\n")
+            format!(
+                "{{\"cmd\":\"user\",\"id\":\"w{number:02}\",\"sender\":\"w{number:02}\",\"text\":\"{text}\"}}\n"
+            )
         };
-        let text = format!("{number:02}{}", letter.to_string().repeat(LINE - with("").len() - 2));
+        let text = format!(
+            "{number:02}{}",
+            letter.to_string().repeat(LINE - with("").len() - 2)
+        );
         (with(&text), text)
     };
     thread::scope(|scope| {
@@ -421,14 +647,25 @@ fn fifty_writers_of_long_lines_do_not_mix() {
             scope.spawn(move || {
                 let (line, _) = line(number);
                 assert_eq!(line.len(), LINE);
-                let mut fifo = fs::OpenOptions::new().write(true).open(fifo).expect("the daemon listens");
-                assert_eq!(fifo.write(line.as_bytes()).expect("the daemon reads"), LINE, "one write, as echo does it");
+                let mut fifo = fs::OpenOptions::new()
+                    .write(true)
+                    .open(fifo)
+                    .expect("the daemon listens");
+                assert_eq!(
+                    fifo.write(line.as_bytes()).expect("the daemon reads"),
+                    LINE,
+                    "one write, as echo does it"
+                );
             });
         }
     });
     for number in 0..WRITERS {
         let told = sandbox.send(&["--result", &format!("w{number:02}"), "--wait=30"]);
-        assert_eq!((told.code, told.stdout), (0, format!("echo: {}\n", line(number).1)), "writer {number}");
+        assert_eq!(
+            (told.code, told.stdout),
+            (0, format!("echo: {}\n", line(number).1)),
+            "writer {number}"
+        );
     }
     assert_eq!(model.requests().len(), WRITERS);
 }
@@ -438,16 +675,36 @@ fn fifty_writers_of_long_lines_do_not_mix() {
 #[test]
 fn all_five_say_their_version_and_that_of_sqlite() {
     let sandbox = Sandbox::new();
-    for name in ["agent-daemon", "agent-send", "agent-index", "agent-consolidate", "agent-monitor"] {
+    for name in [
+        "agent-daemon",
+        "agent-send",
+        "agent-index",
+        "agent-consolidate",
+        "agent-monitor",
+    ] {
         let told = sandbox.run(name, &["--version"], "");
         let words: Vec<&str> = told.stdout.split_whitespace().collect();
-        assert_eq!((told.code, words.len(), words[0], words[1]), (0, 4, name, env!("CARGO_PKG_VERSION")), "{told:?}");
+        assert_eq!(
+            (told.code, words.len(), words[0], words[1]),
+            (0, 4, name, env!("CARGO_PKG_VERSION")),
+            "{told:?}"
+        );
         assert_eq!(words[2], "(SQLite");
-        let version: Vec<u32> = words[3].trim_end_matches(')').split('.').map(|part| part.parse().expect("a number")).collect();
-        assert!(version >= vec![3, 51, 3], "{version:?} can corrupt a database that has several connections");
+        let version: Vec<u32> = words[3]
+            .trim_end_matches(')')
+            .split('.')
+            .map(|part| part.parse().expect("a number"))
+            .collect();
+        assert!(
+            version >= vec![3, 51, 3],
+            "{version:?} can corrupt a database that has several connections"
+        );
         let told = sandbox.run(name, &["--help"], "");
         assert_eq!((told.code, told.stderr.as_str()), (0, ""));
-        assert!(told.stdout.contains(name) && told.stdout.contains("--home"), "{told:?}");
+        assert!(
+            told.stdout.contains(name) && told.stdout.contains("--home"),
+            "{told:?}"
+        );
         let told = sandbox.run(name, &["--no-such-flag"], "");
         assert_eq!((told.code, told.stdout.as_str()), (2, ""));
     }
@@ -462,9 +719,15 @@ fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
     let asked = sandbox.sending(&["--wait=20", "!exec echo ok"]);
     assert_eq!(sandbox.send(&["--deny", &sandbox.wait_asked()]).code, 0);
     assert!(asked.end().stdout.contains("the owner said no"));
-    assert_eq!(say(&["/new"]), "We begin anew. What was said before is archived.\n");
+    assert_eq!(
+        say(&["/new"]),
+        "We begin anew. What was said before is archived.\n"
+    );
     assert_eq!(say(&["!exec echo ok"]), "```\nok\n```\n");
-    assert!(!say(&["--untrusted", "/new"]).contains("anew"), "a stranger's word commands nothing");
+    assert!(
+        !say(&["--untrusted", "/new"]).contains("anew"),
+        "a stranger's word commands nothing"
+    );
 }
 
 #[test]
@@ -472,7 +735,11 @@ fn data_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
     let sandbox = Sandbox::new();
     let full = sandbox.bash("agent-send --status > /dev/full");
     assert_eq!(full.code, 74);
-    assert!(full.stderr.contains("standard output could not be written"), "{}", full.stderr);
+    assert!(
+        full.stderr.contains("standard output could not be written"),
+        "{}",
+        full.stderr
+    );
     let left = sandbox.bash("agent-send --status --json | head -c0; echo ${PIPESTATUS[0]}");
     assert_eq!((left.stdout.as_str(), left.stderr.as_str()), ("69\n", ""));
 }
@@ -482,7 +749,12 @@ fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
     let sandbox = Sandbox::new();
     let _daemon = sandbox.ready();
     let fifo = sandbox.path("state/control.fifo");
-    let put = |text: &str| fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut fifo| fifo.write_all(text.as_bytes()));
+    let put = |text: &str| {
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&fifo)
+            .and_then(|mut fifo| fifo.write_all(text.as_bytes()))
+    };
     put(r#"{"cmd":"user","id":"g1","text":"no newline"}"#).expect("first");
     put("{\"cmd\":\"user\",\"id\":\"g2\",\"text\":\"good\"}\n").expect("second");
     for id in ["g1", "g2"] {
@@ -497,12 +769,21 @@ fn a_line_without_its_end_harms_nobody_and_a_lost_fifo_loses_no_command() {
 fn the_queue_shows_what_waits() {
     let (model, sandbox) = Sandbox::with_model();
     model.push(Reply::Hang);
-    assert_eq!(sandbox.send(&["--queue", "--json"]).json(), json!({"inbox": [], "outbox": [], "dead": [], "approvals": []}));
+    assert_eq!(
+        sandbox.send(&["--queue", "--json"]).json(),
+        json!({"inbox": [], "outbox": [], "dead": [], "approvals": []})
+    );
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--id", "slow", "hello"]).code, 0);
     let row = wait_for("the message is in the queue", SOON, || {
-        sandbox.send(&["--queue", "--json"]).json()["inbox"].get(0).filter(|row| row["state"] == "running").cloned()
+        sandbox.send(&["--queue", "--json"]).json()["inbox"]
+            .get(0)
+            .filter(|row| row["state"] == "running")
+            .cloned()
     });
-    assert_eq!((&row["id"], &row["place"], &row["attempts"]), (&json!("slow"), &json!("cli:cli"), &json!(1)));
+    assert_eq!(
+        (&row["id"], &row["place"], &row["attempts"]),
+        (&json!("slow"), &json!("cli:cli"), &json!(1))
+    );
     assert!(sandbox.send(&["--queue"]).stdout.starts_with("running "));
 }

@@ -20,14 +20,32 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Gets a page; returns its status, where it sends the browser, and its body.
 fn get(url: &str) -> (u16, Option<String>, String) {
-    let (host, path) = url.strip_prefix("http://").expect("loopback").split_once('/').expect("a path");
-    let mut stream = TcpStream::connect(host.replace("localhost", "127.0.0.1")).expect("it listens");
-    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("sent");
+    let (host, path) = url
+        .strip_prefix("http://")
+        .expect("loopback")
+        .split_once('/')
+        .expect("a path");
+    let mut stream =
+        TcpStream::connect(host.replace("localhost", "127.0.0.1")).expect("it listens");
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
     let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
-    let location = head.lines().find_map(|line| Some(line.strip_prefix("location: ")?.to_owned()));
-    (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), location, body.to_owned())
+    let location = head
+        .lines()
+        .find_map(|line| Some(line.strip_prefix("location: ")?.to_owned()));
+    (
+        head.split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .expect("a status"),
+        location,
+        body.to_owned(),
+    )
 }
 
 /// A provider `house` with a sign-in at `issuer` whose models are those of `model`.
@@ -42,10 +60,17 @@ fn house(issuer: &FakeIssuer, model: &FakeModel) -> Sandbox {
 
 /// Starts a sign-in and returns it with the address it shows.
 fn begin(sandbox: &Sandbox, arguments: &[&str]) -> (Running, String) {
-    let running = sandbox.starting("agent-daemon", &[&["login", "--oauth", "--no-browser"], arguments].concat());
+    let running = sandbox.starting(
+        "agent-daemon",
+        &[&["login", "--oauth", "--no-browser"], arguments].concat(),
+    );
     let url = wait_for("the address", SOON, || {
         let (_, talk) = running.said();
-        let line = talk.lines().find(|line| line.starts_with("  http"))?.trim().to_owned();
+        let line = talk
+            .lines()
+            .find(|line| line.starts_with("  http"))?
+            .trim()
+            .to_owned();
         talk.contains(&format!("{line}\n")).then_some(line)
     });
     (running, url)
@@ -60,7 +85,11 @@ fn sign_in(sandbox: &Sandbox) {
     assert_eq!(status, 200);
     assert!(page.contains("You can close this page"), "{page}");
     let told = running.end();
-    assert_eq!((told.code, told.stdout.as_str()), (0, "signed in at house\n"), "{told:?}");
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "signed in at house\n"),
+        "{told:?}"
+    );
     no_canary("login", &told);
 }
 
@@ -95,5 +124,7 @@ fn holds_canary(path: &Path) -> bool {
 fn last_key(model: &FakeModel) -> String {
     let last = model.exchanges().pop().expect("a request");
     let header = |name: &str| last.headers.get(name).cloned();
-    header("x-api-key").or_else(|| header("authorization")).unwrap_or_default()
+    header("x-api-key")
+        .or_else(|| header("authorization"))
+        .unwrap_or_default()
 }

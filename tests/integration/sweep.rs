@@ -35,7 +35,11 @@ struct Case {
 
 impl Case {
     fn name(&self) -> String {
-        let Trouble { calls, action, lasting } = self.trouble;
+        let Trouble {
+            calls,
+            action,
+            lasting,
+        } = self.trouble;
         let action = match action {
             Action::Fails(errno) => format!("{errno:?}"),
             other => format!("{other:?}"),
@@ -45,21 +49,38 @@ impl Case {
     }
 
     fn plan(&self) -> Plan {
-        let Trouble { calls, action, lasting } = self.trouble;
+        let Trouble {
+            calls,
+            action,
+            lasting,
+        } = self.trouble;
         let until = match action {
             _ if lasting => i32::MAX,
             Action::Torn => self.number + 1,
             _ => self.number,
         };
-        Plan { calls, action, from: self.number, until }
+        Plan {
+            calls,
+            action,
+            from: self.number,
+            until,
+        }
     }
 }
 
 /// What can go wrong with a disk, and with a daemon.
 fn troubles() -> Vec<Trouble> {
     use Calls::{Any, Create, Cut, Make, Remove, Rename, Sync, Write};
-    let once = |calls, action| Trouble { calls, action, lasting: false };
-    let lasting = |calls, action| Trouble { calls, action, lasting: true };
+    let once = |calls, action| Trouble {
+        calls,
+        action,
+        lasting: false,
+    };
+    let lasting = |calls, action| Trouble {
+        calls,
+        action,
+        lasting: true,
+    };
     let fails = Action::Fails;
     vec![
         once(Any, Action::Kill),
@@ -87,14 +108,21 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
     let wanted = std::env::var("SWEEP").unwrap_or_default();
     let counts = learn();
     let all = troubles().into_iter().flat_map(|trouble| {
-        let count = if trouble.calls == Calls::Any { counts.values().sum() } else { counts[&format!("{:?}", trouble.calls)] };
+        let count = if trouble.calls == Calls::Any {
+            counts.values().sum()
+        } else {
+            counts[&format!("{:?}", trouble.calls)]
+        };
         (1..=count).map(move |number| Case { trouble, number })
     });
     let all: Vec<Case> = all.collect();
     let cases: Vec<Case> = match wanted.as_str() {
         "all" => all,
         "" => sample(&all),
-        name => all.into_iter().filter(|case| case.name().starts_with(name)).collect(),
+        name => all
+            .into_iter()
+            .filter(|case| case.name().starts_with(name))
+            .collect(),
     };
     let started = Instant::now();
     let (queue, wrong) = (Mutex::new(cases.iter()), Mutex::new(Vec::new()));
@@ -103,19 +131,33 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
         for _ in 0..BESIDE {
             scope.spawn(|| {
                 loop {
-                    let Some(case) = queue.lock().expect("nobody panics with it").next() else { return };
-                    let run = catch_unwind(AssertUnwindSafe(|| Story::new(case.trouble).play(case.plan())));
+                    let Some(case) = queue.lock().expect("nobody panics with it").next() else {
+                        return;
+                    };
+                    let run = catch_unwind(AssertUnwindSafe(|| {
+                        Story::new(case.trouble).play(case.plan())
+                    }));
                     match run {
                         Ok(verdict) => {
                             for what in verdict.seen {
-                                *told.lock().expect("nobody panics with it").entry(what).or_default() += 1;
+                                *told
+                                    .lock()
+                                    .expect("nobody panics with it")
+                                    .entry(what)
+                                    .or_default() += 1;
                             }
-                            let named = verdict.wrong.into_iter().map(|what| format!("{}: {what}", case.name()));
+                            let named = verdict
+                                .wrong
+                                .into_iter()
+                                .map(|what| format!("{}: {what}", case.name()));
                             wrong.lock().expect("nobody panics with it").extend(named);
                         }
                         Err(panic) => {
                             let what = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                            wrong.lock().expect("nobody panics with it").push(format!("{}: {what}", case.name()));
+                            wrong
+                                .lock()
+                                .expect("nobody panics with it")
+                                .push(format!("{}: {what}", case.name()));
                         }
                     }
                 }
@@ -123,20 +165,41 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
         }
     });
     println!("calls after the start: {counts:?}");
-    println!("{} runs in {:.0?}; seen: {:?}", cases.len(), started.elapsed(), told.into_inner().expect("nobody panics with it"));
+    println!(
+        "{} runs in {:.0?}; seen: {:?}",
+        cases.len(),
+        started.elapsed(),
+        told.into_inner().expect("nobody panics with it")
+    );
     let mut wrong = wrong.into_inner().expect("nobody panics with it");
     wrong.sort();
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// Returns how many calls of each kind one run without a fault makes.
 fn learn() -> BTreeMap<String, i32> {
-    let none = Trouble { calls: Calls::Any, action: Action::Pass, lasting: false };
+    let none = Trouble {
+        calls: Calls::Any,
+        action: Action::Pass,
+        lasting: false,
+    };
     let story = Story::new(none);
-    let verdict = story.play(Plan { calls: Calls::Any, action: Action::Pass, from: 1, until: i32::MAX });
+    let verdict = story.play(Plan {
+        calls: Calls::Any,
+        action: Action::Pass,
+        from: 1,
+        until: i32::MAX,
+    });
     assert_eq!(verdict.wrong, [] as [String; 0], "without a fault");
     let mut counts: BTreeMap<String, i32> =
-        ["Write", "Sync", "Create", "Rename", "Remove", "Cut", "Make"].map(|kind| (kind.to_owned(), 0)).into();
+        ["Write", "Sync", "Create", "Rename", "Remove", "Cut", "Make"]
+            .map(|kind| (kind.to_owned(), 0))
+            .into();
     for line in verdict.log.lines() {
         let kind = match line.split(' ').nth(1).unwrap_or_default() {
             "write" | "pwrite" | "writev" => "Write",
@@ -151,7 +214,9 @@ fn learn() -> BTreeMap<String, i32> {
         *counts.entry(kind.to_owned()).or_default() += 1;
     }
     assert!(
-        ["Write", "Sync", "Create", "Rename", "Remove", "Make"].iter().all(|kind| counts[*kind] > 0),
+        ["Write", "Sync", "Create", "Rename", "Remove", "Make"]
+            .iter()
+            .all(|kind| counts[*kind] > 0),
         "not counted: {counts:?}"
     );
     counts
@@ -162,10 +227,16 @@ fn sample(all: &[Case]) -> Vec<Case> {
     // Others in every run: in time the sample is the whole.
     let first = usize::try_from(std::process::id()).unwrap_or(0);
     let some_of = |trouble: Trouble| {
-        let of_it: Vec<Case> = all.iter().filter(|case| case.trouble == trouble).copied().collect();
+        let of_it: Vec<Case> = all
+            .iter()
+            .filter(|case| case.trouble == trouble)
+            .copied()
+            .collect();
         let step = (of_it.len() / EACH).max(1);
         let places = (0..EACH.min(of_it.len())).map(move |place| first + place * step);
-        places.map(|place| of_it[place % of_it.len()]).collect::<Vec<Case>>()
+        places
+            .map(|place| of_it[place % of_it.len()])
+            .collect::<Vec<Case>>()
     };
     troubles().into_iter().flat_map(some_of).collect()
 }

@@ -20,13 +20,22 @@ pub(crate) fn no_terminal() -> bool {
 /// Runs a line of sh, one command, on a terminal of its own, whose lines end with `\r\n`.
 pub(crate) fn on_terminal(sandbox: &Sandbox, environment: &[(&str, &str)], line: &str) -> Running {
     let mut shell = sandbox.shell();
-    shell.current_dir(sandbox.home()).env("TERM", "xterm").envs(environment.iter().copied()).env("LINE", line);
+    shell
+        .current_dir(sandbox.home())
+        .env("TERM", "xterm")
+        .envs(environment.iter().copied())
+        .env("LINE", line);
     // The shell only finds script(1), which has no better way to be given a command.
     Running::start(shell.args(["-c", "exec script -qec \"exec $LINE\" /dev/null"]))
 }
 
 /// Waits for an answer that takes a moment and returns what stood on the terminal.
-fn watched(model: &FakeModel, sandbox: &Sandbox, environment: &[(&str, &str)], line: &str) -> String {
+fn watched(
+    model: &FakeModel,
+    sandbox: &Sandbox,
+    environment: &[(&str, &str)],
+    line: &str,
+) -> String {
     let before = model.requests().len();
     model.push(Reply::Text("the answer".to_owned()));
     let running = on_terminal(sandbox, environment, line);
@@ -44,14 +53,20 @@ fn a_spinner_says_what_the_agent_does_and_leaves_the_answer_alone() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     for flag in ["--wait", "--stream"] {
-        model.push(Reply::Tool("exec".to_owned(), serde_json::json!({"command": "while test ! -e go; do sleep 0.05; done"})));
+        model.push(Reply::Tool(
+            "exec".to_owned(),
+            serde_json::json!({"command": "while test ! -e go; do sleep 0.05; done"}),
+        ));
         model.push(Reply::Text("the answer".to_owned()));
         let running = on_terminal(&sandbox, &[], &format!("agent-send {flag} hello"));
         running.wait_said("running exec");
         sandbox.put("workspace/go", b"");
         let told = running.end();
         assert_eq!(told.code, 0, "{told:?}");
-        let (_, last) = told.stdout.rsplit_once("\u{1b}[2K").expect("the spinner's line is cleared");
+        let (_, last) = told
+            .stdout
+            .rsplit_once("\u{1b}[2K")
+            .expect("the spinner's line is cleared");
         assert_eq!(last, "the answer\r\n", "{flag}");
         std::fs::remove_file(sandbox.path("workspace/go")).expect("the sandbox is writable");
     }
@@ -68,7 +83,11 @@ fn where_there_is_no_terminal_or_no_wish_there_is_no_spinner_and_no_escape_code(
     let answer = "echo: [[sleep 900]] hello";
     let see = |environment: &[(&str, &str)], line: &str| {
         let told = on_terminal(&sandbox, environment, line).end();
-        assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{line}: {told:?}");
+        assert_eq!(
+            (told.code, told.stderr.as_str()),
+            (0, ""),
+            "{line}: {told:?}"
+        );
         told.stdout
     };
     assert!(see(&[], slow).contains("thinking"), "the terminal is one");
@@ -93,14 +112,23 @@ fn what_the_agent_says_cannot_command_the_terminal() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2Jtext\u{9b}1m\ttab\n";
-    for (line, seen) in
-        [("agent-send --wait hi", "]0;owned[2Jtext1m\ttab\r\n\r\n"), ("agent-send --stream hi", "]0;owned[2Jtext1m\ttab\r\n")]
-    {
+    for (line, seen) in [
+        ("agent-send --wait hi", "]0;owned[2Jtext1m\ttab\r\n\r\n"),
+        ("agent-send --stream hi", "]0;owned[2Jtext1m\ttab\r\n"),
+    ] {
         model.push(Reply::Text(evil.to_owned()));
-        assert_eq!(on_terminal(&sandbox, &[], line).end().stdout, seen, "{line}");
+        assert_eq!(
+            on_terminal(&sandbox, &[], line).end().stdout,
+            seen,
+            "{line}"
+        );
     }
     model.push(Reply::Text(evil.to_owned()));
-    assert_eq!(sandbox.send(&["--wait", "hi"]).stdout, format!("{evil}\n"), "in a pipe data is data");
+    assert_eq!(
+        sandbox.send(&["--wait", "hi"]).stdout,
+        format!("{evil}\n"),
+        "in a pipe data is data"
+    );
 }
 
 #[test]
@@ -113,11 +141,18 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
     let chat = on_terminal(&sandbox, &[], "agent-send --chat");
     chat.wait_said("> ");
     let said = |chat: &Running, words: &str, count: usize| {
-        wait_for(words, SOON, || (chat.said().0.matches(words).count() >= count).then_some(()));
+        wait_for(words, SOON, || {
+            (chat.said().0.matches(words).count() >= count).then_some(())
+        });
     };
     // An empty prompt, drawn by the line editor.
     let at_prompt = |chat: &Running| {
-        wait_for("the prompt", SOON, || chat.said().0.ends_with("> \r\u{1b}[2C\u{1b}[?2026l").then_some(()));
+        wait_for("the prompt", SOON, || {
+            chat.said()
+                .0
+                .ends_with("> \r\u{1b}[2C\u{1b}[?2026l")
+                .then_some(())
+        });
     };
     // The left arrow three times, then the missing letter.
     chat.write("hello wrld\u{1b}[D\u{1b}[D\u{1b}[Do\r");
@@ -129,18 +164,30 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
     said(&chat, "a long story", 1);
     chat.write("\u{3}");
     said(&chat, "Stopped.", 1);
-    wait_for("the model to be left alone", SOON, || (model.in_flight() == 0).then_some(()));
+    wait_for("the model to be left alone", SOON, || {
+        (model.in_flight() == 0).then_some(())
+    });
     at_prompt(&chat);
     // A line goes on after a backslash.
     chat.write("first \\\r");
     said(&chat, "… ", 1);
     chat.write("second\r");
     said(&chat, "echo: second", 1);
-    assert!(model.requests().pop().expect("a request").to_string().contains("first \\nsecond"));
+    assert!(
+        model
+            .requests()
+            .pop()
+            .expect("a request")
+            .to_string()
+            .contains("first \\nsecond")
+    );
     at_prompt(&chat);
     chat.write("\u{4}");
     assert_eq!(chat.end().code, 0);
-    let history = std::fs::metadata(sandbox.path("state/chat_history")).expect("a history").permissions().mode();
+    let history = std::fs::metadata(sandbox.path("state/chat_history"))
+        .expect("a history")
+        .permissions()
+        .mode();
     assert_eq!(history & 0o7777, 0o600);
 
     // Another time, the lines are still there: the newest has two of its own.

@@ -1,6 +1,10 @@
 //! Things that are broken before the agent touches them: files, disks, clocks. Each is named, with the next
 //! step and the right exit code, and nothing is lost.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a test breaks files plainly, and says when it is skipped")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test breaks files plainly, and says when it is skipped"
+)]
 
 use std::{
     fs,
@@ -23,26 +27,45 @@ fn check_refused(sandbox: &Sandbox, code: i32, says: &[&str]) -> String {
     let told = sandbox.run("agent-daemon", &[], "");
     assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{told:?}");
     for word in says {
-        assert!(told.stderr.contains(word), "{word:?} is not named: {}", told.stderr);
+        assert!(
+            told.stderr.contains(word),
+            "{word:?} is not named: {}",
+            told.stderr
+        );
     }
     assert!(told.stderr.contains("agent-daemon: "), "{}", told.stderr);
-    assert!(told.stderr.contains("\nhint: "), "there is no next step: {}", told.stderr);
+    assert!(
+        told.stderr.contains("\nhint: "),
+        "there is no next step: {}",
+        told.stderr
+    );
     told.stderr
 }
 
 /// Returns the names beside `below` that begin like it and were set aside.
 fn set_aside(sandbox: &Sandbox, below: &str) -> Vec<PathBuf> {
     let path = sandbox.path(below);
-    let name = format!("{}.corrupt-", path.file_name().expect("a file").to_string_lossy());
-    let entries = fs::read_dir(path.parent().expect("a directory")).expect("it is there").flatten();
+    let name = format!(
+        "{}.corrupt-",
+        path.file_name().expect("a file").to_string_lossy()
+    );
+    let entries = fs::read_dir(path.parent().expect("a directory"))
+        .expect("it is there")
+        .flatten();
     entries
         .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(&name)))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|found| found.to_string_lossy().starts_with(&name))
+        })
         .collect()
 }
 
 fn last_error(sandbox: &Sandbox) -> String {
-    sandbox.send(&["--status", "--json"]).json()["last_error"].as_str().unwrap_or_default().to_owned()
+    sandbox.send(&["--status", "--json"]).json()["last_error"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 // ------------------------------------------------------------------ settings
@@ -51,12 +74,30 @@ fn last_error(sandbox: &Sandbox) -> String {
 fn a_setting_that_cannot_be_is_named_with_its_file() {
     for (source, says) in [
         ("[agent\nname = 1", &["agent.toml:1:", "[agent"][..]),
-        ("[agent]\nmax_turns = \"many\"", &["agent.toml:2", "max_turns"]),
-        ("[agent]\ntimezone = \"Mars/Olympus\"", &["agent.toml:2", "timezone", "Mars/Olympus"]),
-        ("[pipeline]\non_busy = \"panic\"", &["agent.toml:2", "on_busy", "panic", "queue"]),
-        ("[providers]\nload = [\"nobody\"]", &["nobody.toml", "providers.load"]),
-        ("[routing]\ncli = \"no-such-model\"", &["agent.toml", "routing", "no-such-model", "offline"]),
-        ("[telegram]\nenabled = true", &["telegram", "TELEGRAM_BOT_TOKEN"]),
+        (
+            "[agent]\nmax_turns = \"many\"",
+            &["agent.toml:2", "max_turns"],
+        ),
+        (
+            "[agent]\ntimezone = \"Mars/Olympus\"",
+            &["agent.toml:2", "timezone", "Mars/Olympus"],
+        ),
+        (
+            "[pipeline]\non_busy = \"panic\"",
+            &["agent.toml:2", "on_busy", "panic", "queue"],
+        ),
+        (
+            "[providers]\nload = [\"nobody\"]",
+            &["nobody.toml", "providers.load"],
+        ),
+        (
+            "[routing]\ncli = \"no-such-model\"",
+            &["agent.toml", "routing", "no-such-model", "offline"],
+        ),
+        (
+            "[telegram]\nenabled = true",
+            &["telegram", "TELEGRAM_BOT_TOKEN"],
+        ),
         ("agent = 5", &["agent.toml", "agent"]),
     ] {
         let sandbox = Sandbox::new();
@@ -65,8 +106,16 @@ fn a_setting_that_cannot_be_is_named_with_its_file() {
         let told = sandbox.run("agent-daemon", &["check"], "");
         assert_eq!(told.code, 78, "{source}: {told:?}");
         let told = sandbox.run("agent-daemon", &["check", "--json"], "");
-        assert_eq!((told.code, &told.json()["error"]["code"]), (78, &json!("configuration")), "{source}");
-        assert_eq!(sandbox.read("agent.toml").as_deref(), Some(source), "it is never renamed or rewritten");
+        assert_eq!(
+            (told.code, &told.json()["error"]["code"]),
+            (78, &json!("configuration")),
+            "{source}"
+        );
+        assert_eq!(
+            sandbox.read("agent.toml").as_deref(),
+            Some(source),
+            "it is never renamed or rewritten"
+        );
     }
 }
 
@@ -83,7 +132,10 @@ fn a_file_of_settings_that_is_no_text_is_named() {
 #[test]
 fn a_key_nobody_knows_is_a_warning_with_the_nearest_name() {
     let sandbox = Sandbox::new();
-    sandbox.put("agent.toml", b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n");
+    sandbox.put(
+        "agent.toml",
+        b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n",
+    );
     let told = sandbox.run("agent-daemon", &["check"], "");
     assert_eq!(told.code, 0, "{told:?}");
     for words in ["max_turn", "max_turns", "telegramm", "telegram"] {
@@ -107,7 +159,9 @@ fn secrets_that_others_can_read_are_refused() {
 #[test]
 fn a_missing_key_is_named_with_the_file_that_wants_it() {
     let model = FakeModel::start();
-    let sandbox = Sandbox::new().with_anthropic(&model).provider_config("mock", "api_key_env = \"NO_SUCH_KEY\"");
+    let sandbox = Sandbox::new()
+        .with_anthropic(&model)
+        .provider_config("mock", "api_key_env = \"NO_SUCH_KEY\"");
     check_refused(&sandbox, 78, &["NO_SUCH_KEY", "mock.toml", ".env"]);
 }
 
@@ -125,21 +179,42 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
     let good = sandbox.read("agent.toml").expect("it is there");
     sandbox.put("agent.toml", b"[agent\n");
     daemon.signal(Signal::SIGHUP);
-    wait_for("the status to say so", SOON, || last_error(&sandbox).contains("agent.toml").then_some(()));
-    assert_eq!(sandbox.send(&["--wait", "still here?"]).stdout, "echo: still here?\n");
+    wait_for("the status to say so", SOON, || {
+        last_error(&sandbox).contains("agent.toml").then_some(())
+    });
+    assert_eq!(
+        sandbox.send(&["--wait", "still here?"]).stdout,
+        "echo: still here?\n"
+    );
     sandbox.put("agent.toml", good.as_bytes());
 
     // Valid, by signal: a cap that no call fits under.
     sandbox.reconfigure("[cost]\nday_usd = 0.0001");
     daemon.signal(Signal::SIGHUP);
-    wait_for("the cap", SOON, || sandbox.send(&["--wait", "hello"]).stderr.contains("day_usd = 0.00").then_some(()));
+    wait_for("the cap", SOON, || {
+        sandbox
+            .send(&["--wait", "hello"])
+            .stderr
+            .contains("day_usd = 0.00")
+            .then_some(())
+    });
     // Valid, by the FIFO.
     sandbox.reconfigure("[cost]\nday_usd = 0.0\n[agent]\nname = \"renamed\"");
     let reload = "echo '{\"cmd\":\"reload\"}' > state/control.fifo";
-    let told = Command::new("sh").args(["-c", reload]).current_dir(sandbox.home()).status().expect("there is a shell");
+    let told = Command::new("sh")
+        .args(["-c", reload])
+        .current_dir(sandbox.home())
+        .status()
+        .expect("there is a shell");
     assert!(told.success());
-    wait_for("the cap to be gone", SOON, || (sandbox.send(&["--wait", "hello"]).code == 0).then_some(()));
-    assert!(model.requests().last().expect("a request")["system"].to_string().contains("You are renamed"));
+    wait_for("the cap to be gone", SOON, || {
+        (sandbox.send(&["--wait", "hello"]).code == 0).then_some(())
+    });
+    assert!(
+        model.requests().last().expect("a request")["system"]
+            .to_string()
+            .contains("You are renamed")
+    );
     assert_eq!(failing(&sandbox).code, 1);
     assert_eq!(daemon.term(), 0);
 }
@@ -147,11 +222,18 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
 #[test]
 fn a_new_error_message_is_said_from_the_next_failure_on() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let mut sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config("[agent]\nerror_message = \"Alas.\"");
+    let mut sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .config("[agent]\nerror_message = \"Alas.\"");
     let daemon = sandbox.ready();
     model.push(Reply::Status(400, None));
     telegram.say(1002, 1002, "one");
-    assert_eq!(telegram.wait_sent(|sent| sent.chat == 1002, SOON).text, "Alas.", "a guest is not told why");
+    assert_eq!(
+        telegram.wait_sent(|sent| sent.chat == 1002, SOON).text,
+        "Alas.",
+        "a guest is not told why"
+    );
     sandbox.reconfigure("[agent]\nerror_message = \"Oh dear.\"");
     daemon.signal(Signal::SIGHUP);
     wait_for("the new words", SOON, || {
@@ -180,7 +262,10 @@ fn what_stands_at_the_place_of_the_fifo_is_not_touched() {
         check_refused(&sandbox, 74, &["control.fifo"]);
         let after = fs::symlink_metadata(&path).expect("it is there still");
         // The mode may be made private, as that of everything below state/.
-        assert_eq!((before.file_type(), before.len()), (after.file_type(), after.len()));
+        assert_eq!(
+            (before.file_type(), before.len()),
+            (after.file_type(), after.len())
+        );
     }
 }
 
@@ -206,12 +291,22 @@ fn a_torn_transcript_keeps_every_whole_line() {
     assert_eq!(sandbox.send(&["--wait", "one"]).code, 0);
     assert_eq!(daemon.term(), 0);
     let sessions = sandbox.path("state/sessions");
-    let files: Vec<PathBuf> = fs::read_dir(&sessions).expect("there is a session").flatten().map(|entry| entry.path()).collect();
+    let files: Vec<PathBuf> = fs::read_dir(&sessions)
+        .expect("there is a session")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     for path in &files {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         if name.ends_with(".jsonl") {
             let mut transcript = fs::read(path).expect("own file");
-            transcript.extend_from_slice(b"{\"v\":1,\"ts\":\"2026-01-01T00:00:00Z\",\"seq\":99,\"type\":\"mess");
+            transcript.extend_from_slice(
+                b"{\"v\":1,\"ts\":\"2026-01-01T00:00:00Z\",\"seq\":99,\"type\":\"mess",
+            );
             fs::write(path, transcript).expect("own file");
         } else if name.ends_with(".state.json") {
             fs::write(path, "{\"v\":1,\"last_").expect("own file");
@@ -223,9 +318,17 @@ fn a_torn_transcript_keeps_every_whole_line() {
     assert_eq!(messages.as_array().map(Vec::len), Some(3), "{messages}");
     assert!(messages.to_string().contains("echo: one"), "{messages}");
     assert_eq!(daemon.term(), 0);
-    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")) {
+    for path in files.iter().filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "jsonl")
+    }) {
         let transcript = fs::read_to_string(path).expect("own file");
-        assert!(transcript.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{transcript}");
+        assert!(
+            transcript
+                .lines()
+                .all(|line| serde_json::from_str::<Value>(line).is_ok()),
+            "{transcript}"
+        );
     }
 }
 
@@ -239,11 +342,17 @@ fn a_damaged_queue_is_set_aside_and_reported() {
     sandbox.put("state/queue.db", &b"garbage ".repeat(900));
     let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
-    wait_for("the report", SOON, || last_error(&sandbox).contains("queue.db").then_some(()));
+    wait_for("the report", SOON, || {
+        last_error(&sandbox).contains("queue.db").then_some(())
+    });
     assert!(daemon.log().contains("queue.db"), "{}", daemon.log());
     let aside = set_aside(&sandbox, "state/queue.db");
     assert_eq!(aside.len(), 1, "{aside:?}");
-    assert_eq!(fs::read(&aside[0]).expect("own file"), b"garbage ".repeat(900), "it is kept as it was");
+    assert_eq!(
+        fs::read(&aside[0]).expect("own file"),
+        b"garbage ".repeat(900),
+        "it is kept as it was"
+    );
 }
 
 #[test]
@@ -253,14 +362,22 @@ fn a_damaged_ledger_stops_the_daemon_only_when_there_is_a_limit_to_keep() {
     sandbox.reconfigure("[cost]\nday_usd = 5.0");
     check_refused(&sandbox, 65, &["cost.db"]);
     assert_eq!(set_aside(&sandbox, "state/cost.db"), [] as [PathBuf; 0]);
-    assert_eq!(fs::read(sandbox.path("state/cost.db")).expect("own file").len(), 7200, "it is not touched");
+    assert_eq!(
+        fs::read(sandbox.path("state/cost.db"))
+            .expect("own file")
+            .len(),
+        7200,
+        "it is not touched"
+    );
 
     sandbox.reconfigure("[cost]\nday_usd = 0.0");
     let daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
     assert_eq!(set_aside(&sandbox, "state/cost.db").len(), 1);
     assert!(daemon.log().contains("cost.db"), "{}", daemon.log());
-    wait_for("the report", SOON, || last_error(&sandbox).contains("cost.db").then_some(()));
+    wait_for("the report", SOON, || {
+        last_error(&sandbox).contains("cost.db").then_some(())
+    });
 }
 
 #[test]
@@ -275,7 +392,11 @@ fn a_damaged_list_of_people_lets_nobody_in_but_the_owner() {
     telegram.say(5005, 5005, "[[say I am in]]");
     telegram.say(1001, 1001, "me");
     telegram.wait_sent(|sent| sent.text == "echo: me", SOON);
-    assert!(telegram.sent().iter().all(|sent| sent.text != "I am in"), "{:?}", telegram.sent());
+    assert!(
+        telegram.sent().iter().all(|sent| sent.text != "I am in"),
+        "{:?}",
+        telegram.sent()
+    );
     assert_eq!(model.requests().len(), 1);
 }
 
@@ -283,23 +404,45 @@ fn a_damaged_list_of_people_lets_nobody_in_but_the_owner() {
 fn spool_files_that_make_no_sense_are_set_aside_and_the_rest_is_done() {
     let (model, sandbox) = Sandbox::with_model();
     assert_eq!(sandbox.send(&["--id", "zz-good", "good"]).code, 75);
-    sandbox.put("state/spool/new/a-garbage.json", b"{\"v\":1,\"id\":\"a-garbage\",\"cmd\":\"us");
-    sandbox.put("state/spool/new/b-latin1.json", b"{\"v\":1,\"id\":\"b-latin1\",\"cmd\":\"user\",\"text\":\"caf\xe9\"}");
-    sandbox.put("state/spool/new/c-other.json", b"{\"v\":1,\"id\":\"somebody\",\"cmd\":\"user\",\"text\":\"x\"}");
+    sandbox.put(
+        "state/spool/new/a-garbage.json",
+        b"{\"v\":1,\"id\":\"a-garbage\",\"cmd\":\"us",
+    );
+    sandbox.put(
+        "state/spool/new/b-latin1.json",
+        b"{\"v\":1,\"id\":\"b-latin1\",\"cmd\":\"user\",\"text\":\"caf\xe9\"}",
+    );
+    sandbox.put(
+        "state/spool/new/c-other.json",
+        b"{\"v\":1,\"id\":\"somebody\",\"cmd\":\"user\",\"text\":\"x\"}",
+    );
     sandbox.put("state/spool/new/notes.txt", b"mine");
     fs::create_dir(sandbox.path("state/spool/new/d-dir.json")).expect("the sandbox is writable");
-    symlink("/etc/passwd", sandbox.path("state/spool/new/e-link.json")).expect("the sandbox is writable");
+    symlink("/etc/passwd", sandbox.path("state/spool/new/e-link.json"))
+        .expect("the sandbox is writable");
     let daemon = sandbox.ready();
-    assert_eq!(sandbox.send(&["--result", "zz-good", "--wait=20"]).stdout, "echo: good\n");
+    assert_eq!(
+        sandbox.send(&["--result", "zz-good", "--wait=20"]).stdout,
+        "echo: good\n"
+    );
     for id in ["a-garbage", "b-latin1", "c-other"] {
         let told = sandbox.send(&["--result", id, "--wait=10"]);
         assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{id}: {told:?}");
-        assert!(!sandbox.path(&format!("state/spool/new/{id}.json")).exists(), "{id} would be tried for ever");
+        assert!(
+            !sandbox.path(&format!("state/spool/new/{id}.json")).exists(),
+            "{id} would be tried for ever"
+        );
     }
-    assert_eq!(sandbox.read("state/spool/new/notes.txt").as_deref(), Some("mine"));
+    assert_eq!(
+        sandbox.read("state/spool/new/notes.txt").as_deref(),
+        Some("mine")
+    );
     assert!(!daemon.log().contains("root:"), "a link is not followed");
     assert_eq!(model.requests().len(), 1);
-    assert_eq!(sandbox.send(&["--wait", "still here?"]).stdout, "echo: still here?\n");
+    assert_eq!(
+        sandbox.send(&["--wait", "still here?"]).stdout,
+        "echo: still here?\n"
+    );
 }
 
 // ------------------------------------------------------------------ disks
@@ -324,24 +467,37 @@ impl OnSmallDisk {
         }
         fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
         let log = sandbox.home().with_file_name("small-disk.log");
-        let file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("the sandbox is writable");
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("the sandbox is writable");
         let like = sandbox.command("agent-daemon");
         let mut command = Command::new("unshare");
         command
             .args(["-m", "sh", "-c", &format!("{mount} && exec \"$1\""), "sh"])
             .arg(bin("agent-daemon"))
             .env_clear()
-            .envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .envs(
+                like.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file descriptor is free"))
             .stderr(file);
-        Some(Self { child: command.spawn().expect("unshare starts"), log })
+        Some(Self {
+            child: command.spawn().expect("unshare starts"),
+            log,
+        })
     }
 
     /// Returns a path of the home as the daemon sees it.
     fn path(&self, sandbox: &Sandbox, below: &str) -> PathBuf {
         let home = sandbox.path(below);
-        Path::new("/proc").join(self.child.id().to_string()).join("root").join(home.strip_prefix("/").expect("absolute"))
+        Path::new("/proc")
+            .join(self.child.id().to_string())
+            .join("root")
+            .join(home.strip_prefix("/").expect("absolute"))
     }
 
     fn log(&self) -> String {
@@ -360,9 +516,13 @@ impl Drop for OnSmallDisk {
 #[test]
 fn a_full_disk_delays_what_comes_and_loses_nothing() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model);
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
     let mount = "mount -t tmpfs -o size=4m,mode=0700 tmpfs \"$AGENT_HOME/state\"";
-    let Some(daemon) = OnSmallDisk::start(&sandbox, mount) else { return };
+    let Some(daemon) = OnSmallDisk::start(&sandbox, mount) else {
+        return;
+    };
     let (_, before) = telegram.say(1001, 1001, "before");
     telegram.wait_sent(|sent| sent.reply_to == Some(before), SOON);
 
@@ -373,10 +533,28 @@ fn a_full_disk_delays_what_comes_and_loses_nothing() {
         .args(["if=/dev/zero", "bs=4k"])
         .stderr(Stdio::null())
         .status();
-    assert!(!filled.expect("dd is installed").success(), "the disk is full: {}", daemon.log());
-    let ids: Vec<i64> = (0..3).map(|number| telegram.say(1001, 1001, &format!("into the void {number}")).1).collect();
-    wait_for("the daemon to notice", SOON, || daemon.log().contains("full").then_some(()));
-    assert!(telegram.sent().iter().all(|sent| !sent.text.starts_with("echo: into")), "what is not stored is not answered");
+    assert!(
+        !filled.expect("dd is installed").success(),
+        "the disk is full: {}",
+        daemon.log()
+    );
+    let ids: Vec<i64> = (0..3)
+        .map(|number| {
+            telegram
+                .say(1001, 1001, &format!("into the void {number}"))
+                .1
+        })
+        .collect();
+    wait_for("the daemon to notice", SOON, || {
+        daemon.log().contains("full").then_some(())
+    });
+    assert!(
+        telegram
+            .sent()
+            .iter()
+            .all(|sent| !sent.text.starts_with("echo: into")),
+        "what is not stored is not answered"
+    );
     let told = Command::new("nsenter")
         .args(["-t", &daemon.child.id().to_string(), "-m"])
         .arg(bin("agent-send"))
@@ -387,31 +565,68 @@ fn a_full_disk_delays_what_comes_and_loses_nothing() {
         .output()
         .expect("nsenter comes with unshare");
     let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(74), &b""[..]), "{stderr}");
-    assert!(stderr.contains("spool") && stderr.contains("\nhint: make room"), "{stderr}");
+    assert_eq!(
+        (told.status.code(), told.stdout.as_slice()),
+        (Some(74), &b""[..]),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("spool") && stderr.contains("\nhint: make room"),
+        "{stderr}"
+    );
 
     fs::remove_file(&ballast).expect("own file");
     for (number, id) in ids.iter().enumerate() {
         let sent = telegram.wait_sent(|sent| sent.reply_to == Some(*id), Duration::from_secs(40));
-        assert_eq!(sent.text, format!("echo: into the void {number}"), "{}", daemon.log());
+        assert_eq!(
+            sent.text,
+            format!("echo: into the void {number}"),
+            "{}",
+            daemon.log()
+        );
     }
-    wait_for("the updates to be confirmed", SOON, || (telegram.pending_updates() == 0).then_some(()));
+    wait_for("the updates to be confirmed", SOON, || {
+        (telegram.pending_updates() == 0).then_some(())
+    });
     let texts: Vec<String> = telegram.sent().into_iter().map(|sent| sent.text).collect();
-    assert_eq!(texts, ["echo: before", "echo: into the void 0", "echo: into the void 1", "echo: into the void 2"]);
+    assert_eq!(
+        texts,
+        [
+            "echo: before",
+            "echo: into the void 0",
+            "echo: into the void 1",
+            "echo: into the void 2"
+        ]
+    );
 }
 
 #[test]
 fn a_read_only_home_is_named_and_nothing_is_pretended() {
     let (_model, sandbox) = Sandbox::with_model();
     // What is tried in the daemon's place sees the same disk.
-    let mount = "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
-    let Some(mut daemon) = OnSmallDisk::start(&sandbox, mount) else { return };
-    let status = wait_for("the daemon to end", SOON, || daemon.child.try_wait().expect("own child"));
+    let mount =
+        "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
+    let Some(mut daemon) = OnSmallDisk::start(&sandbox, mount) else {
+        return;
+    };
+    let status = wait_for("the daemon to end", SOON, || {
+        daemon.child.try_wait().expect("own child")
+    });
     assert_eq!(status.code(), Some(74), "{}", daemon.log());
     let home = sandbox.home().display().to_string();
-    assert!(daemon.log().contains(&home) && daemon.log().contains("\nhint: "), "{}", daemon.log());
+    assert!(
+        daemon.log().contains(&home) && daemon.log().contains("\nhint: "),
+        "{}",
+        daemon.log()
+    );
     let told = Command::new("unshare")
-        .args(["-m", "sh", "-c", &format!("{mount} && exec \"$1\" hello"), "sh"])
+        .args([
+            "-m",
+            "sh",
+            "-c",
+            &format!("{mount} && exec \"$1\" hello"),
+            "sh",
+        ])
         .arg(bin("agent-send"))
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -419,8 +634,15 @@ fn a_read_only_home_is_named_and_nothing_is_pretended() {
         .output()
         .expect("unshare starts");
     let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(74), &b""[..]), "{stderr}");
-    assert!(stderr.contains(&home) && stderr.contains("\nhint: "), "{stderr}");
+    assert_eq!(
+        (told.status.code(), told.stdout.as_slice()),
+        (Some(74), &b""[..]),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains(&home) && stderr.contains("\nhint: "),
+        "{stderr}"
+    );
 }
 
 // ------------------------------------------------------------------ beginnings
@@ -430,11 +652,22 @@ fn a_question_in_a_group_that_waited_for_the_start_is_answered_whatever_getme_sa
     for fault in [None, Some(FaultKind::Drop), Some(FaultKind::Status(502))] {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
         let group = "[telegram.groups.\"-1001\"]\nrequire_mention = true";
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(group);
-        let (_, id) = telegram.say(-1001, 1001, &format!("@{} what is it?", telegram.username()));
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model)
+            .config(group);
+        let (_, id) = telegram.say(
+            -1001,
+            1001,
+            &format!("@{} what is it?", telegram.username()),
+        );
         if let Some(kind) = fault {
             // Who the bot is, is asked for at the start and with the first message.
-            telegram.fault(Fault { method: "getMe", kind, count: 2 });
+            telegram.fault(Fault {
+                method: "getMe",
+                kind,
+                count: 2,
+            });
         }
         let _daemon = sandbox.ready();
         let sent = telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
@@ -446,10 +679,14 @@ fn a_question_in_a_group_that_waited_for_the_start_is_answered_whatever_getme_sa
 
 #[test]
 fn a_clock_that_jumps_disturbs_nothing() {
-    let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
-        .map(|directory| format!("{directory}/faketime/libfaketime.so.1"))
-        .into_iter()
-        .find(|path| Path::new(path).exists());
+    let library = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib",
+    ]
+    .map(|directory| format!("{directory}/faketime/libfaketime.so.1"))
+    .into_iter()
+    .find(|path| Path::new(path).exists());
     let Some(library) = library else {
         println!("skipped: libfaketime is not installed");
         return;
@@ -462,7 +699,10 @@ fn a_clock_that_jumps_disturbs_nothing() {
         .with_telegram(&telegram)
         .with_anthropic(&model)
         .env("LD_PRELOAD", &library)
-        .env("FAKETIME_TIMESTAMP_FILE", &clock.path().display().to_string())
+        .env(
+            "FAKETIME_TIMESTAMP_FILE",
+            &clock.path().display().to_string(),
+        )
         .env("FAKETIME_NO_CACHE", "1")
         // What time passes is not what time it is.
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
@@ -474,10 +714,22 @@ fn a_clock_that_jumps_disturbs_nothing() {
         let sent = telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
         assert_eq!(sent.text, format!("echo: jump {number}"), "{offset}");
         let told = sandbox.send(&["--wait=20", &format!("shell {number}")]);
-        assert_eq!((told.code, told.stdout), (0, format!("echo: shell {number}\n")), "{offset}");
+        assert_eq!(
+            (told.code, told.stdout),
+            (0, format!("echo: shell {number}\n")),
+            "{offset}"
+        );
     }
     assert_eq!(telegram.sent().len(), 5);
-    let request = model.requests().into_iter().rfind(|body| body.to_string().contains("jump")).expect("a request");
-    assert_eq!(request["messages"].as_array().map(Vec::len), Some(9), "the conversation is whole, in order");
+    let request = model
+        .requests()
+        .into_iter()
+        .rfind(|body| body.to_string().contains("jump"))
+        .expect("a request");
+    assert_eq!(
+        request["messages"].as_array().map(Vec::len),
+        Some(9),
+        "the conversation is whole, in order"
+    );
     assert_eq!(daemon.term(), 0);
 }

@@ -15,25 +15,44 @@ const GUEST: i64 = 1002;
 
 fn ask(house: &House, person: i64, text: &str) -> String {
     let id = house.telegram.say(person, person, text).1;
-    house.telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (person, Some(id)), SOON).text
+    house
+        .telegram
+        .wait_sent(
+            |sent| (sent.chat, sent.reply_to) == (person, Some(id)),
+            SOON,
+        )
+        .text
 }
 
 /// The words that have the model call tools.
 fn calls(calls: &[(&str, serde_json::Value)]) -> String {
-    calls.iter().map(|(tool, input)| format!("[[tool {tool} {input}]]")).collect::<Vec<_>>().join(" ")
+    calls
+        .iter()
+        .map(|(tool, input)| format!("[[tool {tool} {input}]]"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Two files are edited and one is made.
 fn work() -> String {
     calls(&[
-        ("edit", json!({"path": "notes.md", "old_string": "one", "new_string": "two"})),
+        (
+            "edit",
+            json!({"path": "notes.md", "old_string": "one", "new_string": "two"}),
+        ),
         ("write", json!({"path": "data.bin", "content": "text"})),
-        ("write", json!({"path": "new/dir/made.md", "content": "made"})),
+        (
+            "write",
+            json!({"path": "new/dir/made.md", "content": "made"}),
+        ),
     ])
 }
 
 fn prepare(sandbox: &Sandbox) {
-    for (name, bytes, mode) in [("notes.md", &b"one\r\nend"[..], 0o640), ("data.bin", b"\0\xff\n", 0o600)] {
+    for (name, bytes, mode) in [
+        ("notes.md", &b"one\r\nend"[..], 0o640),
+        ("data.bin", b"\0\xff\n", 0o600),
+    ] {
         let path = sandbox.put(&format!("workspace/{name}"), bytes);
         fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("a mode");
     }
@@ -43,15 +62,29 @@ fn prepare(sandbox: &Sandbox) {
 fn state(sandbox: &Sandbox) -> (Vec<(Vec<u8>, u32)>, bool) {
     let one = |name: &str| {
         let path = sandbox.path(&format!("workspace/{name}"));
-        (fs::read(&path).expect("it is there"), fs::metadata(&path).expect("it is there").permissions().mode() & 0o7777)
+        (
+            fs::read(&path).expect("it is there"),
+            fs::metadata(&path)
+                .expect("it is there")
+                .permissions()
+                .mode()
+                & 0o7777,
+        )
     };
-    (["notes.md", "data.bin"].map(one).to_vec(), sandbox.path("workspace/new").exists())
+    (
+        ["notes.md", "data.bin"].map(one).to_vec(),
+        sandbox.path("workspace/new").exists(),
+    )
 }
 
 /// Returns the id of the one run that changed files.
 fn only_run(sandbox: &Sandbox) -> String {
-    let names = fs::read_dir(sandbox.path("state/undo")).expect("a directory").flatten();
-    let mut names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let names = fs::read_dir(sandbox.path("state/undo"))
+        .expect("a directory")
+        .flatten();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.retain(|name| !name.starts_with("undo-"));
     assert_eq!(names.len(), 1, "{names:?}");
     names.remove(0)
@@ -65,7 +98,10 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     let before = state(sandbox);
     assert!(ask(&house, OWNER, "/undo").starts_with("There is nothing to undo"));
     let said = ask(&house, OWNER, &work());
-    assert!(said.contains("edited notes.md: 1 replaced") && said.contains("wrote new/dir/made.md"), "{said}");
+    assert!(
+        said.contains("edited notes.md: 1 replaced") && said.contains("wrote new/dir/made.md"),
+        "{said}"
+    );
     let after = state(sandbox);
     assert_eq!(after.0[0], (b"two\r\nend".to_vec(), 0o640));
     let run = only_run(sandbox);
@@ -73,8 +109,13 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     assert_eq!(ask(&house, GUEST, "/undo"), "Only my owner may ask that.");
     assert_eq!(state(sandbox), after);
     let said = ask(&house, OWNER, "/undo");
-    assert!(said.starts_with(&format!("Undone is run {run} of ")), "{said}");
-    let end = format!("new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo have it back: /undo undo-{run}");
+    assert!(
+        said.starts_with(&format!("Undone is run {run} of ")),
+        "{said}"
+    );
+    let end = format!(
+        "new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo have it back: /undo undo-{run}"
+    );
     assert!(said.ends_with(&end), "{said}");
     assert_eq!(state(sandbox), before);
     assert!(ask(&house, OWNER, "/undo").starts_with("There is nothing to undo"));
@@ -83,15 +124,37 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     let back = sandbox.send(&["--undo", &format!("undo-{run}")]);
     assert_eq!((back.code, state(sandbox) == after), (0, true), "{back:?}");
     let again = sandbox.send(&["--undo"]);
-    assert_eq!((again.code, state(sandbox) == before), (0, true), "{again:?}");
-    assert!(again.stdout.ends_with(&format!("To have it back: agent-send --undo undo-{run}\n")), "{again:?}");
+    assert_eq!(
+        (again.code, state(sandbox) == before),
+        (0, true),
+        "{again:?}"
+    );
+    assert!(
+        again
+            .stdout
+            .ends_with(&format!("To have it back: agent-send --undo undo-{run}\n")),
+        "{again:?}"
+    );
     let done = sandbox.send(&["--undo", &run]);
-    assert_eq!((done.code, done.stdout), (0, format!("Run {run} is undone already.\n")));
+    assert_eq!(
+        (done.code, done.stdout),
+        (0, format!("Run {run} is undone already.\n"))
+    );
     let nothing = sandbox.send(&["--undo"]);
-    assert_eq!((nothing.code, nothing.stdout.starts_with("There is nothing to undo")), (0, true));
+    assert_eq!(
+        (
+            nothing.code,
+            nothing.stdout.starts_with("There is nothing to undo")
+        ),
+        (0, true)
+    );
     let unknown = sandbox.send(&["--undo", "none"]);
     assert_eq!(unknown.code, 1);
-    assert!(unknown.stderr.contains("No run is called none") && unknown.stderr.contains(&format!("undo-{run}")), "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("No run is called none")
+            && unknown.stderr.contains(&format!("undo-{run}")),
+        "{unknown:?}"
+    );
     let document = sandbox.send(&["--undo", &run, "--json"]);
     assert_eq!(document.json()["status"], "done");
 }
@@ -105,10 +168,21 @@ fn an_owners_later_edit_survives() {
     fs::write(sandbox.path("workspace/notes.md"), "mine").expect("the sandbox is writable");
     let said = ask(&house, OWNER, "/undo");
     let run = only_run(sandbox);
-    assert!(said.contains(&format!("notes.md was changed since: left as it is; its old text is state/undo/{run}/1")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "notes.md was changed since: left as it is; its old text is state/undo/{run}/1"
+        )),
+        "{said}"
+    );
     assert_eq!(sandbox.read("workspace/notes.md").as_deref(), Some("mine"));
-    assert_eq!(sandbox.read(&format!("state/undo/{run}/1")).as_deref(), Some("one\r\nend"));
-    assert_eq!(fs::read(sandbox.path("workspace/data.bin")).expect("it is there"), b"\0\xff\n");
+    assert_eq!(
+        sandbox.read(&format!("state/undo/{run}/1")).as_deref(),
+        Some("one\r\nend")
+    );
+    assert_eq!(
+        fs::read(sandbox.path("workspace/data.bin")).expect("it is there"),
+        b"\0\xff\n"
+    );
 }
 
 #[test]
@@ -131,18 +205,34 @@ impl Failing {
         for (name, value) in disk.environment(&sandbox.home()) {
             sandbox = sandbox.env(name, &value);
         }
-        Self { sandbox, disk, _model: model }
+        Self {
+            sandbox,
+            disk,
+            _model: model,
+        }
     }
 
     /// Has the daemon die before its call number `at` while it works on what `arguments` ask for, and returns
     /// whether it did; then it is done with a sound disk.
     fn killed(&self, at: i32, arguments: &[&str]) -> (bool, Output) {
         let mut daemon = self.sandbox.ready();
-        self.disk.arm(Plan { calls: Calls::Any, action: Action::Kill, from: at, until: at });
-        let handled = || self.sandbox.query("queue", "SELECT count(*) FROM inbox WHERE state IN ('done', 'dead')");
+        self.disk.arm(Plan {
+            calls: Calls::Any,
+            action: Action::Kill,
+            from: at,
+            until: at,
+        });
+        let handled = || {
+            self.sandbox.query(
+                "queue",
+                "SELECT count(*) FROM inbox WHERE state IN ('done', 'dead')",
+            )
+        };
         let before = handled();
         let sending = self.sandbox.sending(arguments);
-        wait_for("the command or the end of the daemon", SOON, || (daemon.has_ended() || handled() != before).then_some(()));
+        wait_for("the command or the end of the daemon", SOON, || {
+            (daemon.has_ended() || handled() != before).then_some(())
+        });
         let died = daemon.has_ended();
         self.disk.heal();
         let told = if died {
@@ -170,7 +260,11 @@ fn a_kill_at_any_moment_of_a_change_or_of_an_undo_leaves_it_to_be_undone() {
         {
             let _daemon = sandbox.ready();
             let said = sandbox.send(&["--undo"]);
-            assert_eq!((said.code, sandbox.read("workspace/a.md").as_deref()), (0, Some("old")), "{at}: {said:?}");
+            assert_eq!(
+                (said.code, sandbox.read("workspace/a.md").as_deref()),
+                (0, Some("old")),
+                "{at}: {said:?}"
+            );
             // Nothing of it is left: the next undo means no other run.
             assert_eq!(sandbox.send(&["--wait=30", &write]).code, 0);
         }
@@ -183,7 +277,11 @@ fn a_kill_at_any_moment_of_a_change_or_of_an_undo_leaves_it_to_be_undone() {
             let _daemon = sandbox.ready();
             assert_eq!(sandbox.send(&["--undo"]).code, 0, "{at}: {told:?}");
         }
-        assert_eq!(sandbox.read("workspace/a.md").as_deref(), Some("old"), "{at}");
+        assert_eq!(
+            sandbox.read("workspace/a.md").as_deref(),
+            Some("old"),
+            "{at}"
+        );
     }
     assert!(deaths > 10, "only {deaths} deaths");
 }
@@ -195,13 +293,27 @@ fn on_a_full_disk_nothing_is_changed_that_could_not_be_taken_back() {
     sandbox.put("workspace/a.md", b"old");
     let daemon = sandbox.ready();
     // The journals' directory cannot be made: the only mkdir of the turn.
-    house.disk.arm(Plan { calls: Calls::Make, action: Action::Fails(nix::errno::Errno::ENOSPC), from: 1, until: i32::MAX });
+    house.disk.arm(Plan {
+        calls: Calls::Make,
+        action: Action::Fails(nix::errno::Errno::ENOSPC),
+        from: 1,
+        until: i32::MAX,
+    });
     let write = calls(&[("write", json!({"path": "a.md", "content": "new"}))]);
     let said = sandbox.send(&["--wait=30", &write]);
-    assert!(said.stdout.contains("a.md was not changed: cannot make ") && said.stdout.contains("No space left"), "{said:?}");
+    assert!(
+        said.stdout.contains("a.md was not changed: cannot make ")
+            && said.stdout.contains("No space left"),
+        "{said:?}"
+    );
     assert_eq!(sandbox.read("workspace/a.md").as_deref(), Some("old"));
     house.disk.heal();
-    assert!(sandbox.send(&["--wait=30", &write]).stdout.contains("wrote a.md"));
+    assert!(
+        sandbox
+            .send(&["--wait=30", &write])
+            .stdout
+            .contains("wrote a.md")
+    );
     daemon.term();
 }
 
@@ -211,18 +323,36 @@ fn file_tools_work_where_the_settings_allow_and_doctor_names_what_is_not_there()
     let mine = sandbox.home().with_file_name("mine");
     fs::create_dir(&mine).expect("the sandbox is writable");
     let gone = sandbox.home().with_file_name("gone");
-    let sandbox = sandbox.config(&format!("[tools]\nallowed_paths = [\"{}\", \"{}\"]", mine.display(), gone.display()));
+    let sandbox = sandbox.config(&format!(
+        "[tools]\nallowed_paths = [\"{}\", \"{}\"]",
+        mine.display(),
+        gone.display()
+    ));
     let _daemon = sandbox.ready();
     let say = |words: &str| sandbox.send(&["--wait=30", words]).stdout;
     let file = mine.join("a.txt").display().to_string();
-    let said = say(&calls(&[("write", json!({"path": file, "content": "mine"}))]));
+    let said = say(&calls(&[(
+        "write",
+        json!({"path": file, "content": "mine"}),
+    )]));
     assert!(said.contains("wrote "), "{said}");
-    assert_eq!(fs::read_to_string(mine.join("a.txt")).expect("it is there"), "mine");
+    assert_eq!(
+        fs::read_to_string(mine.join("a.txt")).expect("it is there"),
+        "mine"
+    );
     let state = sandbox.path("state/people.json").display().to_string();
-    assert!(say(&calls(&[("write", json!({"path": state, "content": "{}"}))])).contains("outside the workspace and of "));
+    assert!(
+        say(&calls(&[(
+            "write",
+            json!({"path": state, "content": "{}"})
+        )]))
+        .contains("outside the workspace and of ")
+    );
     assert_eq!(sandbox.send(&["--undo"]).code, 0);
     assert!(!mine.join("a.txt").exists());
-    let doctor = sandbox.run("agent-daemon", &["doctor", "--json"], "").json();
+    let doctor = sandbox
+        .run("agent-daemon", &["doctor", "--json"], "")
+        .json();
     let findings = doctor["findings"].as_array().expect("findings").iter();
     let named: Vec<&str> = findings
         .filter(|finding| finding["id"] == "allowed-path-missing")

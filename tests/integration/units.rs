@@ -15,7 +15,10 @@ fn text(name: &str) -> String {
 fn settings(text: &str) -> Vec<&str> {
     let means = |line: &&str| {
         let line = line.strip_prefix('#').unwrap_or(line);
-        line.starts_with('[') || line.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphabetic()))
+        line.starts_with('[')
+            || line
+                .split_once('=')
+                .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphabetic()))
     };
     text.lines().filter(means).collect()
 }
@@ -23,13 +26,23 @@ fn settings(text: &str) -> Vec<&str> {
 #[test]
 fn a_template_is_its_service_with_the_instance_in_every_directory() {
     for dir in ["systemd", "systemd/user"] {
-        let (service, template) = (text(&format!("{dir}/agent-daemon.service")), text(&format!("{dir}/agent-daemon@.service")));
+        let (service, template) = (
+            text(&format!("{dir}/agent-daemon.service")),
+            text(&format!("{dir}/agent-daemon@.service")),
+        );
         let mut wanted = Vec::new();
         for line in settings(&service) {
-            let line = line.replace("AI agent", "AI agent %i").replace("Directory=agent", "Directory=agent-%i");
-            let line = line.replace("/etc/agent/", "/etc/agent-%i/").replace("/share/agent", "/share/agent-%i");
+            let line = line
+                .replace("AI agent", "AI agent %i")
+                .replace("Directory=agent", "Directory=agent-%i");
+            let line = line
+                .replace("/etc/agent/", "/etc/agent-%i/")
+                .replace("/share/agent", "/share/agent-%i");
             wanted.push(line.replace("/state/agent", "/state/agent-%i"));
-            if wanted.last().is_some_and(|line| line.starts_with("NotifyAccess")) {
+            if wanted
+                .last()
+                .is_some_and(|line| line.starts_with("NotifyAccess"))
+            {
                 wanted.push("Environment=AGENT_INSTANCE=%i".to_owned());
             }
         }
@@ -45,17 +58,32 @@ fn the_timers_and_the_crontab_say_the_same() {
     for (program, minute) in [("agent-index", "10"), ("agent-consolidate", "15")] {
         let timer = text(&format!("systemd/{program}.timer"));
         assert!(
-            timer.contains(&format!("\nOnCalendar=*-*-* *:{minute}:00\n")) && timer.contains("\nPersistent=true\n"),
+            timer.contains(&format!("\nOnCalendar=*-*-* *:{minute}:00\n"))
+                && timer.contains("\nPersistent=true\n"),
             "{timer}"
         );
         assert_eq!(text(&format!("systemd/user/{program}.timer")), timer);
-        assert!(crontab.contains(&format!("\n{minute} * * * *  {program} --quiet\n")), "{crontab}");
+        assert!(
+            crontab.contains(&format!("\n{minute} * * * *  {program} --quiet\n")),
+            "{crontab}"
+        );
         for dir in ["systemd", "systemd/user"] {
             let service = text(&format!("{dir}/{program}.service"));
-            assert!(service.contains(&format!("\nExecStart=/usr/local/bin/{program} --quiet\n")), "{service}");
+            assert!(
+                service.contains(&format!("\nExecStart=/usr/local/bin/{program} --quiet\n")),
+                "{service}"
+            );
         }
-        let ran = Command::new(bin(program)).arg("--quiet").env_clear().env("HOME", home.path()).output().expect("it starts");
-        assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "cron would mail: {ran:?}");
+        let ran = Command::new(bin(program))
+            .arg("--quiet")
+            .env_clear()
+            .env("HOME", home.path())
+            .output()
+            .expect("it starts");
+        assert!(
+            ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(),
+            "cron would mail: {ran:?}"
+        );
     }
 }
 
@@ -64,49 +92,88 @@ fn the_timers_and_the_crontab_say_the_same() {
 fn command_of(line: &str) -> String {
     let mut rest = line;
     for most in [59, 23, 31, 12, 7] {
-        let (field, behind) = rest.split_once(char::is_whitespace).unwrap_or_else(|| panic!("too few fields: {line}"));
-        assert!(field == "*" || field.parse::<u32>().is_ok_and(|number| number <= most), "{field:?} in: {line}");
+        let (field, behind) = rest
+            .split_once(char::is_whitespace)
+            .unwrap_or_else(|| panic!("too few fields: {line}"));
+        assert!(
+            field == "*" || field.parse::<u32>().is_ok_and(|number| number <= most),
+            "{field:?} in: {line}"
+        );
         rest = behind.trim_start();
     }
-    assert!(!rest.replace("\\%", "").contains('%'), "cron ends the command at a bare %: {line}");
+    assert!(
+        !rest.replace("\\%", "").contains('%'),
+        "cron ends the command at a bare %: {line}"
+    );
     rest.replace("\\%", "%")
 }
 
 #[test]
 fn each_line_of_the_crontab_is_one_that_cron_and_the_shell_take() {
     let crontab = text("crontab.example");
-    assert!(crontab.ends_with('\n'), "cron does not see a last line without an end");
+    assert!(
+        crontab.ends_with('\n'),
+        "cron does not see a last line without an end"
+    );
     let mut called = BTreeSet::new();
-    for line in crontab.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in crontab
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         if let Some((name, value)) = line.split_once('=')
             && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
         {
-            assert!(!value.contains(['$', '~']), "cron takes it as it stands: {line}");
+            assert!(
+                !value.contains(['$', '~']),
+                "cron takes it as it stands: {line}"
+            );
             continue;
         }
         let command = command_of(line);
-        let parsed = Command::new("sh").args(["-n", "-c", &command]).output().expect("sh is there");
+        let parsed = Command::new("sh")
+            .args(["-n", "-c", &command])
+            .output()
+            .expect("sh is there");
         assert!(parsed.status.success(), "{command}: {parsed:?}");
-        called.extend(command.split([' ', ';']).filter(|word| word.starts_with("agent-")).map(str::to_owned));
+        called.extend(
+            command
+                .split([' ', ';'])
+                .filter(|word| word.starts_with("agent-"))
+                .map(str::to_owned),
+        );
     }
-    assert_eq!(called.into_iter().collect::<Vec<_>>(), ["agent-consolidate", "agent-index", "agent-send"]);
+    assert_eq!(
+        called.into_iter().collect::<Vec<_>>(),
+        ["agent-consolidate", "agent-index", "agent-send"]
+    );
 }
 
 #[test]
 fn the_disk_line_speaks_only_when_the_disk_is_full() {
     let crontab = text("crontab.example");
-    let command = command_of(crontab.lines().find(|line| line.contains("--source disk")).expect("there is one"));
+    let command = command_of(
+        crontab
+            .lines()
+            .find(|line| line.contains("--source disk"))
+            .expect("there is one"),
+    );
     let full = command.replace("$(df -P / |", "$(printf 'head\\n/dev/x 9 9 0 97%% /\\n' |");
     let free = command.replace("$(df -P / |", "$(printf 'head\\n/dev/x 9 1 8 11%% /\\n' |");
     assert!(full != command && free != full, "{command}");
     let said = |command: &str| {
         let script = format!("agent-send() {{ printf '%s|' \"$@\"; }}\n{command}");
-        let ran = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
+        let ran = Command::new("bash")
+            .args(["-c", &script])
+            .output()
+            .expect("bash is there");
         assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
         String::from_utf8(ran.stdout).expect("UTF-8")
     };
     assert_eq!(said(&free), "");
     let told = said(&full);
     assert!(told.starts_with("--quiet|--id|disk-20"), "{told}");
-    assert!(told.ends_with("|--notify|--source|disk|the disk / is 97% full|"), "{told}");
+    assert!(
+        told.ends_with("|--notify|--source|disk|the disk / is 97% full|"),
+        "{told}"
+    );
 }

@@ -30,7 +30,9 @@ impl Systemd {
 
     /// Returns the next message, `None` when there is silence for so long.
     fn hear(&self, within: Duration) -> Option<String> {
-        self.socket.set_read_timeout(Some(within)).expect("not zero");
+        self.socket
+            .set_read_timeout(Some(within))
+            .expect("not zero");
         let mut bytes = [0; 4096];
         loop {
             match self.socket.recv(&mut bytes) {
@@ -49,7 +51,10 @@ impl Systemd {
         let mut heard = Vec::new();
         while Instant::now() < until {
             heard.extend(self.hear(SOON));
-            if heard.last().is_some_and(|message| message.starts_with(begin)) {
+            if heard
+                .last()
+                .is_some_and(|message| message.starts_with(begin))
+            {
                 return heard;
             }
         }
@@ -60,7 +65,9 @@ impl Systemd {
 fn start(variables: &[(&str, &str)]) -> (Systemd, Sandbox, Daemon) {
     let (systemd, path) = Systemd::listen();
     let sandbox = Sandbox::new().env("NOTIFY_SOCKET", &path.display().to_string());
-    let sandbox = variables.iter().fold(sandbox, |sandbox, (name, value)| sandbox.env(name, value));
+    let sandbox = variables
+        .iter()
+        .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, value));
     let daemon = sandbox.daemon();
     (systemd, sandbox, daemon)
 }
@@ -69,7 +76,11 @@ fn start(variables: &[(&str, &str)]) -> (Systemd, Sandbox, Daemon) {
 fn systemd_hears_when_the_doors_are_open_that_the_daemon_lives_and_when_it_ends() {
     let began = Instant::now();
     let (systemd, sandbox, daemon) = start(&[("WATCHDOG_USEC", &PATIENCE.as_micros().to_string())]);
-    assert_eq!(systemd.hear_until("READY"), ["READY=1\nSTATUS=open"], "nothing is said before");
+    assert_eq!(
+        systemd.hear_until("READY"),
+        ["READY=1\nSTATUS=open"],
+        "nothing is said before"
+    );
     let told = sandbox.send(&["--wait=20", "are you open?"]);
     assert_eq!(told.code, 0, "{told:?}");
 
@@ -77,10 +88,17 @@ fn systemd_hears_when_the_doors_are_open_that_the_daemon_lives_and_when_it_ends(
     while beats < 5 {
         match systemd.hear(SOON).expect("it lives").as_str() {
             "WATCHDOG=1" => beats += 1,
-            status => assert!(status.starts_with("STATUS=open; sandbox of exec: "), "{status}"),
+            status => assert!(
+                status.starts_with("STATUS=open; sandbox of exec: "),
+                "{status}"
+            ),
         }
     }
-    assert!(began.elapsed() > PATIENCE, "five beats in {:?} are too many", began.elapsed());
+    assert!(
+        began.elapsed() > PATIENCE,
+        "five beats in {:?} are too many",
+        began.elapsed()
+    );
 
     daemon.signal(Signal::SIGSTOP);
     while systemd.hear(PATIENCE).is_some() {}
@@ -90,7 +108,10 @@ fn systemd_hears_when_the_doors_are_open_that_the_daemon_lives_and_when_it_ends(
 
     daemon.signal(Signal::SIGTERM);
     let last = systemd.hear_until("STOPPING");
-    assert_eq!(last.last().map(String::as_str), Some("STOPPING=1\nSTATUS=ending: running turns may finish"));
+    assert_eq!(
+        last.last().map(String::as_str),
+        Some("STOPPING=1\nSTATUS=ending: running turns may finish")
+    );
     assert_eq!(daemon.wait_exit(SOON), 0);
 }
 
@@ -99,7 +120,10 @@ fn a_watchdog_for_another_process_is_not_fed() {
     let (systemd, _sandbox, daemon) = start(&[("WATCHDOG_USEC", "100000"), ("WATCHDOG_PID", "1")]);
     systemd.hear_until("READY");
     let status = systemd.hear(SOON).expect("the sandbox is named");
-    assert!(status.starts_with("STATUS=open; sandbox of exec: "), "{status}");
+    assert!(
+        status.starts_with("STATUS=open; sandbox of exec: "),
+        "{status}"
+    );
     assert_eq!(systemd.hear(Duration::from_millis(500)), None);
     assert_eq!(daemon.term(), 0);
 }
@@ -111,8 +135,14 @@ fn systemctl_status_says_that_a_reload_failed() {
     sandbox.reconfigure("[agent]\nmax_turns = \"many\"");
     daemon.signal(Signal::SIGHUP);
     let status = systemd.hear(SOON).expect("it says so");
-    assert!(status.starts_with("STATUS=open; the configuration stays as it was: "), "{status}");
-    assert!(status.contains("max_turns") && !status.contains('\n'), "{status}");
+    assert!(
+        status.starts_with("STATUS=open; the configuration stays as it was: "),
+        "{status}"
+    );
+    assert!(
+        status.contains("max_turns") && !status.contains('\n'),
+        "{status}"
+    );
     sandbox.reconfigure("[agent]\nmax_turns = 3");
     daemon.signal(Signal::SIGHUP);
     systemd.hear_until("STATUS=open; sandbox of exec: ");
@@ -122,13 +152,18 @@ fn systemctl_status_says_that_a_reload_failed() {
 #[test]
 fn what_is_wrong_with_telegram_shows_in_the_status() {
     let telegram = FakeTelegram::start();
-    telegram.fault(Fault { method: "getUpdates", kind: FaultKind::Status(409), count: 1 });
+    telegram.fault(Fault {
+        method: "getUpdates",
+        kind: FaultKind::Status(409),
+        count: 1,
+    });
     let (systemd, path) = Systemd::listen();
     let sandbox = Sandbox::new()
         .with_telegram(&telegram)
         .config("[telegram]\npoll_timeout_secs = 1")
         .env("NOTIFY_SOCKET", &path.display().to_string());
     let _daemon = sandbox.daemon();
-    systemd.hear_until("STATUS=open; telegram: conflict: another program polls with the same token");
+    systemd
+        .hear_until("STATUS=open; telegram: conflict: another program polls with the same token");
     systemd.hear_until("STATUS=open; sandbox of exec: ");
 }

@@ -6,8 +6,7 @@ use crate::session::{Kind, Resume, Session, Spoken};
 use crate::sys;
 
 /// What the model is told of a call that began and has no result.
-pub(super) const INTERRUPTED: &str =
-    "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
+pub(super) const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
 
 /// Ends the turn of `inbox_id` in the transcript, for good: a turn without an answer would be taken
 /// for a part of the next question. What nothing was done for is forgotten, unless `keep`. Nothing happens when it has not begun or is ended already.
@@ -27,16 +26,31 @@ pub async fn break_off(
         Resume::Model => Vec::new(),
         Resume::Tools(open) => open,
     };
-    let Some(turn) = &state.turn else { return Ok(()) };
+    let Some(turn) = &state.turn else {
+        return Ok(());
+    };
     let forget_from = (turn.started.is_empty() && !keep).then_some(turn.user_seq);
     let mut events = Vec::new();
     if forget_from.is_none() {
-        let why = |began| if began { INTERRUPTED } else { "this was not run: the turn was broken off" };
-        events.extend(open.iter().map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))));
+        let why = |began| {
+            if began {
+                INTERRUPTED
+            } else {
+                "this was not run: the turn was broken off"
+            }
+        };
+        events.extend(
+            open.iter()
+                .map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))),
+        );
         let text = format!("(I broke off here: {reason})");
         events.push(message(run_id, Role::Assistant, Block::Text { text }));
     }
-    events.push(Kind::Error { run_id: run_id.to_owned(), text: reason, forget_from });
+    events.push(Kind::Error {
+        run_id: run_id.to_owned(),
+        text: reason,
+        forget_from,
+    });
     session.append(events, true).await.map(drop)
 }
 
@@ -50,7 +64,12 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
         name: call.name.clone(),
         duration_ms,
         receipt: output.receipt,
-        result: ToolResult { id: call.id.clone(), text: output.text, is_error: output.is_error, untrusted: output.untrusted },
+        result: ToolResult {
+            id: call.id.clone(),
+            text: output.text,
+            is_error: output.is_error,
+            untrusted: output.untrusted,
+        },
     }
 }
 

@@ -51,11 +51,22 @@ impl Question {
     /// Returns the question of a tool that has nothing to say but its arguments.
     pub fn of(tool: &str, input: &Value) -> Self {
         // A line of a value is not to look like another field.
-        let lines = input.as_object().into_iter().flatten().map(|(name, value)| match value {
-            Value::String(text) => format!("\n{name}: {}", text.lines().collect::<Vec<&str>>().join("\n    ")),
-            value => format!("\n{name}: {value}"),
-        });
-        Self { text: format!("{tool}{}", lines.collect::<String>()), bound_to: json!([tool, input]), repeatable: false }
+        let lines = input
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| match value {
+                Value::String(text) => format!(
+                    "\n{name}: {}",
+                    text.lines().collect::<Vec<&str>>().join("\n    ")
+                ),
+                value => format!("\n{name}: {value}"),
+            });
+        Self {
+            text: format!("{tool}{}", lines.collect::<String>()),
+            bound_to: json!([tool, input]),
+            repeatable: false,
+        }
     }
 }
 
@@ -119,15 +130,28 @@ pub(super) fn decide(
     circumstances: Circumstances,
     was_read: &dyn Fn(&str) -> bool,
 ) -> Decision {
-    let Circumstances { from_owner, tainted, others_read } = circumstances;
+    let Circumstances {
+        from_owner,
+        tainted,
+        others_read,
+    } = circumstances;
     let is_theirs = !from_owner && tool.rights() == Rights::Owner;
-    let of_others = || Decision::Ask("words of others are in this conversation, and they may have asked for it".to_owned());
-    match (tool.policy(input).unwrap_or(policy), tool.reach(input, context)) {
+    let of_others = || {
+        Decision::Ask(
+            "words of others are in this conversation, and they may have asked for it".to_owned(),
+        )
+    };
+    match (
+        tool.policy(input).unwrap_or(policy),
+        tool.reach(input, context),
+    ) {
         (_, Reach::Refused(why)) => Decision::Refuse(why),
         (Policy::Off, _) => Decision::Refuse("the owner's settings do not allow this".to_owned()),
         (_, Reach::Asks(why)) => Decision::Ask(why),
         (Policy::Ask, _) => Decision::Ask("the owner's settings ask about it each time".to_owned()),
-        (Policy::Sandboxed | Policy::Allow, _) if is_theirs => Decision::Ask("it is somebody else who wants it".to_owned()),
+        (Policy::Sandboxed | Policy::Allow, _) if is_theirs => {
+            Decision::Ask("it is somebody else who wants it".to_owned())
+        }
         (Policy::Sandboxed, Reach::Acts) if tainted => of_others(),
         (Policy::Sandboxed, Reach::Carries(words)) if tainted && !was_read(&words) => of_others(),
         (Policy::Sandboxed, Reach::Shows) if tainted && others_read => of_others(),

@@ -49,7 +49,16 @@ mod tests {
         let mut guard = Guard::default();
         let input = serde_json::json!({"command": "date"});
         let verdicts: Vec<Verdict> = (0..5).map(|_| guard.note("exec", &input, "same")).collect();
-        assert_eq!(verdicts, [Verdict::Fine, Verdict::Fine, Verdict::Warn(3), Verdict::Warn(4), Verdict::End]);
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::Fine,
+                Verdict::Fine,
+                Verdict::Warn(3),
+                Verdict::Warn(4),
+                Verdict::End
+            ]
+        );
         assert_eq!(guard.note("exec", &input, "other"), Verdict::Fine);
     }
 }

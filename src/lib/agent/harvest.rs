@@ -20,8 +20,14 @@ impl Agent {
         let (memory, zone) = (self.memory.clone(), self.zone);
         let mut model = consolidate::Paid::of(self.client.clone(), Handle::current());
         move || {
-            let model = model.as_mut().map(|model| model as &mut dyn consolidate::Model);
-            let asks = if session.is_some() { consolidate::Asks::Later } else { consolidate::Asks::AtTheEnd };
+            let model = model
+                .as_mut()
+                .map(|model| model as &mut dyn consolidate::Model);
+            let asks = if session.is_some() {
+                consolidate::Asks::Later
+            } else {
+                consolidate::Asks::AtTheEnd
+            };
             memory.consolidate(consolidate::Means { zone, model, asks }, session.as_deref())
         }
     }

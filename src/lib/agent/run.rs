@@ -22,7 +22,9 @@ use crate::config::Compaction;
 use crate::cost::{self, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
 use crate::memory::{Memory, Scope};
-use crate::message::{AgentEvent, Block, Bounds, Message, Role, SessionKey, Step, StopReason, ToolCall, Usage};
+use crate::message::{
+    AgentEvent, Block, Bounds, Message, Role, SessionKey, Step, StopReason, ToolCall, Usage,
+};
 use crate::provider::{self, repair};
 use crate::session::{Kind, Resume, Session, Spoken};
 use crate::sys;
@@ -65,10 +67,16 @@ impl From<sys::Error> for Break {
 impl From<cost::Error> for Break {
     fn from(error: cost::Error) -> Self {
         match error {
-            cost::Error::Failed(provider::Error::ContextOverflow { message }) => Break::Overflow(message),
+            cost::Error::Failed(provider::Error::ContextOverflow { message }) => {
+                Break::Overflow(message)
+            }
             // Not today's money is missing: no day's would do.
-            cost::Error::Refused(refusal @ cost::Refusal::Cap { bound, limit, .. }) if bound > limit => {
-                Break::Failed(format!("{refusal}; a smaller conversation costs less: /new begins one"))
+            cost::Error::Refused(refusal @ cost::Refusal::Cap { bound, limit, .. })
+                if bound > limit =>
+            {
+                Break::Failed(format!(
+                    "{refusal}; a smaller conversation costs less: /new begins one"
+                ))
             }
             other => Break::Failed(other.to_string()),
         }
@@ -86,7 +94,17 @@ impl Agent {
         pictures: Pictures,
         memory: Arc<Memory>,
     ) -> Self {
-        Self { client, registry, limits, compaction, events, pictures, memory, audit: audit::Log::off(), zone: Tz::UTC }
+        Self {
+            client,
+            registry,
+            limits,
+            compaction,
+            events,
+            pictures,
+            memory,
+            audit: audit::Log::off(),
+            zone: Tz::UTC,
+        }
     }
 
     /// Has every call of a tool recorded.
@@ -122,8 +140,15 @@ impl Agent {
         let ended = match ended {
             Ok(text) => {
                 let of_turn = turn.session.state().turn.as_ref();
-                let (usage, cost_nano_usd) = of_turn.map_or((Usage::default(), Some(0)), |turn| (turn.usage, turn.cost_nano_usd));
-                Ended::Reply(Reply { text, usage, cost_nano_usd, receipts: turn.receipts() })
+                let (usage, cost_nano_usd) = of_turn.map_or((Usage::default(), Some(0)), |turn| {
+                    (turn.usage, turn.cost_nano_usd)
+                });
+                Ended::Reply(Reply {
+                    text,
+                    usage,
+                    cost_nano_usd,
+                    receipts: turn.receipts(),
+                })
             }
             Err(broken) => turn.break_off(broken).await,
         };
@@ -151,7 +176,9 @@ impl<'a> Running<'a> {
         let state = session.state();
         let owners_alone = order.viewer.may_see(&Scope::Owner);
         let key = SessionKey(session.head().key.clone());
-        let time = order.bounds.map_or(agent.limits.run_timeout, |bounds| Duration::from_secs(bounds.timeout_secs));
+        let time = order.bounds.map_or(agent.limits.run_timeout, |bounds| {
+            Duration::from_secs(bounds.timeout_secs)
+        });
         let context = Context {
             run_id: order.run_id.to_owned(),
             call_id: String::new(),
@@ -166,7 +193,11 @@ impl<'a> Running<'a> {
             approved: false,
             tainted: false,
             cancel: order.cancel.clone(),
-            progress: if owners_alone { Progress::of_run(&agent.events, order.run_id, &key) } else { Progress::default() },
+            progress: if owners_alone {
+                Progress::of_run(&agent.events, order.run_id, &key)
+            } else {
+                Progress::default()
+            },
         };
         Self {
             agent,
@@ -196,9 +227,16 @@ impl Running<'_> {
         }
         let mut overflows = 0_u32;
         loop {
-            let calls = self.session.state().turn.as_ref().map_or(0, |turn| turn.calls);
+            let calls = self
+                .session
+                .state()
+                .turn
+                .as_ref()
+                .map_or(0, |turn| turn.calls);
             if calls >= self.max_turns() {
-                let text = format!("I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on.");
+                let text = format!(
+                    "I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on."
+                );
                 return self.conclude_with_receipts(text).await;
             }
             if self.is_full() {
@@ -207,7 +245,11 @@ impl Running<'_> {
             let paid = match self.ask(calls + 1).await {
                 Err(Break::Overflow(words)) => {
                     overflows += 1;
-                    let need = if overflows == 1 { Need::Refused } else { Need::RefusedAgain };
+                    let need = if overflows == 1 {
+                        Need::Refused
+                    } else {
+                        Need::RefusedAgain
+                    };
                     if overflows > 2 || self.make_room(need).await? == Room::Enough {
                         return Err(Break::Failed(format!(
                             "this does not fit the model's window, and nothing of it can be left out ({words}); send less, or /new"
@@ -232,7 +274,9 @@ impl Running<'_> {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
             may_call: !last,
-            messages: self.with_pictures(repair(&self.session.state().messages())).await,
+            messages: self
+                .with_pictures(repair(&self.session.state().messages()))
+                .await,
         };
         let purpose = Purpose {
             run_id: self.order.paying_run,
@@ -243,12 +287,17 @@ impl Running<'_> {
         };
         let reader = self.order.reader;
         let on_retry = |reason: &str| {
-            self.emit(Step::RetryWait { reason: reason.to_owned() });
+            self.emit(Step::RetryWait {
+                reason: reason.to_owned(),
+            });
             reader(Written::Begin);
         };
         let on_text = |text: &str| reader(Written::Text(text));
         reader(Written::Begin);
-        let call = self.agent.client.complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
+        let call =
+            self.agent
+                .client
+                .complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
         Ok(self.in_time(call).await??)
     }
 
@@ -263,7 +312,10 @@ impl Running<'_> {
     }
 
     /// Waits for `work` as long as it takes, unless the run is stopped: a person's time is not the run's.
-    pub(super) async fn without_hurry<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Break> {
+    pub(super) async fn without_hurry<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Break> {
         let began = Instant::now();
         let done = tokio::select! {
             biased;
@@ -286,21 +338,37 @@ impl Running<'_> {
             pictures.fill(&mut messages);
             messages
         };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     /// Returns the model calls this turn may make.
     fn max_turns(&self) -> u32 {
-        let Limits { max_turns, max_turns_for, .. } = &self.agent.limits;
-        let of_source = max_turns_for.get(self.order.source).copied().unwrap_or(*max_turns);
-        self.order.bounds.and_then(|bounds| bounds.max_turns).map_or(of_source, |turns| turns.min(of_source))
+        let Limits {
+            max_turns,
+            max_turns_for,
+            ..
+        } = &self.agent.limits;
+        let of_source = max_turns_for
+            .get(self.order.source)
+            .copied()
+            .unwrap_or(*max_turns);
+        self.order
+            .bounds
+            .and_then(|bounds| bounds.max_turns)
+            .map_or(of_source, |turns| turns.min(of_source))
     }
 
     fn too_long(&self) -> Break {
         let limit = self.agent.limits.run_timeout.as_secs();
         match self.order.bounds {
-            Some(bounds) => Break::TooLong(format!("it took longer than its {} s", bounds.timeout_secs)),
-            None => Break::TooLong(format!("the turn took longer than [agent] run_timeout_secs = {limit}")),
+            Some(bounds) => {
+                Break::TooLong(format!("it took longer than its {} s", bounds.timeout_secs))
+            }
+            None => Break::TooLong(format!(
+                "the turn took longer than [agent] run_timeout_secs = {limit}"
+            )),
         }
     }
 
@@ -318,11 +386,15 @@ impl Running<'_> {
         let words = message.plain_text();
         let ours = match (words.trim().is_empty(), stop) {
             _ if !calls.is_empty() || stop == StopReason::Pause => None,
-            (false, StopReason::MaxTokens) => Some(format!("{words}\n\n(cut off at the model's token limit)")),
+            (false, StopReason::MaxTokens) => {
+                Some(format!("{words}\n\n(cut off at the model's token limit)"))
+            }
             (false, _) => None,
             (true, StopReason::Refusal) => Some("The model declined to answer this.".to_owned()),
             (true, _) => {
-                Some(self.earlier_words().unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned()))
+                Some(self.earlier_words().unwrap_or_else(|| {
+                    "The model gave an empty answer. Please ask again.".to_owned()
+                }))
             }
         };
         let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
@@ -337,7 +409,12 @@ impl Running<'_> {
             return self.take_calls(spoken, stop, calls).await;
         }
         if stop == StopReason::Pause {
-            let go_on = self.message(Role::User, Block::Context { text: GO_ON.to_owned() });
+            let go_on = self.message(
+                Role::User,
+                Block::Context {
+                    text: GO_ON.to_owned(),
+                },
+            );
             self.session.append(vec![spoken, go_on], true).await?;
             return Ok(None);
         }
@@ -355,13 +432,22 @@ impl Running<'_> {
     /// Ends the turn with words of ours and what was done by then.
     pub(super) async fn conclude_with_receipts(&mut self, text: String) -> Result<String, Break> {
         let receipts = self.receipts();
-        let done = if receipts.is_empty() { String::new() } else { format!("\n\nDone so far: {}.", receipts.join("; ")) };
+        let done = if receipts.is_empty() {
+            String::new()
+        } else {
+            format!("\n\nDone so far: {}.", receipts.join("; "))
+        };
         self.conclude(format!("{text}{done}")).await
     }
 
     /// Returns what the tools of this turn did in the world.
     fn receipts(&self) -> Vec<String> {
-        self.session.state().turn.as_ref().map(|turn| turn.receipts.clone()).unwrap_or_default()
+        self.session
+            .state()
+            .turn
+            .as_ref()
+            .map(|turn| turn.receipts.clone())
+            .unwrap_or_default()
     }
 
     /// Writes down why the turn broke off. When nothing was done for the message it is forgotten,
@@ -371,12 +457,32 @@ impl Running<'_> {
         let (text, ended) = match broken {
             Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
-            Break::Failed(reason) | Break::Overflow(reason) => {
-                (reason.clone(), Ended::Failed { reason, timed_out: false, receipts: self.receipts() })
-            }
-            Break::TooLong(reason) => (reason.clone(), Ended::Failed { reason, timed_out: true, receipts: self.receipts() }),
+            Break::Failed(reason) | Break::Overflow(reason) => (
+                reason.clone(),
+                Ended::Failed {
+                    reason,
+                    timed_out: false,
+                    receipts: self.receipts(),
+                },
+            ),
+            Break::TooLong(reason) => (
+                reason.clone(),
+                Ended::Failed {
+                    reason,
+                    timed_out: true,
+                    receipts: self.receipts(),
+                },
+            ),
         };
-        if let Err(error) = break_off(self.session, self.order.run_id, self.order.inbox_id, text, interrupted).await {
+        if let Err(error) = break_off(
+            self.session,
+            self.order.run_id,
+            self.order.inbox_id,
+            text,
+            interrupted,
+        )
+        .await
+        {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
         }
         ended
@@ -393,7 +499,12 @@ impl Running<'_> {
 
     /// Returns the model calls that are left of this turn.
     pub(super) fn steps_left(&self) -> u32 {
-        let calls = self.session.state().turn.as_ref().map_or(0, |turn| turn.calls);
+        let calls = self
+            .session
+            .state()
+            .turn
+            .as_ref()
+            .map_or(0, |turn| turn.calls);
         self.max_turns().saturating_sub(calls)
     }
 
@@ -414,11 +525,24 @@ impl Running<'_> {
 
     /// The final answer that is in the transcript, with what stands before the pauses in it.
     fn last_words(&self) -> String {
-        let mut entries = self.session.state().entries.iter().rev().filter(|entry| entry.seq > 0);
+        let mut entries = self
+            .session
+            .state()
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > 0);
         let last = entries.find(|entry| entry.message.role == Role::Assistant);
-        let mut words: Vec<String> = last.map(|entry| entry.message.plain_text()).into_iter().collect();
-        let pause = [Block::Context { text: GO_ON.to_owned() }];
-        while entries.next().is_some_and(|entry| entry.message.content == pause)
+        let mut words: Vec<String> = last
+            .map(|entry| entry.message.plain_text())
+            .into_iter()
+            .collect();
+        let pause = [Block::Context {
+            text: GO_ON.to_owned(),
+        }];
+        while entries
+            .next()
+            .is_some_and(|entry| entry.message.content == pause)
             && let Some(before) = entries.next()
         {
             words.insert(0, before.message.plain_text());
@@ -430,12 +554,22 @@ impl Running<'_> {
     fn earlier_words(&self) -> Option<String> {
         let state = self.session.state();
         let since = state.turn.as_ref()?.user_seq;
-        let of_turn = state.entries.iter().rev().filter(|entry| entry.seq > since && entry.message.role == Role::Assistant);
-        of_turn.map(|entry| entry.message.plain_text()).find(|text| !text.trim().is_empty())
+        let of_turn = state
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > since && entry.message.role == Role::Assistant);
+        of_turn
+            .map(|entry| entry.message.plain_text())
+            .find(|text| !text.trim().is_empty())
     }
 
     pub(super) fn emit(&self, step: Step) {
         // Nobody watching is fine.
-        let _ = self.agent.events.send(AgentEvent { run_id: self.order.run_id.to_owned(), session: self.key.clone(), step });
+        let _ = self.agent.events.send(AgentEvent {
+            run_id: self.order.run_id.to_owned(),
+            session: self.key.clone(),
+            step,
+        });
     }
 }

@@ -12,11 +12,18 @@ pub(super) fn check(schema: &Value, value: &Value) -> Result<(), String> {
 }
 
 fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
-    let name = if path.is_empty() { "the arguments" } else { path };
+    let name = if path.is_empty() {
+        "the arguments"
+    } else {
+        path
+    };
     if let Some(wanted) = schema.get("type").and_then(Value::as_str)
         && !is_of(wanted, value)
     {
-        return Err(format!("{name} must be of type {wanted}, not {}", kind(value)));
+        return Err(format!(
+            "{name} must be of type {wanted}, not {}",
+            kind(value)
+        ));
     }
     if let Some(choices) = schema.get("enum").and_then(Value::as_array)
         && !choices.contains(value)
@@ -24,8 +31,10 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         return Err(format!("{name} must be one of {}", choices.join(", ")));
     }
-    if let (Some(minimum), Some(number)) = (schema.get("minimum").and_then(Value::as_f64), value.as_f64())
-        && number < minimum
+    if let (Some(minimum), Some(number)) = (
+        schema.get("minimum").and_then(Value::as_f64),
+        value.as_f64(),
+    ) && number < minimum
     {
         return Err(format!("{name} must be at least {minimum}"));
     }
@@ -40,8 +49,18 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
     }
 }
 
-fn object(schema: &Value, fields: &serde_json::Map<String, Value>, path: &str) -> Result<(), String> {
-    let inside = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+fn object(
+    schema: &Value,
+    fields: &serde_json::Map<String, Value>,
+    path: &str,
+) -> Result<(), String> {
+    let inside = |name: &str| {
+        if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        }
+    };
     let required = schema.get("required").and_then(Value::as_array);
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         if !fields.contains_key(name) {
@@ -55,8 +74,16 @@ fn object(schema: &Value, fields: &serde_json::Map<String, Value>, path: &str) -
             Some(_) if value.is_null() => {}
             Some(schema) => at(schema, value, &inside(name))?,
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                let known: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-                return Err(format!("there is no field {:?}; there are: {}", inside(name), known.join(", ")));
+                let known: Vec<&str> = properties
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, _)| name.as_str())
+                    .collect();
+                return Err(format!(
+                    "there is no field {:?}; there are: {}",
+                    inside(name),
+                    known.join(", ")
+                ));
             }
             None => {}
         }
@@ -110,15 +137,36 @@ mod tests {
 
     #[test]
     fn the_error_names_the_field() {
-        assert_eq!(verdict(&json!({"path": "a", "limit": 2, "op": "add", "tags": ["x"]})), Ok(()));
+        assert_eq!(
+            verdict(&json!({"path": "a", "limit": 2, "op": "add", "tags": ["x"]})),
+            Ok(())
+        );
         assert_eq!(verdict(&json!({"path": "a", "limit": null})), Ok(()));
         let error = |value| verdict(&value).expect_err("does not fit");
         assert_eq!(error(json!({})), "the field \"path\" is missing");
-        assert_eq!(error(json!([])), "the arguments must be of type object, not array");
-        assert_eq!(error(json!({"path": 1})), "path must be of type string, not number");
-        assert_eq!(error(json!({"path": "a", "limit": 0})), "limit must be at least 1");
-        assert_eq!(error(json!({"path": "a", "op": "dance"})), "op must be one of \"add\", \"list\"");
-        assert_eq!(error(json!({"path": "a", "tags": [1]})), "tags[0] must be of type string, not number");
-        assert_eq!(error(json!({"path": "a", "lines": 3})), "there is no field \"lines\"; there are: path, limit, op, tags");
+        assert_eq!(
+            error(json!([])),
+            "the arguments must be of type object, not array"
+        );
+        assert_eq!(
+            error(json!({"path": 1})),
+            "path must be of type string, not number"
+        );
+        assert_eq!(
+            error(json!({"path": "a", "limit": 0})),
+            "limit must be at least 1"
+        );
+        assert_eq!(
+            error(json!({"path": "a", "op": "dance"})),
+            "op must be one of \"add\", \"list\""
+        );
+        assert_eq!(
+            error(json!({"path": "a", "tags": [1]})),
+            "tags[0] must be of type string, not number"
+        );
+        assert_eq!(
+            error(json!({"path": "a", "lines": 3})),
+            "there is no field \"lines\"; there are: path, limit, op, tags"
+        );
     }
 }

@@ -22,8 +22,16 @@ use crate::text;
 const MAX_OUTPUT: usize = 30_000;
 
 /// What a sub-agent never does: send others, speak, come back by itself (specification §7).
-const NOT_FOR_SUBAGENTS: [&str; 8] =
-    ["sessions_spawn", "tts", "react", "schedule_message", "cron", "message", "send_media", "silent"];
+const NOT_FOR_SUBAGENTS: [&str; 8] = [
+    "sessions_spawn",
+    "tts",
+    "react",
+    "schedule_message",
+    "cron",
+    "message",
+    "send_media",
+    "silent",
+];
 
 /// The most characters of what a call is said to have done.
 const RECEIPT: usize = 160;
@@ -67,10 +75,20 @@ pub struct Progress(Option<Arc<dyn Fn(Step) + Send + Sync>>);
 
 impl Progress {
     /// Tells those who watch the runs.
-    pub(super) fn of_run(events: &broadcast::Sender<AgentEvent>, run_id: &str, session: &SessionKey) -> Self {
+    pub(super) fn of_run(
+        events: &broadcast::Sender<AgentEvent>,
+        run_id: &str,
+        session: &SessionKey,
+    ) -> Self {
         let (events, run_id, session) = (events.clone(), run_id.to_owned(), session.clone());
         // Nobody watching is fine.
-        Self::new(move |step| drop(events.send(AgentEvent { run_id: run_id.clone(), session: session.clone(), step })))
+        Self::new(move |step| {
+            drop(events.send(AgentEvent {
+                run_id: run_id.clone(),
+                session: session.clone(),
+                step,
+            }))
+        })
     }
 
     pub(super) fn new(tell: impl Fn(Step) + Send + Sync + 'static) -> Self {
@@ -80,14 +98,21 @@ impl Progress {
     /// Tells them the last words of a tool: short, on one line, without secrets.
     pub fn tell(&self, tool: &str, tail: String) {
         if let Self(Some(tell)) = self {
-            tell(Step::ToolOutput { name: tool.to_owned(), tail });
+            tell(Step::ToolOutput {
+                name: tool.to_owned(),
+                tail,
+            });
         }
     }
 }
 
 impl std::fmt::Debug for Progress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Progress(told)" } else { "Progress(nobody)" })
+        f.write_str(if self.0.is_some() {
+            "Progress(told)"
+        } else {
+            "Progress(nobody)"
+        })
     }
 }
 
@@ -122,12 +147,24 @@ pub enum Effect {
 impl ToolOutput {
     /// Returns an answer.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, receipt: None, effect: None, untrusted: false }
+        Self {
+            text: text.into(),
+            is_error: false,
+            receipt: None,
+            effect: None,
+            untrusted: false,
+        }
     }
 
     /// Returns a failure that says why.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true, receipt: None, effect: None, untrusted: false }
+        Self {
+            text: text.into(),
+            is_error: true,
+            receipt: None,
+            effect: None,
+            untrusted: false,
+        }
     }
 }
 
@@ -193,7 +230,8 @@ pub trait Tool: Send + Sync {
     /// it. A tool that changes something says so in the first line of its answer.
     fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
         let _ = input;
-        (!self.read_only()).then(|| text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT))
+        (!self.read_only())
+            .then(|| text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT))
     }
 
     /// Runs it with arguments that fit its schema.
@@ -215,24 +253,41 @@ pub type Changing = Arc<dyn Fn() -> Vec<Arc<dyn Tool>> + Send + Sync>;
 impl Registry {
     /// Returns a registry of `tools`; with `enabled` only those named there, and without those that
     /// `policies` turns off.
-    pub fn new(tools: Vec<Arc<dyn Tool>>, enabled: Option<&[String]>, policies: BTreeMap<String, Policy>) -> Self {
+    pub fn new(
+        tools: Vec<Arc<dyn Tool>>,
+        enabled: Option<&[String]>,
+        policies: BTreeMap<String, Policy>,
+    ) -> Self {
         let named = |tool: &Arc<dyn Tool>| {
             let spec = tool.spec();
             let is_on = policies.get(spec.name.as_ref()) != Some(&Policy::Off);
             is_on && enabled.is_none_or(|names| names.iter().any(|name| *name == spec.name))
         };
-        Self { tools: tools.into_iter().filter(named).collect(), changing: None, policies }
+        Self {
+            tools: tools.into_iter().filter(named).collect(),
+            changing: None,
+            policies,
+        }
     }
 
     /// Adds tools that come and go; they stand behind the others in every offer.
     pub fn with_changing(self, changing: Changing) -> Self {
-        Self { changing: Some(changing), ..self }
+        Self {
+            changing: Some(changing),
+            ..self
+        }
     }
 
     /// Returns what a turn is offered.
     pub fn offer(&self) -> Offer {
-        let changing = self.changing.as_ref().map(|tools| tools()).unwrap_or_default();
-        let is_on = |tool: &&Arc<dyn Tool>| self.policies.get(tool.spec().name.as_ref()) != Some(&Policy::Off);
+        let changing = self
+            .changing
+            .as_ref()
+            .map(|tools| tools())
+            .unwrap_or_default();
+        let is_on = |tool: &&Arc<dyn Tool>| {
+            self.policies.get(tool.spec().name.as_ref()) != Some(&Policy::Off)
+        };
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut by_name: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         for tool in self.tools.iter().chain(changing.iter().filter(is_on)) {
@@ -244,8 +299,17 @@ impl Registry {
         }
         let (rare, usual): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| tool.is_rare());
         let rare: Vec<ToolSpec> = rare.into_iter().map(|tool| tool.spec()).collect();
-        let specs = usual.into_iter().map(|tool| tool.spec()).chain(more::spec(&rare)).collect();
-        Offer { tools: by_name, specs, rare, policies: self.policies.clone() }
+        let specs = usual
+            .into_iter()
+            .map(|tool| tool.spec())
+            .chain(more::spec(&rare))
+            .collect();
+        Offer {
+            tools: by_name,
+            specs,
+            rare,
+            policies: self.policies.clone(),
+        }
     }
 }
 
@@ -265,11 +329,16 @@ impl Offer {
     pub(super) fn within(mut self, bounds: Option<&Bounds>) -> Self {
         let Some(bounds) = bounds else { return self };
         let may = |name: &str| {
-            !NOT_FOR_SUBAGENTS.contains(&name) && (bounds.tools.is_empty() || bounds.tools.iter().any(|tool| tool == name))
+            !NOT_FOR_SUBAGENTS.contains(&name)
+                && (bounds.tools.is_empty() || bounds.tools.iter().any(|tool| tool == name))
         };
         self.tools.retain(|name, _| may(name));
         self.rare.retain(|spec| may(&spec.name));
-        let usual = self.specs.iter().filter(|spec| spec.name != more::NAME && may(&spec.name)).cloned();
+        let usual = self
+            .specs
+            .iter()
+            .filter(|spec| spec.name != more::NAME && may(&spec.name))
+            .cloned();
         self.specs = usual.chain(more::spec(&self.rare)).collect();
         self
     }
@@ -277,7 +346,8 @@ impl Offer {
     /// Returns the estimated tokens of what the model is shown.
     pub(super) fn tokens(&self) -> u64 {
         let tokens = |tool: &ToolSpec| {
-            let words = text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
+            let words =
+                text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
             words + text::estimate_tokens(&tool.schema.to_string())
         };
         self.specs.iter().map(tokens).sum()
@@ -292,7 +362,11 @@ impl Offer {
 
     /// Returns a tool's name as it is; `unknown` for a word that is none.
     pub(super) fn known<'a>(&self, name: &'a str) -> &'a str {
-        if name == more::NAME || self.get(name).is_some() { name } else { "unknown" }
+        if name == more::NAME || self.get(name).is_some() {
+            name
+        } else {
+            "unknown"
+        }
     }
 
     /// Returns the call that is meant: of a seldom used tool the tool's own.
@@ -308,16 +382,32 @@ impl Offer {
         circumstances: Circumstances,
         was_read: &dyn Fn(&str) -> bool,
     ) -> Decision {
-        let fits = |tool: &&Arc<dyn Tool>| super::schema::check(&tool.spec().schema, &call.input).is_ok();
-        let Some(tool) = self.get(&call.name).filter(fits) else { return Decision::Run };
-        let policy = self.policies.get(tool.spec().name.as_ref()).copied().unwrap_or_default();
-        gate::decide(tool.as_ref(), (&call.input, context), policy, circumstances, was_read)
+        let fits =
+            |tool: &&Arc<dyn Tool>| super::schema::check(&tool.spec().schema, &call.input).is_ok();
+        let Some(tool) = self.get(&call.name).filter(fits) else {
+            return Decision::Run;
+        };
+        let policy = self
+            .policies
+            .get(tool.spec().name.as_ref())
+            .copied()
+            .unwrap_or_default();
+        gate::decide(
+            tool.as_ref(),
+            (&call.input, context),
+            policy,
+            circumstances,
+            was_read,
+        )
     }
 
     /// Returns what the owner is asked about a call.
     pub(super) fn question(&self, call: &ToolCall, context: &Context) -> Question {
         let tool = self.get(&call.name);
-        tool.map_or_else(|| Question::of(&call.name, &call.input), |tool| tool.question(&call.input, context))
+        tool.map_or_else(
+            || Question::of(&call.name, &call.input),
+            |tool| tool.question(&call.input, context),
+        )
     }
 
     /// Runs a call: unknown names, bad arguments and panics become errors for the model.
@@ -327,7 +417,10 @@ impl Offer {
         }
         let Some(tool) = self.get(name).cloned() else {
             let known: Vec<&str> = self.tools.keys().map(String::as_str).collect();
-            return ToolOutput::error(format!("no tool is called {name:?}; there are: {}", known.join(", ")));
+            return ToolOutput::error(format!(
+                "no tool is called {name:?}; there are: {}",
+                known.join(", ")
+            ));
         };
         if let Err(reason) = super::schema::check(&tool.spec().schema, input) {
             return ToolOutput::error(format!("the arguments do not fit: {reason}"));

@@ -42,7 +42,11 @@ impl Shared {
     /// When nothing names a home.
     pub fn home(&self) -> Result<(Environment, Home), Failure> {
         let env = Environment::of_process();
-        let flags = HomeFlags { home: self.home.clone(), instance: self.instance.clone(), config: self.config.clone() };
+        let flags = HomeFlags {
+            home: self.home.clone(),
+            instance: self.instance.clone(),
+            config: self.config.clone(),
+        };
         let home = Home::resolve(flags, &|name| env.get(name))?;
         Ok((env, home))
     }
@@ -88,7 +92,11 @@ pub struct Failure {
 impl Failure {
     /// Returns a failure without a hint.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Adds the next step.
@@ -132,24 +140,32 @@ impl From<auth::Error> for Failure {
         match error {
             auth::Error::File(error) => Self::from(error),
             auth::Error::Config(error) => Self::from(error),
-            auth::Error::Mode { path, .. } => Self::new(Exit::Config, message).hint(format!("chmod 600 {}", path.display())),
-            auth::Error::Newer { path, .. } => Self::new(Exit::Data, message)
-                .hint(format!("use the newer agent-daemon that wrote it, or move {} away", path.display())),
-            auth::Error::Absent { provider } => Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider}")),
-            auth::Error::SignedOut { provider, .. } => {
-                Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider} --oauth"))
+            auth::Error::Mode { path, .. } => {
+                Self::new(Exit::Config, message).hint(format!("chmod 600 {}", path.display()))
             }
-            auth::Error::Trouble { .. } => {
-                Self::new(Exit::TryAgain, message).hint("try again; if it stays so, look at the addresses in [oauth]")
+            auth::Error::Newer { path, .. } => Self::new(Exit::Data, message).hint(format!(
+                "use the newer agent-daemon that wrote it, or move {} away",
+                path.display()
+            )),
+            auth::Error::Absent { provider } => {
+                Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider}"))
             }
-            auth::Error::Refused { .. } => Self::new(Exit::Failed, message).hint("try again: agent-daemon login"),
+            auth::Error::SignedOut { provider, .. } => Self::new(Exit::Config, message)
+                .hint(format!("agent-daemon login {provider} --oauth")),
+            auth::Error::Trouble { .. } => Self::new(Exit::TryAgain, message)
+                .hint("try again; if it stays so, look at the addresses in [oauth]"),
+            auth::Error::Refused { .. } => {
+                Self::new(Exit::Failed, message).hint("try again: agent-daemon login")
+            }
         }
     }
 }
 
 impl From<sys::Error> for Failure {
     fn from(error: sys::Error) -> Self {
-        use std::io::ErrorKind::{AlreadyExists, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        use std::io::ErrorKind::{
+            AlreadyExists, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+        };
         let message = error.to_string();
         match error.source.kind() {
             PermissionDenied => Self::new(Exit::NotPermitted, message)
@@ -215,14 +231,19 @@ pub(super) fn quote(word: impl AsRef<OsStr>) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(byte);
     match word.to_str() {
         Some(text) if !text.is_empty() && text.as_bytes().iter().all(plain) => text.to_owned(),
-        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        Some(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
         _ => {
             let byte = |byte: &u8| match byte {
                 b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
                 b' '..=b'~' => char::from(*byte).to_string(),
                 _ => format!("\\x{byte:02x}"),
             };
-            format!("$'{}'", word.as_bytes().iter().map(byte).collect::<String>())
+            format!(
+                "$'{}'",
+                word.as_bytes().iter().map(byte).collect::<String>()
+            )
         }
     }
 }
@@ -235,12 +256,14 @@ pub fn escapes() -> bool {
 /// Returns true when a word too many stands in the line, as of a text without quotes.
 fn is_loose_word(error: &clap::Error) -> bool {
     let word = error.get(ContextKind::InvalidArg);
-    error.kind() == ErrorKind::UnknownArgument && matches!(word, Some(ContextValue::String(word)) if !word.starts_with('-'))
+    error.kind() == ErrorKind::UnknownArgument
+        && matches!(word, Some(ContextValue::String(word)) if !word.starts_with('-'))
 }
 
 /// Returns what `--version` prints after the program's name.
 pub fn version() -> &'static str {
-    static VERSION: LazyLock<String> = LazyLock::new(|| format!("{} (SQLite {})", env!("CARGO_PKG_VERSION"), db::version()));
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| format!("{} (SQLite {})", env!("CARGO_PKG_VERSION"), db::version()));
     &VERSION
 }
 
@@ -252,10 +275,15 @@ pub fn may_write(home: &Home) -> Result<(), Failure> {
     let own = nix::unistd::geteuid();
     match std::fs::metadata(home.lock()) {
         Ok(meta) if meta.uid() != own.as_raw() => {
-            let owner = nix::unistd::User::from_uid(meta.uid().into()).ok().flatten();
+            let owner = nix::unistd::User::from_uid(meta.uid().into())
+                .ok()
+                .flatten();
             let owner = owner.map_or_else(|| format!("'#{}'", meta.uid()), |user| user.name);
-            Err(Failure::new(Exit::NotPermitted, format!("the agent in {} is another user's", home.state().display()))
-                .hint(format!("sudo -u {owner} agent-send …")))
+            Err(Failure::new(
+                Exit::NotPermitted,
+                format!("the agent in {} is another user's", home.state().display()),
+            )
+            .hint(format!("sudo -u {owner} agent-send …")))
         }
         // Without a lock no daemon ever ran here.
         Ok(_) | Err(_) => Ok(()),
@@ -276,10 +304,17 @@ pub fn prepare(home: &Home) -> Result<(), Failure> {
 /// # Errors
 /// When there is none.
 pub fn must_be_there(home: &Home) -> Result<(), Failure> {
-    if ![home.config_dir(), home.workspace(), home.state()].iter().any(|dir| dir.exists()) {
-        let message =
-            format!("there is no agent yet: neither {} nor {}", home.config_dir().display(), home.workspace().display());
-        return Err(Failure::new(Exit::Config, message).hint("agent-daemon init, or name its directory with --home DIR"));
+    if ![home.config_dir(), home.workspace(), home.state()]
+        .iter()
+        .any(|dir| dir.exists())
+    {
+        let message = format!(
+            "there is no agent yet: neither {} nor {}",
+            home.config_dir().display(),
+            home.workspace().display()
+        );
+        return Err(Failure::new(Exit::Config, message)
+            .hint("agent-daemon init, or name its directory with --home DIR"));
     }
     Ok(())
 }
@@ -291,14 +326,21 @@ pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failur
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     // A crash leaves no memory image with keys in it. Where that is forbidden, there is nothing to do about it.
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Failure::new(Exit::Bug, "this is a bug of agent-toolkit; the lines above say where")
+    let result =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            Err(Failure::new(
+                Exit::Bug,
+                "this is a bug of agent-toolkit; the lines above say where",
+            )
             .hint("report it with those lines; what was accepted is not lost"))
-    });
+        });
     match result {
-        Ok(_) if LOST.load(Ordering::Relaxed) => {
-            report(program, false, &Failure::new(Exit::Io, "standard output could not be written").hint("is its disk full?"))
-        }
+        Ok(_) if LOST.load(Ordering::Relaxed) => report(
+            program,
+            false,
+            &Failure::new(Exit::Io, "standard output could not be written")
+                .hint("is its disk full?"),
+        ),
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(program, json, &failure),
     }
@@ -321,7 +363,10 @@ pub fn error(failure: &Failure) -> serde_json::Value {
 
 /// Says a failure on stderr.
 pub fn complain(program: &str, failure: &Failure) {
-    err(&format!("{program}: {}", crate::secret::redact(&failure.message)));
+    err(&format!(
+        "{program}: {}",
+        crate::secret::redact(&failure.message)
+    ));
     if let Some(hint) = &failure.hint {
         err(&format!("hint: {hint}"));
     }
@@ -337,7 +382,9 @@ pub fn out(line: &str) {
 
 fn put(data: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush())
+    stdout
+        .write_all(data.as_bytes())
+        .and_then(|()| stdout.flush())
 }
 
 fn note_loss(written: std::io::Result<()>) {
@@ -380,12 +427,18 @@ pub fn words(text: &str) {
 /// # Errors
 /// When standard output cannot be written.
 pub fn try_words(text: &str) -> std::io::Result<()> {
-    if std::io::stdout().is_terminal() { put(&harmless(text)) } else { put(text) }
+    if std::io::stdout().is_terminal() {
+        put(&harmless(text))
+    } else {
+        put(text)
+    }
 }
 
 /// Returns `text` without the characters that command terminals.
 pub fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    text.chars()
+        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+        .collect()
 }
 
 /// Prints a line of talk.

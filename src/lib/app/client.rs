@@ -20,7 +20,14 @@ use crate::provider::{Key, Provider};
 pub(super) fn build(loaded: &Loaded, keys: &Arc<Keys>, ledger: Ledger) -> Result<Client, Failure> {
     let Vendors { chat, speech } = providers(&loaded.models, keys)?;
     let call_timeout = Duration::from_secs(loaded.config.agent.call_timeout_secs);
-    Ok(Client::new(ledger, chat, loaded.models.clone(), loaded.config.cost.clone(), call_timeout).with_speech(speech))
+    Ok(Client::new(
+        ledger,
+        chat,
+        loaded.models.clone(),
+        loaded.config.cost.clone(),
+        call_timeout,
+    )
+    .with_speech(speech))
 }
 
 /// Checks that the models of `loaded` could be asked.
@@ -40,8 +47,12 @@ struct Vendors {
 /// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
 /// needs no restart.
 fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
-    let http =
-        net::client().map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+    let http = net::client().map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("TLS cannot be set up: {}", error.without_url()),
+        )
+    })?;
     let mut servers = Vendors::default();
     for model in models.all() {
         let provider = &model.provider;
@@ -53,9 +64,15 @@ fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
             Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
             Err(error) => return Err(without_key(provider, error)),
         }
-        let key = Key::Asked(Arc::new(ProviderKey::new(keys.clone(), provider.clone(), http.clone())));
+        let key = Key::Asked(Arc::new(ProviderKey::new(
+            keys.clone(),
+            provider.clone(),
+            http.clone(),
+        )));
         let built: Arc<dyn Provider> = match provider.kind {
-            ProviderType::Anthropic => Arc::new(Anthropic::new(http.clone(), &provider.base_url, key)),
+            ProviderType::Anthropic => {
+                Arc::new(Anthropic::new(http.clone(), &provider.base_url, key))
+            }
             ProviderType::Openai => {
                 let listens = Transcriptions::new(http.clone(), &provider.base_url, key.clone());
                 servers.speech.insert(provider.name.clone(), listens);
@@ -71,9 +88,14 @@ fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
 
 /// Says what is missing, and the command that helps.
 fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
-    let auth::Error::Absent { .. } = error else { return error.into() };
+    let auth::Error::Absent { .. } = error else {
+        return error.into();
+    };
     let name = &provider.name;
-    let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+    let file = provider
+        .file
+        .as_ref()
+        .map_or_else(String::new, |file| format!(" ({})", file.display()));
     match &provider.api_key_env {
         Some(key) => Failure::new(Exit::Config, format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
             "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"

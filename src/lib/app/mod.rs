@@ -16,5 +16,11 @@ mod table;
 
 /// Returns the command lines of the five programs.
 pub fn commands() -> Vec<clap::Command> {
-    vec![daemon::command(), send::command(), monitor::command(), index::command(), consolidate::command()]
+    vec![
+        daemon::command(),
+        send::command(),
+        monitor::command(),
+        index::command(),
+        consolidate::command(),
+    ]
 }

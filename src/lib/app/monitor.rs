@@ -79,7 +79,10 @@ type NextJob = (String, i64);
 /// Returns the job that comes next; none where the jobs cannot be read, which others say.
 fn next_job(home: &Home) -> Option<NextJob> {
     let known = jobs::read(&home.jobs()).ok()?;
-    let coming = known.iter().filter(|job| job.enabled).filter_map(|job| Some((job.name.clone(), job.next_at?.0)));
+    let coming = known
+        .iter()
+        .filter(|job| job.enabled)
+        .filter_map(|job| Some((job.name.clone(), job.next_at?.0)));
     coming.min_by_key(|(_, at)| *at)
 }
 
@@ -130,7 +133,14 @@ pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Fa
     let now = clock::now_ms();
     let advice = Advice::new(shared, &env, &home, status.pid);
     let next_job = next_job(&home);
-    let view = View { life: pulse.life(now), status: &status, state: pulse.own(), now, advice, next_job };
+    let view = View {
+        life: pulse.life(now),
+        status: &status,
+        state: pulse.own(),
+        now,
+        advice,
+        next_job,
+    };
     cli::out(&frame::draw(&view, room(&env), Paint::new(color, &env)));
     Ok(view.life.exit())
 }
@@ -143,7 +153,13 @@ fn look(home: &Home, env: &Environment) -> Result<(Pulse, Status), Failure> {
     (status.pid, status.running) = (pulse.pid, pulse.pid.is_some());
     if pulse.own().is_none() {
         // What the file says of these is the word of the daemon before.
-        status = Status { channels: Vec::new(), providers: Vec::new(), sandbox: String::new(), last_error: None, ..status };
+        status = Status {
+            channels: Vec::new(),
+            providers: Vec::new(),
+            sandbox: String::new(),
+            last_error: None,
+            ..status
+        };
     }
     Ok((pulse, status))
 }
@@ -155,9 +171,16 @@ fn room(env: &Environment) -> Frame {
     if let Some((Width(columns), Height(rows))) =
         terminal_size_of(std::io::stdout()).or_else(|| terminal_size_of(std::io::stderr()))
     {
-        return Frame { columns: columns.into(), rows: usize::from(rows).saturating_sub(1).max(1) };
+        return Frame {
+            columns: columns.into(),
+            rows: usize::from(rows).saturating_sub(1).max(1),
+        };
     }
-    let said = |name| env.get(name).and_then(|value| value.to_str()?.parse::<usize>().ok()).filter(|n| (1..10_000).contains(n));
+    let said = |name| {
+        env.get(name)
+            .and_then(|value| value.to_str()?.parse::<usize>().ok())
+            .filter(|n| (1..10_000).contains(n))
+    };
     Frame {
         columns: said("COLUMNS").unwrap_or(80),
         rows: said("LINES").map_or(24, |rows| rows.saturating_sub(TITLE_OF_WATCH).max(1)),

@@ -42,7 +42,11 @@ impl Paint {
         let on = match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => terminal && !env.has("NO_COLOR") && env.get("TERM").is_none_or(|term| term != "dumb"),
+            Color::Auto => {
+                terminal
+                    && !env.has("NO_COLOR")
+                    && env.get("TERM").is_none_or(|term| term != "dumb")
+            }
         };
         Self { on }
     }
@@ -74,7 +78,11 @@ impl Paint {
 
     /// "Select graphic rendition" of ECMA-48; each text ends with a reset, so none runs into another.
     fn sgr(self, code: &str, text: &str) -> String {
-        if self.on && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.on && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -89,22 +97,40 @@ mod tests {
     #[test]
     fn without_a_wish_there_is_colour_on_a_terminal_only() {
         assert!(on(Color::Auto, true, &[("TERM", "xterm")]));
-        assert!(on(Color::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "")]), "an empty NO_COLOR is none");
+        assert!(
+            on(Color::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "")]),
+            "an empty NO_COLOR is none"
+        );
         assert!(!on(Color::Auto, false, &[("TERM", "xterm")]));
         assert!(!on(Color::Auto, true, &[("TERM", "dumb")]));
-        assert!(!on(Color::Auto, true, &[("TERM", "xterm"), ("NO_COLOR", "1")]));
+        assert!(!on(
+            Color::Auto,
+            true,
+            &[("TERM", "xterm"), ("NO_COLOR", "1")]
+        ));
     }
 
     #[test]
     fn an_explicit_wish_beats_everything_else() {
-        assert!(on(Color::Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")]));
+        assert!(on(
+            Color::Always,
+            false,
+            &[("NO_COLOR", "1"), ("TERM", "dumb")]
+        ));
         assert!(!on(Color::Never, true, &[("TERM", "xterm")]));
     }
 
     #[test]
     fn each_text_ends_its_colour_and_an_empty_one_has_none() {
         let paint = Paint::ALWAYS;
-        let painted = [paint.bold("a"), paint.dim("b"), paint.green("c"), paint.yellow("d"), paint.red("e"), paint.red("")];
+        let painted = [
+            paint.bold("a"),
+            paint.dim("b"),
+            paint.green("c"),
+            paint.yellow("d"),
+            paint.red("e"),
+            paint.red(""),
+        ];
         let codes = [
             "\u{1b}[1ma\u{1b}[0m",
             "\u{1b}[2mb\u{1b}[0m",

@@ -41,9 +41,17 @@ pub(super) fn order(home: &Home, config: &Config) -> Result<usize, Failure> {
     for (id, order) in &orders {
         // One that was carried out before and undone by its owner is not carried out again, see `Id`.
         let command = Command::Job(order.clone());
-        spool::put(&home.spool_tmp(), &home.spool_new(), id, &encode(id, &command))?;
+        spool::put(
+            &home.spool_tmp(),
+            &home.spool_new(),
+            id,
+            &encode(id, &command),
+        )?;
         // The spool is looked at now and then anyway.
-        let _ = fifo::ring(&home.fifo(), &encode(id, &Command::Spool { id: id.clone() }));
+        let _ = fifo::ring(
+            &home.fifo(),
+            &encode(id, &Command::Spool { id: id.clone() }),
+        );
     }
     Ok(orders.len())
 }
@@ -67,29 +75,50 @@ fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, Job
         .collect();
     let is_there = |job: &str, ask: &Ask| {
         let same = |known: &jobs::Job| {
-            known.text == ask.text && Some(known.schedule_text()) == ask.at.as_ref().map(|at| format!("at {at}"))
+            known.text == ask.text
+                && Some(known.schedule_text()) == ask.at.as_ref().map(|at| format!("at {at}"))
         };
         known.get(job).is_some_and(same)
     };
-    let missing = wanted.iter().filter(|(job, ask)| !is_there(job, ask)).map(|(job, ask)| {
-        let ask = serde_json::to_value(ask).expect("plain data with string keys");
-        let id = id_of(job, &ask.to_string());
-        (id, JobOrder::Add { job: job.clone(), ask })
-    });
+    let missing = wanted
+        .iter()
+        .filter(|(job, ask)| !is_there(job, ask))
+        .map(|(job, ask)| {
+            let ask = serde_json::to_value(ask).expect("plain data with string keys");
+            let id = id_of(job, &ask.to_string());
+            (
+                id,
+                JobOrder::Add {
+                    job: job.clone(),
+                    ask,
+                },
+            )
+        });
     // One whose time has come is about to go by itself.
     let in_vain = known.iter().filter(|job| {
         let is_ahead = job.next_at.is_some_and(|at| at.0 > now);
         job.id.starts_with(PREFIX) && is_ahead && !wanted.iter().any(|(id, _)| *id == job.id)
     });
-    let removals =
-        in_vain.map(|job| (id_of(&job.id, &format!("remove {}", job.schedule_text())), JobOrder::Remove { job: job.id.clone() }));
+    let removals = in_vain.map(|job| {
+        (
+            id_of(&job.id, &format!("remove {}", job.schedule_text())),
+            JobOrder::Remove {
+                job: job.id.clone(),
+            },
+        )
+    });
     missing.chain(removals).collect()
 }
 
 /// Returns the id of an order: the same for the same order.
 fn id_of(job: &str, what: &str) -> Id {
     let digest = ring::digest::digest(&ring::digest::SHA256, what.as_bytes());
-    let digits: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = digest
+        .as_ref()
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Id::parse(&format!("{job}-{digits}")).unwrap_or_default()
 }
 
@@ -104,12 +133,24 @@ fn remind_at(deadline: &str, zone: Tz) -> Option<i64> {
     }
     let due = commitments::due_ms(deadline, zone)?;
     let morning = morning(clock::local_date(due, zone));
-    Some(if morning < due { morning } else { due - BEFORE_MS })
+    Some(if morning < due {
+        morning
+    } else {
+        due - BEFORE_MS
+    })
 }
 
 fn words(one: &Commitment) -> String {
-    let who = if one.who == "user" { String::new() } else { format!("{}: ", one.who) };
-    let until = one.deadline.as_deref().unwrap_or_default().replace('T', " ");
+    let who = if one.who == "user" {
+        String::new()
+    } else {
+        format!("{}: ", one.who)
+    };
+    let until = one
+        .deadline
+        .as_deref()
+        .unwrap_or_default()
+        .replace('T', " ");
     text::visible(&format!("Reminder: {who}{} (until {until}).", one.what))
 }
 
@@ -140,7 +181,9 @@ mod tests {
     #[test]
     fn somebody_is_reminded_in_the_morning_or_an_hour_before() {
         let zone: Tz = "Europe/Berlin".parse().expect("zone");
-        let check = |deadline: &str, expected: &str| assert_eq!(remind_at(deadline, zone), Some(at(expected)), "{deadline}");
+        let check = |deadline: &str, expected: &str| {
+            assert_eq!(remind_at(deadline, zone), Some(at(expected)), "{deadline}")
+        };
         check("2026-11-27", "2026-11-27T08:00:00Z");
         check("2026-11-27T17:00", "2026-11-27T08:00:00Z");
         check("2026-11-27T07:30", "2026-11-27T05:30:00Z");
@@ -154,7 +197,11 @@ mod tests {
         let told = |open: &[Commitment], known: &Jobs| -> Vec<String> {
             let line = |(id, order): &(Id, JobOrder)| match order {
                 JobOrder::Add { job, ask } => {
-                    format!("{job} {} {}", ask["at"].as_str().unwrap_or_default(), ask["text"].as_str().unwrap_or_default())
+                    format!(
+                        "{job} {} {}",
+                        ask["at"].as_str().unwrap_or_default(),
+                        ask["text"].as_str().unwrap_or_default()
+                    )
                 }
                 JobOrder::Remove { job } => format!("- {job}"),
                 other => format!("{id} {other:?}"),
@@ -162,26 +209,47 @@ mod tests {
             orders(open, known, Tz::UTC, now).iter().map(line).collect()
         };
         let bank = commitment(7, "call the bank", "2026-11-27");
-        let others = Commitment { scope: Scope::Person("1002".into()), ..commitment(8, "x", "2026-11-27") };
+        let others = Commitment {
+            scope: Scope::Person("1002".into()),
+            ..commitment(8, "x", "2026-11-27")
+        };
         let past = commitment(9, "x", "2026-11-20");
         let open = [bank.clone(), others, past];
-        let order = "commitment-7 2026-11-27T09:00:00.000Z Reminder: call the bank (until 2026-11-27).";
+        let order =
+            "commitment-7 2026-11-27T09:00:00.000Z Reminder: call the bank (until 2026-11-27).";
         assert_eq!(told(&open, &Jobs::default()), [order]);
         let ids = |open: &[Commitment]| -> Vec<Id> {
-            orders(open, &Jobs::default(), Tz::UTC, now).into_iter().map(|(id, _)| id).collect()
+            orders(open, &Jobs::default(), Tz::UTC, now)
+                .into_iter()
+                .map(|(id, _)| id)
+                .collect()
         };
         assert_eq!(ids(&open), ids(&open), "the same order is carried out once");
 
         // Once it is there nothing is ordered; when it was moved or settled, it is.
         let mut known = Jobs::default();
         for (_, order) in orders(&open, &known.clone(), Tz::UTC, now) {
-            let JobOrder::Add { job, ask } = order else { panic!("an addition") };
+            let JobOrder::Add { job, ask } = order else {
+                panic!("an addition")
+            };
             let ask: Ask = serde_json::from_value(ask).expect("an ask");
             known.put(ask.job(&job, Tz::UTC, now).expect("a job"));
         }
         assert_eq!(told(&open, &known), [] as [&str; 0]);
-        assert_eq!(told(&[commitment(7, "call the bank", "2026-11-28")], &known).len(), 1);
-        assert_eq!(told(&[Commitment { status: commitments::Status::Done, ..bank }], &known), ["- commitment-7"]);
+        assert_eq!(
+            told(&[commitment(7, "call the bank", "2026-11-28")], &known).len(),
+            1
+        );
+        assert_eq!(
+            told(
+                &[Commitment {
+                    status: commitments::Status::Done,
+                    ..bank
+                }],
+                &known
+            ),
+            ["- commitment-7"]
+        );
         assert_eq!(told(&[], &known), ["- commitment-7"]);
     }
 }

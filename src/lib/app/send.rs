@@ -46,15 +46,29 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (env, home) = arguments.shared.home()?;
     let (json, quiet) = (arguments.json, arguments.shared.quiet);
     let shared = arguments.shared.clone();
-    let asker = Asker { shared: &shared, home: &home, env: &env, json, quiet };
+    let asker = Asker {
+        shared: &shared,
+        home: &home,
+        env: &env,
+        json,
+        quiet,
+    };
     match arguments.verb()? {
         Verb::Say(message) => talk::say(&home, &message, json, quiet),
         Verb::Chat(chat) => chat::chat(&home, &chat, quiet),
         Verb::Result { id, wait } => wait::result(&home, &id, wait, json, quiet),
         Verb::Stop { session } => talk::stop(&home, session, json),
-        Verb::Reset { target, wait, queue } => talk::reset(&home, &target, wait, queue, json),
+        Verb::Reset {
+            target,
+            wait,
+            queue,
+        } => talk::reset(&home, &target, wait, queue, json),
         Verb::Compact { session, wait } => talk::compact(&home, session, wait, json, quiet),
-        Verb::Decide { request, verdict, why } => asks::decide(&home, request, verdict, why, json),
+        Verb::Decide {
+            request,
+            verdict,
+            why,
+        } => asks::decide(&home, request, verdict, why, json),
         Verb::Undo { run, wait } => talk::undo(&home, run, wait, json),
         Verb::Job(ordered) => job::job(&asker, *ordered),
         Verb::Heartbeat { dry_run: true } => Ok(show::wake(&asker, &query::wake(&home, &env)?)),
@@ -66,7 +80,9 @@ fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Monitor => show::monitor(&asker),
         Verb::Cost { period, by } => Ok(show::cost(&asker, &query::cost(&home, &env, period, by)?)),
         Verb::Sessions => Ok(show::sessions(&asker, &query::sessions(&home, &env)?)),
-        Verb::History { target, full } => show::history(&asker, &query::history(&home, &env, &target, full)?),
+        Verb::History { target, full } => {
+            show::history(&asker, &query::history(&home, &env, &target, full)?)
+        }
         Verb::Explain { id } => Ok(show::explain(&asker, &query::explain(&home, &id)?)),
         Verb::Queue => Ok(show::queue(&asker, &query::queue(&home)?)),
         Verb::Audit { entries } => Ok(show::audit(&asker, &query::audit(&home, entries)?)),

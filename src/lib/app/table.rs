@@ -22,12 +22,20 @@ pub(in crate::app) struct Column {
 impl Column {
     /// Returns a column of words, which are never cut.
     pub(in crate::app) const fn left(title: &'static str) -> Self {
-        Self { title, right: false, least: usize::MAX }
+        Self {
+            title,
+            right: false,
+            least: usize::MAX,
+        }
     }
 
     /// Returns a column of numbers.
     pub(in crate::app) const fn right(title: &'static str) -> Self {
-        Self { title, right: true, least: usize::MAX }
+        Self {
+            title,
+            right: true,
+            least: usize::MAX,
+        }
     }
 
     /// Lets it be cut to `least` where there is no room.
@@ -47,14 +55,27 @@ pub(in crate::app) fn room() -> usize {
 /// Returns the lines of a table: the titles, if any column has one, then the rows. What is too wide for
 /// `room` is cut where that is allowed, the last such column first.
 pub(in crate::app) fn lines(columns: &[Column], rows: &[Vec<String>], room: usize) -> Vec<String> {
-    let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
+    let titles: Vec<String> = columns
+        .iter()
+        .map(|column| column.title.to_owned())
+        .collect();
     let titled = columns.iter().any(|column| !column.title.is_empty());
     let all = || titled.then_some(&titles).into_iter().chain(rows);
-    let widest = |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
+    let widest = |at: usize| {
+        all()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.width())
+            .max()
+            .unwrap_or(0)
+    };
     let mut widths: Vec<usize> = (0..columns.len()).map(widest).collect();
     let gaps = GAP * columns.len().saturating_sub(1);
     while widths.iter().sum::<usize>().saturating_add(gaps) > room {
-        let may_be_cut = columns.iter().zip(&mut widths).rev().find(|(column, width)| column.least < **width);
+        let may_be_cut = columns
+            .iter()
+            .zip(&mut widths)
+            .rev()
+            .find(|(column, width)| column.least < **width);
         let Some((_, width)) = may_be_cut else { break };
         *width -= 1;
     }
@@ -66,7 +87,11 @@ fn line(columns: &[Column], widths: &[usize], row: &[String]) -> String {
     for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
         let cell = fit(cell, *width);
         let space = " ".repeat(width.saturating_sub(cell.width()));
-        let (before, after) = if column.right { (space, String::new()) } else { (String::new(), space) };
+        let (before, after) = if column.right {
+            (space, String::new())
+        } else {
+            (String::new(), space)
+        };
         line.push_str(&format!("{before}{cell}{after}{:GAP$}", ""));
     }
     line.truncate(line.trim_end().len());
@@ -80,7 +105,10 @@ fn fit(text: &str, width: usize) -> String {
     }
     let room = width.saturating_sub(1);
     let most = text.chars().count().min(room);
-    let head = (0..=most).rev().map(|chars| text::head(text, chars)).find(|head| head.width() <= room);
+    let head = (0..=most)
+        .rev()
+        .map(|chars| text::head(text, chars))
+        .find(|head| head.width() <= room);
     format!("{}…", head.unwrap_or_default())
 }
 
@@ -88,17 +116,30 @@ fn fit(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 3] = [Column::left("NAME").cut_to(4), Column::left("ID"), Column::right("N")];
+    const COLUMNS: [Column; 3] = [
+        Column::left("NAME").cut_to(4),
+        Column::left("ID"),
+        Column::right("N"),
+    ];
 
     fn rows() -> Vec<Vec<String>> {
-        [["Ada Lovelace", "0123456789", "7"], ["本居宣長", "x", "1234"]].map(|row| row.map(str::to_owned).to_vec()).to_vec()
+        [
+            ["Ada Lovelace", "0123456789", "7"],
+            ["本居宣長", "x", "1234"],
+        ]
+        .map(|row| row.map(str::to_owned).to_vec())
+        .to_vec()
     }
 
     #[test]
     fn columns_stand_below_each_other_in_any_script() {
         assert_eq!(
             lines(&COLUMNS, &rows(), usize::MAX),
-            ["NAME          ID             N", "Ada Lovelace  0123456789     7", "本居宣長      x           1234",]
+            [
+                "NAME          ID             N",
+                "Ada Lovelace  0123456789     7",
+                "本居宣長      x           1234",
+            ]
         );
     }
 
@@ -106,9 +147,16 @@ mod tests {
     fn only_what_may_be_cut_is_cut() {
         assert_eq!(
             lines(&COLUMNS, &rows(), 26),
-            ["NAME      ID             N", "Ada Lov…  0123456789     7", "本居宣長  x           1234",]
+            [
+                "NAME      ID             N",
+                "Ada Lov…  0123456789     7",
+                "本居宣長  x           1234",
+            ]
         );
-        assert_eq!([fit("本居宣長", 7), fit("本居宣長", 6)], ["本居宣…", "本居…"]);
+        assert_eq!(
+            [fit("本居宣長", 7), fit("本居宣長", 6)],
+            ["本居宣…", "本居…"]
+        );
         let narrow = lines(&COLUMNS, &rows(), 1);
         assert_eq!(narrow[1], "Ada…  0123456789     7");
     }
@@ -116,7 +164,10 @@ mod tests {
     #[test]
     fn a_table_without_titles_begins_with_its_rows() {
         let columns = [Column::left(""), Column::left("")];
-        assert_eq!(lines(&columns, &[vec!["a".to_owned(), "b".to_owned()]], 80), ["a  b"]);
+        assert_eq!(
+            lines(&columns, &[vec!["a".to_owned(), "b".to_owned()]], 80),
+            ["a  b"]
+        );
         assert_eq!(lines(&columns, &[], 80), [] as [&str; 0]);
     }
 }

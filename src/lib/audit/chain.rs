@@ -38,15 +38,24 @@ impl Chain {
         let is_new = !place.log.exists();
         let file = open_file(&place.log).map_err(sys::Error::at("open", &place.log))?;
         if is_new {
-            atomic::sync_parent(&place.log).map_err(sys::Error::at("sync the directory of", &place.log))?;
+            atomic::sync_parent(&place.log)
+                .map_err(sys::Error::at("sync the directory of", &place.log))?;
         }
         let end = End::read(&file).map_err(sys::Error::at("read", &place.log))?;
-        let mut chain = Self { place: place.clone(), len: end.len, file, last: end.last.clone(), is_torn: false };
+        let mut chain = Self {
+            place: place.clone(),
+            len: end.len,
+            file,
+            last: end.last.clone(),
+            is_torn: false,
+        };
         let why = match &head {
             None if is_new => Some("gone"),
             None => Some("head_lost"),
             Some(head) if head.seq > end.last.seq => Some("cut"),
-            Some(head) if end.hash_of(head.seq).is_some_and(|hash| hash != head.hash) => Some("rewritten"),
+            Some(head) if end.hash_of(head.seq).is_some_and(|hash| hash != head.hash) => {
+                Some("rewritten")
+            }
             // A crash leaves no newline behind what it cut off.
             Some(_) if end.left.ends_with(b"\n") => Some("inserted"),
             Some(_) => None,
@@ -54,15 +63,32 @@ impl Chain {
         let left = end.left.strip_suffix(b"\n").unwrap_or(&end.left);
         let (bytes, digest) = (left.len() as u64, sha256(left));
         let event = match why {
-            Some(why) => Event::Damage { why, head, bytes, sha256: digest },
+            Some(why) => Event::Damage {
+                why,
+                head,
+                bytes,
+                sha256: digest,
+            },
             None if end.left.is_empty() => return chain.complete(&end),
-            None => Event::Torn { bytes, sha256: digest },
+            None => Event::Torn {
+                bytes,
+                sha256: digest,
+            },
         };
-        tracing::warn!(?event, "the audit log was not as it should be; an entry says so");
-        let break_line = if end.left.is_empty() || end.left.ends_with(b"\n") { "" } else { "\n" };
+        tracing::warn!(
+            ?event,
+            "the audit log was not as it should be; an entry says so"
+        );
+        let break_line = if end.left.is_empty() || end.left.ends_with(b"\n") {
+            ""
+        } else {
+            "\n"
+        };
         let mut last = chain.last.clone();
         let line = last.next(clock::now_ms(), &event);
-        chain.put(format!("{break_line}{line}").as_bytes()).map_err(sys::Error::at("append to", &place.log))?;
+        chain
+            .put(format!("{break_line}{line}").as_bytes())
+            .map_err(sys::Error::at("append to", &place.log))?;
         chain.last = last;
         Ok(chain)
     }
@@ -70,7 +96,8 @@ impl Chain {
     /// The last entry may want nothing but its newline.
     fn complete(mut self, end: &End) -> Result<Self, sys::Error> {
         if end.wants_newline {
-            self.put(b"\n").map_err(sys::Error::at("append to", &self.place.log))?;
+            self.put(b"\n")
+                .map_err(sys::Error::at("append to", &self.place.log))?;
         }
         Ok(self)
     }
@@ -86,7 +113,10 @@ impl Chain {
     }
 
     /// Appends entries as whole lines in one write.
-    pub(super) fn append<'a>(&mut self, events: impl Iterator<Item = &'a (i64, Event)>) -> std::io::Result<()> {
+    pub(super) fn append<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a (i64, Event)>,
+    ) -> std::io::Result<()> {
         let mut last = self.last.clone();
         let mut lines = String::new();
         if self.is_touched()? {
@@ -102,7 +132,9 @@ impl Chain {
 
     /// Waits for the disk, then moves the head: it is never ahead of what a power cut leaves.
     pub(super) fn sync(&mut self) -> Result<(), sys::Error> {
-        self.file.sync_data().map_err(sys::Error::at("sync", &self.place.log))?;
+        self.file
+            .sync_data()
+            .map_err(sys::Error::at("sync", &self.place.log))?;
         write_head(&self.place, &self.last, Durability::Rename)
     }
 
@@ -110,8 +142,8 @@ impl Chain {
     /// name, and shows what was done to it. Returns whether a line that is not ours wants its end.
     fn is_touched(&mut self) -> std::io::Result<bool> {
         let ours = self.file.metadata()?;
-        let is_ours =
-            std::fs::metadata(&self.place.log).is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+        let is_ours = std::fs::metadata(&self.place.log)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
         let mut len = ours.len();
         if !is_ours {
             self.file = open_file(&self.place.log)?;
@@ -145,8 +177,14 @@ impl Chain {
 
 /// Begins a record where there is none: with a head, so that one that is missing later was removed.
 pub(super) fn begin(place: &Place) -> Result<(), sys::Error> {
-    let is_there = [&place.log, &place.head, &place.key].into_iter().any(|path| path.symlink_metadata().is_ok());
-    if is_there { Ok(()) } else { write_head(place, &Head::none(), Durability::Full) }
+    let is_there = [&place.log, &place.head, &place.key]
+        .into_iter()
+        .any(|path| path.symlink_metadata().is_ok());
+    if is_there {
+        Ok(())
+    } else {
+        write_head(place, &Head::none(), Durability::Full)
+    }
 }
 
 /// The end of the file.
@@ -168,11 +206,21 @@ impl End {
         let start = len.saturating_sub(TAIL);
         let mut tail = vec![0; usize::try_from(len - start).unwrap_or_default()];
         file.read_exact_at(&mut tail, start)?;
-        let mut end = Self { len, last: Head::none(), wants_newline: false, left: Vec::new(), tail };
+        let mut end = Self {
+            len,
+            last: Head::none(),
+            wants_newline: false,
+            left: Vec::new(),
+            tail,
+        };
         // From the back: the first line that is an entry is the last one.
         let mut to = end.tail.len();
         loop {
-            let from = end.tail.get(..to).and_then(|part| part.iter().rposition(|byte| *byte == b'\n')).map_or(0, |at| at + 1);
+            let from = end
+                .tail
+                .get(..to)
+                .and_then(|part| part.iter().rposition(|byte| *byte == b'\n'))
+                .map_or(0, |at| at + 1);
             let line = end.tail.get(from..to).unwrap_or_default();
             if let Ok(entry) = Entry::parse(line) {
                 end.last = entry.as_head();
@@ -191,15 +239,26 @@ impl End {
 
     /// Returns the hash of the entry `seq`, when it is among the last.
     fn hash_of(&self, seq: u64) -> Option<String> {
-        let entries = self.tail.rsplit(|byte| *byte == b'\n').filter_map(|line| Entry::parse(line).ok());
-        let found = entries.take_while(|entry| entry.seq >= seq).find(|entry| entry.seq == seq)?;
+        let entries = self
+            .tail
+            .rsplit(|byte| *byte == b'\n')
+            .filter_map(|line| Entry::parse(line).ok());
+        let found = entries
+            .take_while(|entry| entry.seq >= seq)
+            .find(|entry| entry.seq == seq)?;
         Some(found.hash)
     }
 }
 
 fn open_file(path: &Path) -> std::io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
 }
 
 /// Returns the head; `None` when there is none that can be read as one.

@@ -21,9 +21,21 @@ pub(super) enum Event {
     /// It ended by itself.
     Stop { exit: u8 },
     /// Settings were put in force, or refused.
-    Config { at: &'static str, outcome: &'static str, sandbox: String, files: BTreeMap<String, String> },
+    Config {
+        at: &'static str,
+        outcome: &'static str,
+        sandbox: String,
+        files: BTreeMap<String, String>,
+    },
     /// A call is about to run, or is refused.
-    ToolCall { session: String, run: String, call: String, tool: String, args: String, verdict: &'static str },
+    ToolCall {
+        session: String,
+        run: String,
+        call: String,
+        tool: String,
+        args: String,
+        verdict: &'static str,
+    },
     /// What became of a call that ran.
     ToolResult {
         session: String,
@@ -56,7 +68,12 @@ pub(super) enum Event {
     /// A crash left these bytes, no whole entry, in front of this one.
     Torn { bytes: u64, sha256: String },
     /// At a start the log did not go as far as its head says, or not the same way.
-    Damage { why: &'static str, head: Option<Head>, bytes: u64, sha256: String },
+    Damage {
+        why: &'static str,
+        head: Option<Head>,
+        bytes: u64,
+        sha256: String,
+    },
     /// So many entries before this one could not be written.
     Gap { missing: u64 },
 }
@@ -81,7 +98,10 @@ pub(super) struct Head {
 impl Head {
     /// Returns the head of a chain without entries.
     pub(super) fn none() -> Self {
-        Self { seq: 0, hash: NOTHING.to_owned() }
+        Self {
+            seq: 0,
+            hash: NOTHING.to_owned(),
+        }
     }
 
     /// Makes this the entry that the next line follows, and returns that line.
@@ -95,12 +115,21 @@ impl Head {
             event: &'a Event,
             prev: &'a str,
         }
-        let line = Line { v: 1, seq: self.seq + 1, ts: clock::rfc3339(at_ms), event, prev: &self.hash };
+        let line = Line {
+            v: 1,
+            seq: self.seq + 1,
+            ts: clock::rfc3339(at_ms),
+            event,
+            prev: &self.hash,
+        };
         let mut line = serde_json::to_string(&line).expect("strings and numbers");
         let hash = hash(&self.hash, line.as_bytes());
         line.truncate(line.len() - 1);
         line.push_str(&format!(",\"hash\":\"{hash}\"}}\n"));
-        *self = Self { seq: self.seq + 1, hash };
+        *self = Self {
+            seq: self.seq + 1,
+            hash,
+        };
         line
     }
 }
@@ -138,21 +167,32 @@ pub(super) enum Unfit {
 impl Entry {
     /// Reads a line, without its newline.
     pub(super) fn parse(line: &[u8]) -> Result<Self, Unfit> {
-        let (body, seal) = line.split_at_checked(line.len().wrapping_sub(SEAL)).ok_or(Unfit::Alien)?;
+        let (body, seal) = line
+            .split_at_checked(line.len().wrapping_sub(SEAL))
+            .ok_or(Unfit::Alien)?;
         let seal = std::str::from_utf8(seal).map_err(|_| Unfit::Alien)?;
-        let hash = seal.strip_prefix(",\"hash\":\"").and_then(|seal| seal.strip_suffix("\"}")).ok_or(Unfit::Alien)?;
+        let hash = seal
+            .strip_prefix(",\"hash\":\"")
+            .and_then(|seal| seal.strip_suffix("\"}"))
+            .ok_or(Unfit::Alien)?;
         let mut body = body.to_vec();
         body.push(b'}');
         let entry: Self = serde_json::from_slice(&body).map_err(|_| Unfit::Alien)?;
         if self::hash(&entry.prev, &body) != hash {
             return Err(Unfit::Changed);
         }
-        Ok(Self { hash: hash.to_owned(), ..entry })
+        Ok(Self {
+            hash: hash.to_owned(),
+            ..entry
+        })
     }
 
     /// Returns the entry as the one that others follow.
     pub(super) fn as_head(&self) -> Head {
-        Head { seq: self.seq, hash: self.hash.clone() }
+        Head {
+            seq: self.seq,
+            hash: self.hash.clone(),
+        }
     }
 
     /// Returns whether it is the one after `head`.

@@ -24,7 +24,10 @@ impl Key {
                     tracing::warn!(file = %place.key.display(), "this is no key; a new one is made");
                 }
                 let bytes = random();
-                (Self::of(&bytes), atomic::write(&place.key, &bytes, Durability::Full).err())
+                (
+                    Self::of(&bytes),
+                    atomic::write(&place.key, &bytes, Durability::Full).err(),
+                )
             }
             Err(error) => (Self::passing(), Some(error)),
         }
@@ -48,7 +51,10 @@ impl Key {
 /// Two random ids have 244 random bits; hashing spreads them over the key.
 fn random() -> [u8; LEN] {
     let (one, other) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
-    let digest = ring::digest::digest(&ring::digest::SHA256, &[*one.as_bytes(), *other.as_bytes()].concat());
+    let digest = ring::digest::digest(
+        &ring::digest::SHA256,
+        &[*one.as_bytes(), *other.as_bytes()].concat(),
+    );
     let mut key = [0; LEN];
     key.copy_from_slice(digest.as_ref());
     key

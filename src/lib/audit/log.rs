@@ -60,7 +60,9 @@ impl Log {
         }
         let (words, heard) = mpsc::channel();
         let writer = Writer::new(place, shared.clone());
-        let started = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&heard));
+        let started = std::thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || writer.run(&heard));
         if let Err(error) = started {
             shared.trouble(&format!("no thread for the audit log: {error}"));
         }
@@ -83,7 +85,10 @@ impl Log {
 
     /// The daemon began.
     pub fn started(&self) {
-        self.record(|_| Event::Start { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() });
+        self.record(|_| Event::Start {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+        });
     }
 
     /// The daemon ends with this exit code.
@@ -93,9 +98,20 @@ impl Log {
 
     /// Settings were put in force `at` (`start`, `reload`) under this sandbox, or refused. `files` are
     /// those of [`settings`].
-    pub fn configured(&self, at: &'static str, in_force: bool, sandbox: &str, files: BTreeMap<String, String>) {
+    pub fn configured(
+        &self,
+        at: &'static str,
+        in_force: bool,
+        sandbox: &str,
+        files: BTreeMap<String, String>,
+    ) {
         let outcome = if in_force { "in force" } else { "refused" };
-        self.record(|_| Event::Config { at, outcome, sandbox: sandbox.to_owned(), files });
+        self.record(|_| Event::Config {
+            at,
+            outcome,
+            sandbox: sandbox.to_owned(),
+            files,
+        });
     }
 
     /// A call with this input is about to run.
@@ -119,7 +135,13 @@ impl Log {
 
     /// A request for the owner's word about a call (`bound` is what the word is bound to), or what became of
     /// it and by whom: an owner's id, `shell`.
-    pub fn approval(&self, id: &str, verdict: &'static str, who: Option<&str>, of: Option<(Call<'_>, &str)>) {
+    pub fn approval(
+        &self,
+        id: &str,
+        verdict: &'static str,
+        who: Option<&str>,
+        of: Option<(Call<'_>, &str)>,
+    ) {
         self.record(|key| Event::Approval {
             id: plain(key, id),
             verdict,
@@ -135,7 +157,13 @@ impl Log {
     }
 
     /// A part of an answer (its row in the outbox) was sent to a chat under this id, or given up.
-    pub fn sent(&self, (channel, chat): (&str, &str), outbox: i64, outcome: &'static str, message: Option<&str>) {
+    pub fn sent(
+        &self,
+        (channel, chat): (&str, &str),
+        outbox: i64,
+        outcome: &'static str,
+        message: Option<&str>,
+    ) {
         self.record(|key| Event::Send {
             channel: channel.to_owned(),
             chat: plain(key, chat),
@@ -163,7 +191,11 @@ impl Log {
             return;
         }
         open.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        if open.words.send(Word::Entry(clock::now_ms(), event(&open.key))).is_err() {
+        if open
+            .words
+            .send(Word::Entry(clock::now_ms(), event(&open.key)))
+            .is_err()
+        {
             tracing::error!("the writer of the audit log is gone");
         }
     }
@@ -219,15 +251,36 @@ impl Drop for Running {
 
 /// Returns the SHA-256 of each settings file that is there, by its name: what `sha256sum` says of it.
 pub fn settings(home: &Home) -> BTreeMap<String, String> {
-    let providers = std::fs::read_dir(home.providers_dir()).into_iter().flatten().flatten().map(|entry| entry.path());
-    let providers = providers.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let providers = std::fs::read_dir(home.providers_dir())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let providers = providers.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
     let paths = std::iter::once(home.config_file().to_owned()).chain(providers);
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    paths.filter_map(|path| Some((name(&path), sha256(&std::fs::read(&path).ok()?)))).collect()
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    paths
+        .filter_map(|path| Some((name(&path), sha256(&std::fs::read(&path).ok()?))))
+        .collect()
 }
 
 /// Returns an id as it is when it can be nothing else; a vendor may put any words into one.
 fn plain(key: &Key, id: &str) -> String {
-    let is_plain = id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:@".contains(&byte));
-    if is_plain { id.to_owned() } else { key.digest(id.as_bytes()) }
+    let is_plain = id.len() <= 128
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:@".contains(&byte));
+    if is_plain {
+        id.to_owned()
+    } else {
+        key.digest(id.as_bytes())
+    }
 }

@@ -50,6 +50,10 @@ pub struct Place {
 impl Place {
     /// Returns the place in a home.
     pub fn of(home: &Home) -> Self {
-        Self { log: home.audit_log(), head: home.audit_head(), key: home.audit_key() }
+        Self {
+            log: home.audit_log(),
+            head: home.audit_head(),
+            key: home.audit_key(),
+        }
     }
 }

@@ -18,7 +18,11 @@ pub fn newest(place: &Place, count: usize) -> Result<Vec<Map<String, Value>>, sy
     if count > 0 {
         let _: ControlFlow<()> = jsonl::newest_lines(&place.log, |line| {
             entries.push(read(line));
-            if entries.len() == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if entries.len() == count {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
     }
     entries.reverse();
@@ -26,9 +30,14 @@ pub fn newest(place: &Place, count: usize) -> Result<Vec<Map<String, Value>>, sy
 }
 
 fn read(line: &[u8]) -> Map<String, Value> {
-    let entry = Entry::parse(line).ok().and_then(|_| serde_json::from_slice(line).ok());
+    let entry = Entry::parse(line)
+        .ok()
+        .and_then(|_| serde_json::from_slice(line).ok());
     entry.unwrap_or_else(|| {
         let text: String = String::from_utf8_lossy(line).chars().take(200).collect();
-        json!({"kind": "unreadable", "line": text}).as_object().cloned().unwrap_or_default()
+        json!({"kind": "unreadable", "line": text})
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
     })
 }

@@ -13,7 +13,12 @@ use super::*;
 use crate::sys::atomic::{self, Durability};
 
 const SOON: Duration = Duration::from_secs(20);
-const CALL: Call<'static> = Call { session: "s1", run: "r1", id: "c1", tool: "exec" };
+const CALL: Call<'static> = Call {
+    session: "s1",
+    run: "r1",
+    id: "c1",
+    tool: "exec",
+};
 
 struct Room {
     place: Place,
@@ -24,7 +29,14 @@ impl Room {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("dir");
         let at = |name: &str| dir.path().join(name);
-        Self { place: Place { log: at("audit.jsonl"), head: at("audit.head"), key: at("audit.key") }, dir }
+        Self {
+            place: Place {
+                log: at("audit.jsonl"),
+                head: at("audit.head"),
+                key: at("audit.key"),
+            },
+            dir,
+        }
     }
 
     /// One life of a daemon, with `count` entries.
@@ -47,7 +59,9 @@ impl Room {
     }
 
     fn kind(&self) -> Option<(u64, Kind)> {
-        self.verify().damage.map(|damage| (damage.line, damage.kind))
+        self.verify()
+            .damage
+            .map(|damage| (damage.line, damage.kind))
     }
 }
 
@@ -55,10 +69,17 @@ fn fill(log: &Log, count: usize) {
     for number in 0..count {
         match number % 5 {
             0 => log.started(),
-            1 => log.begin(CALL, &json!({"command": "ls"})).end(false, "text"),
+            1 => log
+                .begin(CALL, &json!({"command": "ls"}))
+                .end(false, "text"),
             2 => log.approval("abc", "approve", Some("1001"), Some((CALL, "bound"))),
             3 => log.sent(("telegram", "1001"), 7, "sent", Some("55")),
-            _ => log.configured("start", true, "namespaces", BTreeMap::from([("agent.toml".to_owned(), "00".to_owned())])),
+            _ => log.configured(
+                "start",
+                true,
+                "namespaces",
+                BTreeMap::from([("agent.toml".to_owned(), "00".to_owned())]),
+            ),
         }
     }
 }
@@ -69,7 +90,11 @@ fn small() -> Room {
     room.live(3);
     let head = std::fs::read(&room.place.head).expect("head");
     room.live(2);
-    room.put(room.text().get(..room.text().len() - 40).expect("long enough"));
+    room.put(
+        room.text()
+            .get(..room.text().len() - 40)
+            .expect("long enough"),
+    );
     atomic::write(&room.place.head, &head, Durability::Rename).expect("write");
     room.live(3);
     let report = room.verify();
@@ -78,7 +103,9 @@ fn small() -> Room {
 }
 
 fn lines(text: &[u8]) -> Vec<Vec<u8>> {
-    text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+    text.split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 #[test]
@@ -88,10 +115,18 @@ fn an_entry_has_this_form_and_its_hash_can_be_made_by_hand() {
     let text = String::from_utf8(room.text()).expect("text");
     let entry: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let keys: Vec<&String> = entry.as_object().expect("object").keys().collect();
-    assert_eq!(keys, ["v", "seq", "ts", "kind", "version", "pid", "prev", "hash"]);
+    assert_eq!(
+        keys,
+        ["v", "seq", "ts", "kind", "version", "pid", "prev", "hash"]
+    );
     let hash = entry["hash"].as_str().expect("text");
-    let content = text.trim_end().replace(&format!(",\"hash\":\"{hash}\""), "");
-    assert_eq!(entry::sha256(format!("{}{content}", entry::NOTHING).as_bytes()), hash);
+    let content = text
+        .trim_end()
+        .replace(&format!(",\"hash\":\"{hash}\""), "");
+    assert_eq!(
+        entry::sha256(format!("{}{content}", entry::NOTHING).as_bytes()),
+        hash
+    );
 }
 
 #[test]
@@ -125,13 +160,20 @@ fn lines_removed_repeated_or_moved_are_found_and_named() {
     let all = lines(&room.text());
     let check = |lines: &[Vec<u8>], expected: (usize, Kind)| {
         room.put(&lines.concat());
-        assert_eq!(room.kind(), Some((expected.0 as u64, expected.1)), "{lines:?}");
+        assert_eq!(
+            room.kind(),
+            Some((expected.0 as u64, expected.1)),
+            "{lines:?}"
+        );
     };
     for at in 0..all.len() {
         let mut removed = all.clone();
         removed.remove(at);
         let is_last = at + 1 == all.len();
-        check(&removed, (at + 1, if is_last { Kind::Cut } else { Kind::Removed }));
+        check(
+            &removed,
+            (at + 1, if is_last { Kind::Cut } else { Kind::Removed }),
+        );
         for to in 0..=all.len() {
             let mut repeated = all.clone();
             repeated.insert(to, all[at].clone());
@@ -180,7 +222,10 @@ fn a_start_makes_no_damage_good() {
         assert_eq!(room.kind().map(|(_, kind)| kind), Some(kind));
     };
     let remove = |path: &std::path::Path| std::fs::remove_file(path).expect("own file");
-    check(&|room| room.put(&lines(&room.text())[..3].concat()), Kind::Cut);
+    check(
+        &|room| room.put(&lines(&room.text())[..3].concat()),
+        Kind::Cut,
+    );
     check(&|room| room.put(&room.text()[..500]), Kind::Cut);
     check(&|room| remove(&room.place.log), Kind::Cut);
     check(&|room| remove(&room.place.head), Kind::Head);
@@ -208,7 +253,13 @@ fn a_line_added_by_hand_stays_one() {
 #[test]
 fn who_moves_all_of_it_away_begins_anew() {
     let room = Room::new();
-    assert_eq!(room.verify(), Report { whole: true, ..Report::default() });
+    assert_eq!(
+        room.verify(),
+        Report {
+            whole: true,
+            ..Report::default()
+        }
+    );
     room.live(3);
     for path in [&room.place.log, &room.place.head, &room.place.key] {
         std::fs::remove_file(path).expect("own file");
@@ -279,7 +330,11 @@ fn looking_while_it_is_written_never_cries_wolf() {
 fn while_the_disk_takes_nothing_entries_wait_and_those_beyond_are_counted() {
     let mut room = Room::new();
     let missing = room.dir.path().join("later");
-    room.place = Place { log: missing.join("log"), head: missing.join("head"), key: missing.join("key") };
+    room.place = Place {
+        log: missing.join("log"),
+        head: missing.join("head"),
+        key: missing.join("key"),
+    };
     let log = Log::start(room.place.clone());
     let told = Arc::new(Mutex::new(Vec::new()));
     let ear = told.clone();
@@ -288,15 +343,26 @@ fn while_the_disk_takes_nothing_entries_wait_and_those_beyond_are_counted() {
         log.stopped(0);
     }
     assert!(!log.flush(SOON), "there is no such directory");
-    assert!(told.lock().expect("lock").iter().any(|words| words.contains("cannot be written")));
+    assert!(
+        told.lock()
+            .expect("lock")
+            .iter()
+            .any(|words| words.contains("cannot be written"))
+    );
     std::fs::create_dir(&missing).expect("create");
     let until = Instant::now() + SOON;
     while !log.flush(SOON) {
         assert!(Instant::now() < until, "it is tried again");
     }
     let report = room.verify();
-    assert!(report.whole && report.entries == writer::MOST as u64 + 1, "{report:?}");
-    assert!(report.notes[0].meaning.starts_with("5 entries"), "{report:?}");
+    assert!(
+        report.whole && report.entries == writer::MOST as u64 + 1,
+        "{report:?}"
+    );
+    assert!(
+        report.notes[0].meaning.starts_with("5 entries"),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -305,7 +371,9 @@ fn a_file_that_somebody_replaced_is_gone_on_with_and_shows_it() {
     let log = Log::start(room.place.clone());
     fill(&log, 3);
     assert!(log.flush(SOON));
-    let text = String::from_utf8(room.text()).expect("text").replace("\"exec\"", "\"read\"");
+    let text = String::from_utf8(room.text())
+        .expect("text")
+        .replace("\"exec\"", "\"read\"");
     room.put(text.trim_end().as_bytes());
     fill(&log, 3);
     assert!(log.flush(SOON));
@@ -318,9 +386,14 @@ fn no_word_stands_in_it_and_short_ones_cannot_be_guessed() {
     let (room, other) = (Room::new(), Room::new());
     let say = |room: &Room| {
         let log = Log::start(room.place.clone());
-        let call = Call { id: "my dear diary", ..CALL };
-        log.begin(call, &json!({"command": "sesame"})).end(true, "open");
-        log.begin(call, &json!({"command": "sesame"})).end(true, "open");
+        let call = Call {
+            id: "my dear diary",
+            ..CALL
+        };
+        log.begin(call, &json!({"command": "sesame"}))
+            .end(true, "open");
+        log.begin(call, &json!({"command": "sesame"}))
+            .end(true, "open");
         drop(log.begin(call, &json!({})));
         log.approval("id", "deny", Some("a name of two"), None);
         assert!(log.flush(SOON));
@@ -332,9 +405,15 @@ fn no_word_stands_in_it_and_short_ones_cannot_be_guessed() {
         assert!(!text.contains(word), "{word}: {text}");
     }
     assert!(!text.contains(&entry::sha256(br#"{"command":"sesame"}"#)));
-    assert_eq!((&entries[0]["args"], &entries[1]["result"]), (&entries[2]["args"], &entries[3]["result"]));
+    assert_eq!(
+        (&entries[0]["args"], &entries[1]["result"]),
+        (&entries[2]["args"], &entries[3]["result"])
+    );
     assert_ne!(entries[0]["args"], say(&other)[0]["args"]);
-    let outcomes: Vec<&str> = entries.iter().filter_map(|entry| entry.get("outcome")?.as_str()).collect();
+    let outcomes: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry.get("outcome")?.as_str())
+        .collect();
     assert_eq!(outcomes, ["error", "error", "broken off"]);
 }
 
@@ -346,5 +425,8 @@ fn the_newest_come_last_and_a_line_that_is_none_is_shown_as_such() {
     room.put(&[room.text(), b"by hand\n".to_vec()].concat());
     let newest = newest(&room.place, 2).expect("readable");
     assert_eq!(newest[0]["seq"], 7);
-    assert_eq!(json!(newest[1]), json!({"kind": "unreadable", "line": "by hand"}));
+    assert_eq!(
+        json!(newest[1]),
+        json!({"kind": "unreadable", "line": "by hand"})
+    );
 }

@@ -84,18 +84,25 @@ pub fn verify(place: &Place, is_alive: &dyn Fn() -> bool) -> Result<Report, sys:
     let head = read_head(&place.head)?;
     let file = match File::open(&place.log) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(without_log(place, head.as_ref())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(without_log(place, head.as_ref()));
+        }
         Err(error) => return Err(sys::Error::at("open", &place.log)(error)),
     };
     let mut reading = Reading {
-        lines: Lines { file: BufReader::new(file), at: 0 },
+        lines: Lines {
+            file: BufReader::new(file),
+            at: 0,
+        },
         head,
         line: 0,
         last: Head::none(),
         skipped: None,
         report: Report::default(),
     };
-    let damage = reading.through(is_alive).map_err(sys::Error::at("read", &place.log))?;
+    let damage = reading
+        .through(is_alive)
+        .map_err(sys::Error::at("read", &place.log))?;
     let mut report = reading.report;
     report.whole = damage.is_none();
     report.damage = damage;
@@ -104,12 +111,29 @@ pub fn verify(place: &Place, is_alive: &dyn Fn() -> bool) -> Result<Report, sys:
 
 fn without_log(place: &Place, head: Option<&Head>) -> Report {
     let meaning = match head {
-        Some(head) if head.seq == 0 => return Report { whole: true, ..Report::default() },
+        Some(head) if head.seq == 0 => {
+            return Report {
+                whole: true,
+                ..Report::default()
+            };
+        }
         Some(head) => format!("the log is gone; it had {} entries at least", head.seq),
         None if place.key.exists() => "the log and its head are gone, and there was one".to_owned(),
-        None => return Report { whole: true, ..Report::default() },
+        None => {
+            return Report {
+                whole: true,
+                ..Report::default()
+            };
+        }
     };
-    Report { damage: Some(Damage { line: 1, kind: Kind::Cut, meaning }), ..Report::default() }
+    Report {
+        damage: Some(Damage {
+            line: 1,
+            kind: Kind::Cut,
+            meaning,
+        }),
+        ..Report::default()
+    }
 }
 
 struct Reading {
@@ -166,28 +190,48 @@ impl Reading {
         if let Some(skipped) = skipped {
             let is_told = follows && skipped.is_told_by(&entry);
             if is_told && entry.kind == "damage" {
-                return Ok(Some(Damage { line: skipped.line, ..self.told(&entry) }));
+                return Ok(Some(Damage {
+                    line: skipped.line,
+                    ..self.told(&entry)
+                }));
             }
             if !is_told || entry.kind != "torn" {
                 return Ok(Some(skipped.damage()));
             }
-            self.note(skipped.line, format!("was cut off by a crash ({} bytes)", skipped.bytes));
+            self.note(
+                skipped.line,
+                format!("was cut off by a crash ({} bytes)", skipped.bytes),
+            );
         } else if follows && entry.kind == "torn" {
-            let meaning = "a line that a crash had cut off stood before this one and is gone".to_owned();
+            let meaning =
+                "a line that a crash had cut off stood before this one and is gone".to_owned();
             return Ok(Some(self.damage(Kind::Removed, meaning)));
         }
         if !follows {
             return self.misfit(&entry).map(Some);
         }
-        if let Some(head) = self.head.as_ref().filter(|head| head.seq == entry.seq && head.hash != entry.hash) {
-            let meaning = format!("entry {} is not the one that audit.head names: the log was made anew up to here", head.seq);
+        if let Some(head) = self
+            .head
+            .as_ref()
+            .filter(|head| head.seq == entry.seq && head.hash != entry.hash)
+        {
+            let meaning = format!(
+                "entry {} is not the one that audit.head names: the log was made anew up to here",
+                head.seq
+            );
             return Ok(Some(self.damage(Kind::Cut, meaning)));
         }
         if entry.kind == "damage" {
             return Ok(Some(self.told(&entry)));
         }
         if entry.kind == "gap" {
-            self.note(self.line, format!("{} entries before it could not be written (was the disk full?)", entry.missing));
+            self.note(
+                self.line,
+                format!(
+                    "{} entries before it could not be written (was the disk full?)",
+                    entry.missing
+                ),
+            );
         }
         self.last = entry.as_head();
         self.report.entries = entry.seq;
@@ -197,7 +241,12 @@ impl Reading {
     }
 
     fn skip(&mut self, line: &[u8], why: Unfit) {
-        let first = Skipped { line: self.line, why, bytes: 0, digest: Context::new(&SHA256) };
+        let first = Skipped {
+            line: self.line,
+            why,
+            bytes: 0,
+            digest: Context::new(&SHA256),
+        };
         let is_first = self.skipped.is_none();
         let skipped = self.skipped.get_or_insert(first);
         if !is_first {
@@ -219,17 +268,28 @@ impl Reading {
         self.line += 1;
         match &self.head {
             Some(head) if head.seq > known => {
-                let meaning = format!("the log ends after entry {known}, and it had {} at least: its end was cut off", head.seq);
+                let meaning = format!(
+                    "the log ends after entry {known}, and it had {} at least: its end was cut off",
+                    head.seq
+                );
                 return Some(self.damage(Kind::Cut, meaning));
             }
             None => {
-                let meaning = "audit.head is missing or no head: whether the end was cut off cannot be said".to_owned();
+                let meaning =
+                    "audit.head is missing or no head: whether the end was cut off cannot be said"
+                        .to_owned();
                 return Some(self.damage(Kind::Head, meaning));
             }
             Some(_) => {}
         }
         if !left.is_empty() {
-            self.note(self.line, format!("has no end yet ({} bytes): a crash cut it off, or it is being written", left.len()));
+            self.note(
+                self.line,
+                format!(
+                    "has no end yet ({} bytes): a crash cut it off, or it is being written",
+                    left.len()
+                ),
+            );
         }
         None
     }
@@ -237,11 +297,13 @@ impl Reading {
     /// An entry that is not the next one.
     fn misfit(&mut self, entry: &Entry) -> std::io::Result<Damage> {
         let expected = self.last.seq + 1;
-        let comes_later = entry.seq != expected && self.lines.any(|later| later.follows(&self.last))?;
+        let comes_later =
+            entry.seq != expected && self.lines.any(|later| later.follows(&self.last))?;
         Ok(match entry.seq {
-            seq if seq > expected && comes_later => {
-                self.damage(Kind::Reordered, format!("entry {seq} stands before entry {expected}"))
-            }
+            seq if seq > expected && comes_later => self.damage(
+                Kind::Reordered,
+                format!("entry {seq} stands before entry {expected}"),
+            ),
             seq if seq > expected => {
                 let missing = if seq == expected + 1 {
                     format!("entry {expected} is")
@@ -252,9 +314,15 @@ impl Reading {
             }
             seq if seq == expected => self.damage(
                 Kind::Changed,
-                format!("entry {seq} was written after another entry {} than stands before it", self.last.seq),
+                format!(
+                    "entry {seq} was written after another entry {} than stands before it",
+                    self.last.seq
+                ),
             ),
-            seq => self.damage(Kind::Inserted, format!("entry {seq} stands here a second time, or in the wrong place")),
+            seq => self.damage(
+                Kind::Inserted,
+                format!("entry {seq} stands here a second time, or in the wrong place"),
+            ),
         })
     }
 
@@ -263,12 +331,20 @@ impl Reading {
         let at = &entry.ts;
         let least = entry.head.as_ref().map_or(0, |head| head.seq);
         let meaning = match entry.why.as_str() {
-            "gone" => format!("the log was gone when the daemon started at {at}; it began a new one"),
-            "head_lost" => {
-                format!("audit.head was gone when the daemon started at {at}: what stood at the end before cannot be said")
+            "gone" => {
+                format!("the log was gone when the daemon started at {at}; it began a new one")
             }
-            "rewritten" => format!("when the daemon started at {at}, entry {least} was not the one that audit.head named"),
-            "inserted" => format!("when the daemon started at {at}, a line that is no entry stood at the end"),
+            "head_lost" => {
+                format!(
+                    "audit.head was gone when the daemon started at {at}: what stood at the end before cannot be said"
+                )
+            }
+            "rewritten" => format!(
+                "when the daemon started at {at}, entry {least} was not the one that audit.head named"
+            ),
+            "inserted" => {
+                format!("when the daemon started at {at}, a line that is no entry stood at the end")
+            }
             _ => format!(
                 "when the daemon started at {at}, the log ended after entry {}, and it had had {least} at least",
                 self.last.seq
@@ -287,7 +363,11 @@ impl Reading {
     }
 
     fn damage(&self, kind: Kind, meaning: String) -> Damage {
-        Damage { line: self.line, kind, meaning }
+        Damage {
+            line: self.line,
+            kind,
+            meaning,
+        }
     }
 }
 
@@ -300,9 +380,16 @@ impl Skipped {
     fn damage(&self) -> Damage {
         let (kind, meaning) = match self.why {
             Unfit::Changed => (Kind::Changed, "its content is not what it was written with"),
-            Unfit::Alien => (Kind::Changed, "this is no entry: it was changed, or somebody wrote it by hand"),
+            Unfit::Alien => (
+                Kind::Changed,
+                "this is no entry: it was changed, or somebody wrote it by hand",
+            ),
         };
-        Damage { line: self.line, kind, meaning: meaning.to_owned() }
+        Damage {
+            line: self.line,
+            kind,
+            meaning: meaning.to_owned(),
+        }
     }
 }
 
@@ -324,7 +411,11 @@ enum Next {
 impl Lines {
     fn next(&mut self) -> std::io::Result<Next> {
         let mut line = Vec::new();
-        let read = self.file.by_ref().take(LONGEST).read_until(b'\n', &mut line)? as u64;
+        let read = self
+            .file
+            .by_ref()
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)? as u64;
         if line.last() == Some(&b'\n') {
             line.pop();
             self.at += read;

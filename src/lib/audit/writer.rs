@@ -72,7 +72,15 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(place: Place, shared: Arc<Shared>) -> Self {
-        Self { place, shared, chain: None, waiting: VecDeque::new(), due: None, unsynced: false, failing: false }
+        Self {
+            place,
+            shared,
+            chain: None,
+            waiting: VecDeque::new(),
+            due: None,
+            unsynced: false,
+            failing: false,
+        }
     }
 
     /// Writes until nobody can say anything more.
@@ -91,7 +99,8 @@ impl Writer {
                     Word::Flush(done) => flushes.push(done),
                 }
             }
-            let is_due = self.due.is_some_and(|due| due <= Instant::now()) || is_over || !flushes.is_empty();
+            let is_due =
+                self.due.is_some_and(|due| due <= Instant::now()) || is_over || !flushes.is_empty();
             // While the disk takes nothing, not each entry asks it again.
             if !self.failing || is_due {
                 self.write();
@@ -112,7 +121,11 @@ impl Writer {
         match Chain::open(&self.place) {
             Ok(chain) => {
                 let last = chain.last();
-                tracing::info!(entries = last.seq, hash = last.hash, "the audit log goes on");
+                tracing::info!(
+                    entries = last.seq,
+                    hash = last.hash,
+                    "the audit log goes on"
+                );
                 self.chain = Some(chain);
                 self.unsynced = true;
                 self.due.get_or_insert_with(|| Instant::now() + PAUSE);
@@ -130,7 +143,9 @@ impl Writer {
             if let Err(error) = chain.append(self.waiting.iter()) {
                 return self.fail(&error.to_string());
             }
-            self.shared.waiting.fetch_sub(self.waiting.len(), Ordering::Relaxed);
+            self.shared
+                .waiting
+                .fetch_sub(self.waiting.len(), Ordering::Relaxed);
             self.waiting.clear();
             self.unsynced = true;
         }
@@ -156,7 +171,8 @@ impl Writer {
             Ok(()) => {
                 self.unsynced = false;
                 // What still waits is tried again.
-                let waits = !self.waiting.is_empty() || self.shared.lost.load(Ordering::Relaxed) > 0;
+                let waits =
+                    !self.waiting.is_empty() || self.shared.lost.load(Ordering::Relaxed) > 0;
                 self.due = waits.then(|| Instant::now() + PAUSE);
                 self.failing = waits;
             }

@@ -38,22 +38,43 @@ impl Callback {
         if let Some((_, query)) = text.split_once('?') {
             let path = Url::parse(text).map(|url| url.path().trim_start_matches('/').to_owned());
             let other_path = path.is_ok_and(|path| path != flow.path());
-            return Some(if other_path { Self::Foreign } else { Self::of_query(flow, query) });
+            return Some(if other_path {
+                Self::Foreign
+            } else {
+                Self::of_query(flow, query)
+            });
         }
         let plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains("://");
-        Some(if plain { Self::Code(Secret::new(text)) } else { Self::Foreign })
+        Some(if plain {
+            Self::Code(Secret::new(text))
+        } else {
+            Self::Foreign
+        })
     }
 
     /// The state is looked at first: a page somewhere may send the browser here with anything.
     fn of_query(flow: &Flow, query: &str) -> Self {
-        let Ok(url) = Url::parse(&format!("http://127.0.0.1/?{query}")) else { return Self::Foreign };
-        let field = |key: &str| url.query_pairs().find(|(name, _)| name == key).map(|(_, value)| value.into_owned());
-        if flow.state().is_some_and(|state| field("state").as_deref() != Some(state.expose())) {
+        let Ok(url) = Url::parse(&format!("http://127.0.0.1/?{query}")) else {
+            return Self::Foreign;
+        };
+        let field = |key: &str| {
+            url.query_pairs()
+                .find(|(name, _)| name == key)
+                .map(|(_, value)| value.into_owned())
+        };
+        if flow
+            .state()
+            .is_some_and(|state| field("state").as_deref() != Some(state.expose()))
+        {
             return Self::Foreign;
         }
-        match (field("code").filter(|code| !code.is_empty()), field("error")) {
+        match (
+            field("code").filter(|code| !code.is_empty()),
+            field("error"),
+        ) {
             (_, Some(error)) => {
-                let words = field("error_description").map_or_else(String::new, |words| format!(": {words}"));
+                let words = field("error_description")
+                    .map_or_else(String::new, |words| format!(": {words}"));
                 Self::Denied(crate::net::words(&format!("{error}{words}")))
             }
             (Some(code), None) => Self::Code(Secret::new(code)),
@@ -74,12 +95,16 @@ impl Listener {
     /// # Errors
     /// When it is taken.
     pub async fn open(port: Option<u16>) -> std::io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await? })
+        Ok(Self {
+            listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?,
+        })
     }
 
     /// Returns the port.
     pub fn port(&self) -> u16 {
-        self.listener.local_addr().map_or(0, |address| address.port())
+        self.listener
+            .local_addr()
+            .map_or(0, |address| address.port())
     }
 
     /// Waits for the browser; what does not belong to `flow` is refused, told to `foreign`, and changes
@@ -98,7 +123,9 @@ impl Listener {
                 }
                 Some(asked) = open.join_next() => asked,
             };
-            let Ok(Ok(Some((mut stream, target)))) = asked else { continue };
+            let Ok(Ok(Some((mut stream, target)))) = asked else {
+                continue;
+            };
             let (found, query) = target.split_once('?').unwrap_or((&target, ""));
             if found.trim_start_matches('/') != path {
                 answer(&mut stream, "404 Not Found", "There is nothing here.").await;
@@ -107,13 +134,24 @@ impl Listener {
             let callback = Callback::of_query(flow, query);
             match &callback {
                 Callback::Code(_) => {
-                    answer(&mut stream, "200 OK", "Done. You can close this page and go back to the terminal.").await;
+                    answer(
+                        &mut stream,
+                        "200 OK",
+                        "Done. You can close this page and go back to the terminal.",
+                    )
+                    .await;
                 }
                 Callback::Denied(_) => {
-                    answer(&mut stream, "200 OK", "Nothing was granted. The terminal says more; you can close this page.").await;
+                    answer(
+                        &mut stream,
+                        "200 OK",
+                        "Nothing was granted. The terminal says more; you can close this page.",
+                    )
+                    .await;
                 }
                 Callback::Foreign => {
-                    let words = "This does not belong to the sign-in that waits here. Nothing was done.";
+                    let words =
+                        "This does not belong to the sign-in that waits here. Nothing was done.";
                     answer(&mut stream, "400 Bad Request", words).await;
                     foreign();
                     continue;
@@ -129,7 +167,11 @@ async fn head(mut stream: TcpStream) -> Option<(TcpStream, String)> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 2048];
     while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
-        let count = stream.read(&mut chunk).await.ok().filter(|count| *count > 0)?;
+        let count = stream
+            .read(&mut chunk)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
         bytes.extend_from_slice(chunk.get(..count)?);
         if bytes.len() > MAX_HEAD {
             return None;
@@ -148,7 +190,9 @@ async fn head(mut stream: TcpStream) -> Option<(TcpStream, String)> {
 
 /// Answers with one plain page. Its address is not told to anybody, and it is not kept.
 async fn answer(stream: &mut TcpStream, status: &str, words: &str) {
-    let page = format!("<!doctype html><meta charset=\"utf-8\"><title>agent-daemon</title><p>{words}</p>\n");
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><title>agent-daemon</title><p>{words}</p>\n"
+    );
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\n\r\n",

@@ -95,7 +95,11 @@ pub struct Grip {
 impl Store {
     /// Returns the store of the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), warned: AtomicBool::new(false), renewals: Renewals::default() }
+        Self {
+            path: path.to_owned(),
+            warned: AtomicBool::new(false),
+            renewals: Renewals::default(),
+        }
     }
 
     /// Returns the store with the renewals of another one, whose process is the same.
@@ -140,7 +144,10 @@ impl Store {
             let fields = fields(entries, provider);
             fields.remove("oauth");
             let now = clock::rfc3339(clock::now_ms());
-            fields.insert("api_key".to_owned(), json!({"key": key.expose(), "obtained_at": now}));
+            fields.insert(
+                "api_key".to_owned(),
+                json!({"key": key.expose(), "obtained_at": now}),
+            );
         })
     }
 
@@ -160,11 +167,20 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::put_key`].
-    pub fn update(&self, provider: &str, refresh: &Secret, change: impl FnOnce(&mut Tokens)) -> Result<bool, Error> {
+    pub fn update(
+        &self,
+        provider: &str,
+        refresh: &Secret,
+        change: impl FnOnce(&mut Tokens),
+    ) -> Result<bool, Error> {
         let mut same = false;
         self.change(|entries| {
-            let tokens = entries.get(provider).and_then(|entry| read_entry(entry).tokens);
-            if let Some(mut tokens) = tokens.filter(|tokens| tokens.refresh.as_ref() == Some(refresh)) {
+            let tokens = entries
+                .get(provider)
+                .and_then(|entry| read_entry(entry).tokens);
+            if let Some(mut tokens) =
+                tokens.filter(|tokens| tokens.refresh.as_ref() == Some(refresh))
+            {
                 same = true;
                 change(&mut tokens);
                 write_tokens(fields(entries, provider), &tokens);
@@ -180,8 +196,14 @@ impl Store {
     pub fn remove(&self, provider: Option<&str>) -> Result<Vec<String>, Error> {
         let mut removed = Vec::new();
         self.change(|entries| {
-            let names: Vec<String> = entries.keys().filter(|name| provider.is_none_or(|one| one == *name)).cloned().collect();
-            names.iter().for_each(|name| drop(entries.shift_remove(name)));
+            let names: Vec<String> = entries
+                .keys()
+                .filter(|name| provider.is_none_or(|one| one == *name))
+                .cloned()
+                .collect();
+            names
+                .iter()
+                .for_each(|name| drop(entries.shift_remove(name)));
             removed = names;
         })?;
         Ok(removed)
@@ -196,13 +218,24 @@ impl Store {
         Ok(lock::try_lock(&path)?.map(|lock| Grip { _lock: lock }))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Map<String, Value>)) -> Result<Option<PathBuf>, Error> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<Option<PathBuf>, Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
         let (contents, mut root) = meaning(self.text()?.as_deref(), &self.path)?;
         let before = root.clone();
-        let entries = root.entry("providers").or_insert_with(|| Value::Object(Map::new()));
-        change(entries.as_object_mut().expect("meaning() lets nothing else through"));
-        if root == before || (before.is_empty() && root["providers"].as_object().is_some_and(Map::is_empty)) {
+        let entries = root
+            .entry("providers")
+            .or_insert_with(|| Value::Object(Map::new()));
+        change(
+            entries
+                .as_object_mut()
+                .expect("meaning() lets nothing else through"),
+        );
+        if root == before
+            || (before.is_empty() && root["providers"].as_object().is_some_and(Map::is_empty))
+        {
             return Ok(None);
         }
         root.insert("version".to_owned(), json!(VERSION));
@@ -210,7 +243,8 @@ impl Store {
             State::Corrupt { .. } => Some(atomic::set_aside(&self.path)?),
             State::Absent | State::Good => None,
         };
-        let bytes = serde_json::to_vec_pretty(&root).expect("a JSON value has no other keys than strings");
+        let bytes =
+            serde_json::to_vec_pretty(&root).expect("a JSON value has no other keys than strings");
         atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
         Ok(aside)
     }
@@ -219,18 +253,27 @@ impl Store {
     fn text(&self) -> Result<Option<Vec<u8>>, Error> {
         let failed = |error| Error::File(sys::Error::at("read", &self.path)(error));
         // A FIFO in its place must not hold us.
-        let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        let opened = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&self.path);
         let mut file = match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed)?,
         };
         let meta = file.metadata().map_err(failed)?;
         if !meta.is_file() {
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is no file")));
+            return Err(failed(std::io::Error::new(
+                std::io::ErrorKind::AlreadyExists,
+                "it is no file",
+            )));
         }
         let mode = meta.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
-            return Err(Error::Mode { path: self.path.clone(), mode });
+            return Err(Error::Mode {
+                path: self.path.clone(),
+                mode,
+            });
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
@@ -240,28 +283,53 @@ impl Store {
 
 /// Returns what a file means, and its object to change: an empty one where there is none to keep.
 fn meaning(text: Option<&[u8]>, path: &Path) -> Result<(Contents, Map<String, Value>), Error> {
-    let Some(text) = text else { return Ok((Contents::default(), Map::new())) };
+    let Some(text) = text else {
+        return Ok((Contents::default(), Map::new()));
+    };
     let corrupt = |reason: String| {
-        let contents = Contents { state: State::Corrupt { reason }, ..Contents::default() };
+        let contents = Contents {
+            state: State::Corrupt { reason },
+            ..Contents::default()
+        };
         Ok((contents, Map::new()))
     };
     let root = match serde_json::from_slice(text) {
         Ok(Value::Object(root)) => root,
         Ok(_) => return corrupt("it is no JSON object".to_owned()),
         // The parser's own words may hold a piece of a key.
-        Err(error) => return corrupt(format!("it is no JSON from line {}, column {} on", error.line(), error.column())),
+        Err(error) => {
+            return corrupt(format!(
+                "it is no JSON from line {}, column {} on",
+                error.line(),
+                error.column()
+            ));
+        }
     };
     match root.get("version").map_or(Some(VERSION), Value::as_u64) {
         Some(VERSION) => {}
-        Some(version) if version > VERSION => return Err(Error::Newer { path: path.to_owned(), version }),
+        Some(version) if version > VERSION => {
+            return Err(Error::Newer {
+                path: path.to_owned(),
+                version,
+            });
+        }
         Some(_) | None => return corrupt("its version is not 1".to_owned()),
     }
     let entries = match root.get("providers") {
         None => BTreeMap::new(),
-        Some(Value::Object(entries)) => entries.iter().map(|(name, entry)| (name.clone(), read_entry(entry))).collect(),
+        Some(Value::Object(entries)) => entries
+            .iter()
+            .map(|(name, entry)| (name.clone(), read_entry(entry)))
+            .collect(),
         Some(_) => return corrupt("`providers` is no object".to_owned()),
     };
-    Ok((Contents { state: State::Good, entries }, root))
+    Ok((
+        Contents {
+            state: State::Good,
+            entries,
+        },
+        root,
+    ))
 }
 
 fn read_entry(entry: &Value) -> Entry {
@@ -279,17 +347,25 @@ fn read_entry(entry: &Value) -> Entry {
         renewing_at: time("renewing_at"),
         signed_out: word("signed_out"),
     });
-    Entry { key: secret(&entry["api_key"]["key"]), tokens }
+    Entry {
+        key: secret(&entry["api_key"]["key"]),
+        tokens,
+    }
 }
 
 /// Makes a secret of words that are not empty.
 fn secret(value: &Value) -> Option<Secret> {
-    value.as_str().filter(|text| !text.is_empty()).map(Secret::new)
+    value
+        .as_str()
+        .filter(|text| !text.is_empty())
+        .map(Secret::new)
 }
 
 /// Returns the fields of an entry; what was none is replaced.
 fn fields<'a>(entries: &'a mut Map<String, Value>, provider: &str) -> &'a mut Map<String, Value> {
-    let entry = entries.entry(provider).or_insert_with(|| Value::Object(Map::new()));
+    let entry = entries
+        .entry(provider)
+        .or_insert_with(|| Value::Object(Map::new()));
     if !entry.is_object() {
         *entry = Value::Object(Map::new());
     }
@@ -298,7 +374,17 @@ fn fields<'a>(entries: &'a mut Map<String, Value>, provider: &str) -> &'a mut Ma
 
 /// Writes what we know of a sign-in over what is there; the rest stays.
 fn write_tokens(entry: &mut Map<String, Value>, tokens: &Tokens) {
-    let Tokens { access, refresh, expires_at, obtained_at, scope, token_url, client_id, renewing_at, signed_out } = tokens;
+    let Tokens {
+        access,
+        refresh,
+        expires_at,
+        obtained_at,
+        scope,
+        token_url,
+        client_id,
+        renewing_at,
+        signed_out,
+    } = tokens;
     let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
     let time = |time: &Option<i64>| time.map(clock::rfc3339);
     let known = [

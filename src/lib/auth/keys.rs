@@ -80,9 +80,16 @@ impl Keys {
     ///
     /// # Errors
     /// As [`Secrets::open`].
-    pub fn sharing(home: &Home, env: &Environment, renewals: Renewals) -> Result<Self, config::Error> {
+    pub fn sharing(
+        home: &Home,
+        env: &Environment,
+        renewals: Renewals,
+    ) -> Result<Self, config::Error> {
         let store = Store::new(&home.auth()).sharing(renewals);
-        Ok(Self { secrets: Secrets::open(home, env)?, store: Arc::new(store) })
+        Ok(Self {
+            secrets: Secrets::open(home, env)?,
+            store: Arc::new(store),
+        })
     }
 
     /// Returns what is not a provider's: the bot's token.
@@ -103,10 +110,17 @@ impl Keys {
     pub fn sources(&self, provider: &Provider) -> Result<Vec<Source>, Error> {
         let entry = self.store.entry(&provider.name)?;
         let mut found = match &provider.api_key_env {
-            Some(name) => self.secrets.find_all(name)?.into_iter().map(of_configuration).collect(),
+            Some(name) => self
+                .secrets
+                .find_all(name)?
+                .into_iter()
+                .map(of_configuration)
+                .collect(),
             None => Vec::new(),
         };
-        let tokens = entry.tokens.filter(|tokens| tokens.ended(clock::now_ms()).is_none());
+        let tokens = entry
+            .tokens
+            .filter(|tokens| tokens.ended(clock::now_ms()).is_none());
         found.extend(tokens.map(|tokens| Source {
             origin: Origin::SignIn,
             secret: tokens.access,
@@ -135,17 +149,29 @@ impl Keys {
     }
 
     fn missing(&self, provider: &Provider) -> Error {
-        let tokens = self.store.entry(&provider.name).ok().and_then(|entry| entry.tokens);
+        let tokens = self
+            .store
+            .entry(&provider.name)
+            .ok()
+            .and_then(|entry| entry.tokens);
         let name = provider.name.clone();
         match tokens.and_then(|tokens| tokens.ended(clock::now_ms())) {
-            Some(reason) => Error::SignedOut { provider: name, reason },
+            Some(reason) => Error::SignedOut {
+                provider: name,
+                reason,
+            },
             None => Error::Absent { provider: name },
         }
     }
 }
 
 fn plain(origin: Origin, secret: Secret) -> Source {
-    Source { origin, secret: Some(secret), expires_at: None, scope: None }
+    Source {
+        origin,
+        secret: Some(secret),
+        expires_at: None,
+        scope: None,
+    }
 }
 
 fn of_configuration((secret, origin): (Secret, SecretOrigin)) -> Source {
@@ -172,18 +198,35 @@ pub struct ProviderKey {
 impl ProviderKey {
     /// Returns the key of `provider`; `http` reaches the issuer.
     pub fn new(keys: Arc<Keys>, provider: Arc<Provider>, http: Client) -> Self {
-        Self { keys, provider, http, renewing: tokio::sync::Mutex::default() }
+        Self {
+            keys,
+            provider,
+            http,
+            renewing: tokio::sync::Mutex::default(),
+        }
     }
 
     async fn find(&self, refused: Option<&Secret>) -> Result<Option<Given>, Error> {
         let Some(source) = self.keys.sources(&self.provider)?.into_iter().next() else {
-            return if Keys::wanted(&self.provider) { Err(self.keys.missing(&self.provider)) } else { Ok(None) };
+            return if Keys::wanted(&self.provider) {
+                Err(self.keys.missing(&self.provider))
+            } else {
+                Ok(None)
+            };
         };
         if source.origin != Origin::SignIn {
-            return Ok(source.secret.map(|secret| Given { secret, is_token: false }));
+            return Ok(source.secret.map(|secret| Given {
+                secret,
+                is_token: false,
+            }));
         }
         let mut forced = self.renewing.lock().await;
-        if refused.is_some() && renew::tokens(&self.keys.store, &self.provider.name)?.access.as_ref() == refused {
+        if refused.is_some()
+            && renew::tokens(&self.keys.store, &self.provider.name)?
+                .access
+                .as_ref()
+                == refused
+        {
             // A server that takes no token at all must not cost a renewal a message.
             if forced.is_some_and(|last| last.elapsed() < FORCED_APART) {
                 return Ok(None);
@@ -191,14 +234,28 @@ impl ProviderKey {
             *forced = Some(Instant::now());
         }
         match renew::fresh(&self.keys.store, &self.http, &self.provider.name, refused).await {
-            Ok(secret) => Ok(Some(Given { secret, is_token: true })),
+            Ok(secret) => Ok(Some(Given {
+                secret,
+                is_token: true,
+            })),
             // The next place, if there is one, counts from now on.
             Err(error @ Error::SignedOut { .. }) => {
-                let mut others = self.keys.sources(&self.provider)?.into_iter().filter(|source| source.origin != Origin::SignIn);
+                let mut others = self
+                    .keys
+                    .sources(&self.provider)?
+                    .into_iter()
+                    .filter(|source| source.origin != Origin::SignIn);
                 match others.next() {
-                    Some(Source { origin, secret: Some(secret), .. }) => {
+                    Some(Source {
+                        origin,
+                        secret: Some(secret),
+                        ..
+                    }) => {
                         tracing::warn!(%error, instead = origin.as_str(), "signed out");
-                        Ok(Some(Given { secret, is_token: false }))
+                        Ok(Some(Given {
+                            secret,
+                            is_token: false,
+                        }))
                     }
                     _ => Err(error),
                 }
@@ -210,16 +267,31 @@ impl ProviderKey {
     /// Says it as a failure of the model's server, with the next step: that is what people see.
     fn told(&self, error: Error) -> provider::Error {
         let name = &self.provider.name;
-        let host = || Url::parse(&self.provider.base_url).map_or_else(|_| name.clone(), |url| oauth::host(&url));
-        let how = if self.provider.oauth.is_some() { " --oauth" } else { "" };
-        let refused = |message: String| provider::Error::Auth { host: host(), status: 401, message };
+        let host = || {
+            Url::parse(&self.provider.base_url)
+                .map_or_else(|_| name.clone(), |url| oauth::host(&url))
+        };
+        let how = if self.provider.oauth.is_some() {
+            " --oauth"
+        } else {
+            ""
+        };
+        let refused = |message: String| provider::Error::Auth {
+            host: host(),
+            status: 401,
+            message,
+        };
         match error {
             Error::Trouble { host, reason } => provider::Error::Unreachable { host, reason },
-            Error::Absent { .. } => refused(format!("there is no key for it; run: agent-daemon login {name}{how}")),
-            Error::SignedOut { reason, .. } => {
-                refused(format!("the sign-in has ended ({reason}); run: agent-daemon login {name}{how}"))
+            Error::Absent { .. } => refused(format!(
+                "there is no key for it; run: agent-daemon login {name}{how}"
+            )),
+            Error::SignedOut { reason, .. } => refused(format!(
+                "the sign-in has ended ({reason}); run: agent-daemon login {name}{how}"
+            )),
+            Error::Mode { ref path, .. } => {
+                refused(format!("{error}; run: chmod 600 {}", path.display()))
             }
-            Error::Mode { ref path, .. } => refused(format!("{error}; run: chmod 600 {}", path.display())),
             Error::Newer { .. } | Error::File(_) | Error::Config(_) | Error::Refused { .. } => {
                 refused(format!("{error}; run: agent-daemon auth"))
             }
@@ -232,7 +304,14 @@ impl Ask for ProviderKey {
         Box::pin(async { self.find(None).await.map_err(|error| self.told(error)) })
     }
 
-    fn ask_again<'a>(&'a self, refused: &'a Given) -> BoxFuture<'a, Result<Option<Given>, provider::Error>> {
-        Box::pin(async { self.find(Some(&refused.secret)).await.map_err(|error| self.told(error)) })
+    fn ask_again<'a>(
+        &'a self,
+        refused: &'a Given,
+    ) -> BoxFuture<'a, Result<Option<Given>, provider::Error>> {
+        Box::pin(async {
+            self.find(Some(&refused.secret))
+                .await
+                .map_err(|error| self.told(error))
+        })
     }
 }

@@ -36,14 +36,25 @@ pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
     let Some((url, name, prefix)) = question(provider) else {
         return Verdict::Unknown("there is no server to ask".to_owned());
     };
-    let (name, prefix) = if key.is_token { ("authorization", "Bearer ") } else { (name, prefix) };
+    let (name, prefix) = if key.is_token {
+        ("authorization", "Bearer ")
+    } else {
+        (name, prefix)
+    };
     let Ok(mut value) = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose())) else {
         return Verdict::Refused("it has characters that no header can carry".to_owned());
     };
     value.set_sensitive(true);
-    let request = http.get(url.clone()).header(name, value).header("anthropic-version", "2023-06-01");
+    let request = http
+        .get(url.clone())
+        .header(name, value)
+        .header("anthropic-version", "2023-06-01");
     match tokio::time::timeout(PATIENCE, exchange(request, MAX_ANSWER)).await {
-        Err(_) => Verdict::Unknown(format!("{} did not answer within {} s", host(&url), PATIENCE.as_secs())),
+        Err(_) => Verdict::Unknown(format!(
+            "{} did not answer within {} s",
+            host(&url),
+            PATIENCE.as_secs()
+        )),
         Ok(Err(error)) => {
             let reason = chain(&error);
             Verdict::Unknown(format!("{} cannot be asked: {reason}", host(&url)))
@@ -57,12 +68,20 @@ fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
     let mut url = Url::parse(&provider.base_url).ok()?;
     let base = url.path().trim_end_matches('/').to_owned();
     let (path, name, prefix) = match provider.kind {
-        ProviderType::Anthropic if base.ends_with("/v1") => (format!("{base}/models"), "x-api-key", ""),
+        ProviderType::Anthropic if base.ends_with("/v1") => {
+            (format!("{base}/models"), "x-api-key", "")
+        }
         ProviderType::Anthropic => (format!("{base}/v1/models"), "x-api-key", ""),
-        ProviderType::Openai if is_openrouter(provider) => (format!("{base}/key"), "authorization", "Bearer "),
-        ProviderType::Openai if base.is_empty() => ("/v1/models".to_owned(), "authorization", "Bearer "),
+        ProviderType::Openai if is_openrouter(provider) => {
+            (format!("{base}/key"), "authorization", "Bearer ")
+        }
+        ProviderType::Openai if base.is_empty() => {
+            ("/v1/models".to_owned(), "authorization", "Bearer ")
+        }
         ProviderType::Openai => (format!("{base}/models"), "authorization", "Bearer "),
-        ProviderType::Gemini if base.contains("/v1") => (format!("{base}/models"), "x-goog-api-key", ""),
+        ProviderType::Gemini if base.contains("/v1") => {
+            (format!("{base}/models"), "x-goog-api-key", "")
+        }
         ProviderType::Gemini => (format!("{base}/v1beta/models"), "x-goog-api-key", ""),
         ProviderType::Offline => return None,
     };
@@ -71,21 +90,38 @@ fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
 }
 
 fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verdict {
-    let words = answer["error"]["message"].as_str().or_else(|| answer["error"].as_str()).map(net::words).unwrap_or_default();
-    let words = if words.is_empty() { format!("status {status}") } else { words };
+    let words = answer["error"]["message"]
+        .as_str()
+        .or_else(|| answer["error"].as_str())
+        .map(net::words)
+        .unwrap_or_default();
+    let words = if words.is_empty() {
+        format!("status {status}")
+    } else {
+        words
+    };
     match status {
         200..300 if answer.is_object() => Verdict::Good(found(answer)),
         401 | 403 => Verdict::Refused(format!("{host}: {words}")),
         // Gemini says INVALID_ARGUMENT to a key it does not know.
-        400 if provider.kind == ProviderType::Gemini => Verdict::Refused(format!("{host}: {words}")),
+        400 if provider.kind == ProviderType::Gemini => {
+            Verdict::Refused(format!("{host}: {words}"))
+        }
         _ => Verdict::Unknown(format!("{host} does not say ({words})")),
     }
 }
 
 /// Returns what a person wants to hear of it.
 fn found(answer: &Value) -> String {
-    if let Some(models) = answer["data"].as_array().or_else(|| answer["models"].as_array()) {
-        let more = if answer["has_more"] == true || answer["nextPageToken"].is_string() { " or more" } else { "" };
+    if let Some(models) = answer["data"]
+        .as_array()
+        .or_else(|| answer["models"].as_array())
+    {
+        let more = if answer["has_more"] == true || answer["nextPageToken"].is_string() {
+            " or more"
+        } else {
+            ""
+        };
         return format!("{}{more}", text::counted(models.len(), "model"));
     }
     let data = &answer["data"];

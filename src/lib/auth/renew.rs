@@ -49,7 +49,8 @@ impl Renewals {
 impl Tokens {
     /// Returns why the sign-in has ended, if it has by `now`, milliseconds since 1970 UTC.
     pub fn ended(&self, now: i64) -> Option<String> {
-        let over = || (self.refresh.is_none() && !is_fresh(self, now)).then(|| NO_REFRESH.to_owned());
+        let over =
+            || (self.refresh.is_none() && !is_fresh(self, now)).then(|| NO_REFRESH.to_owned());
         self.signed_out.clone().or_else(over)
     }
 }
@@ -58,9 +59,16 @@ const NO_REFRESH: &str = "its token has ended, and the issuer gave nothing to re
 
 /// Returns whether the access token can be sent now.
 pub(super) fn is_fresh(tokens: &Tokens, now: i64) -> bool {
-    let life = tokens.expires_at.zip(tokens.obtained_at).map_or(i64::MAX, |(end, start)| end.saturating_sub(start));
+    let life = tokens
+        .expires_at
+        .zip(tokens.obtained_at)
+        .map_or(i64::MAX, |(end, start)| end.saturating_sub(start));
     let margin = MARGIN.min(life / 4).max(0);
-    tokens.access.is_some() && tokens.signed_out.is_none() && tokens.expires_at.is_none_or(|end| now < end.saturating_sub(margin))
+    tokens.access.is_some()
+        && tokens.signed_out.is_none()
+        && tokens
+            .expires_at
+            .is_none_or(|end| now < end.saturating_sub(margin))
 }
 
 /// Returns an access token that is fresh and is not `refused`, renewed if need be. What began goes on
@@ -68,24 +76,43 @@ pub(super) fn is_fresh(tokens: &Tokens, now: i64) -> bool {
 ///
 /// # Errors
 /// [`Error::SignedOut`], [`Error::Trouble`] when the issuer cannot be asked, [`Error::File`].
-pub(super) async fn fresh(store: &Arc<Store>, http: &Client, provider: &str, refused: Option<&Secret>) -> Result<Secret, Error> {
+pub(super) async fn fresh(
+    store: &Arc<Store>,
+    http: &Client,
+    provider: &str,
+    refused: Option<&Secret>,
+) -> Result<Secret, Error> {
     if let Some(access) = usable(&tokens(store, provider)?, refused) {
         return Ok(access);
     }
-    let (store, http, provider, refused) = (Arc::clone(store), http.clone(), provider.to_owned(), refused.cloned());
+    let (store, http, provider, refused) = (
+        Arc::clone(store),
+        http.clone(),
+        provider.to_owned(),
+        refused.cloned(),
+    );
     let running = store.renewals.running.clone();
-    let renewal = running.spawn(async move { alone(&store, &http, &provider, refused.as_ref()).await });
+    let renewal =
+        running.spawn(async move { alone(&store, &http, &provider, refused.as_ref()).await });
     renewal.await.unwrap_or_else(|_| Err(broken()))
 }
 
 /// Takes the lock; whoever had it before may have done the work.
-async fn alone(store: &Arc<Store>, http: &Client, provider: &str, refused: Option<&Secret>) -> Result<Secret, Error> {
+async fn alone(
+    store: &Arc<Store>,
+    http: &Client,
+    provider: &str,
+    refused: Option<&Secret>,
+) -> Result<Secret, Error> {
     let grip = grip(store, provider).await?;
     let old = tokens(store, provider)?;
     if let Some(access) = usable(&old, refused) {
         return Ok(access);
     }
-    let signed_out = |reason: &str| Error::SignedOut { provider: provider.to_owned(), reason: reason.to_owned() };
+    let signed_out = |reason: &str| Error::SignedOut {
+        provider: provider.to_owned(),
+        reason: reason.to_owned(),
+    };
     if let Some(reason) = &old.signed_out {
         return Err(signed_out(reason));
     }
@@ -93,26 +120,36 @@ async fn alone(store: &Arc<Store>, http: &Client, provider: &str, refused: Optio
         return Err(signed_out(NO_REFRESH));
     };
     // Also the proof that the disk can be written, before the refresh token is used up.
-    if !store.update(provider, refresh, |tokens| tokens.renewing_at = Some(clock::now_ms()))? {
+    if !store.update(provider, refresh, |tokens| {
+        tokens.renewing_at = Some(clock::now_ms())
+    })? {
         let reason = "state/auth.json changed at the same moment; try again".to_owned();
-        return Err(Error::Trouble { host: "the renewal".to_owned(), reason });
+        return Err(Error::Trouble {
+            host: "the renewal".to_owned(),
+            reason,
+        });
     }
     let renewed = oauth::renew(http, &old, refresh).await;
     let outcome = match renewed {
         // Written down before it is used: else a crash would lose it.
         Ok(new) => match store.update(provider, refresh, |tokens| *tokens = new.clone()) {
-            Ok(true) => new.access.ok_or_else(|| signed_out("the issuer gave no token")),
+            Ok(true) => new
+                .access
+                .ok_or_else(|| signed_out("the issuer gave no token")),
             // The disk filled up meanwhile. The old refresh token may be used up, so the new ones are kept
             // here and written down as soon as that is possible.
             Err(error) => {
                 tracing::error!(%error, provider, "renewed tokens cannot be written down yet; if this process ends, so does the sign-in");
-                store.renewals.unsaved().insert(provider.to_owned(), (refresh.clone(), new.clone()));
-                new.access.ok_or_else(|| signed_out("the issuer gave no token"))
+                store
+                    .renewals
+                    .unsaved()
+                    .insert(provider.to_owned(), (refresh.clone(), new.clone()));
+                new.access
+                    .ok_or_else(|| signed_out("the issuer gave no token"))
             }
             // Somebody signed in or out meanwhile; what they did counts.
-            Ok(false) => {
-                usable(&tokens(store, provider)?, refused).ok_or_else(|| signed_out("it was ended while it was renewed"))
-            }
+            Ok(false) => usable(&tokens(store, provider)?, refused)
+                .ok_or_else(|| signed_out("it was ended while it was renewed")),
         },
         Err(error) => failed(store, provider, &old, refresh, refused, error),
     };
@@ -136,17 +173,30 @@ fn failed(
         && code == "invalid_grant"
     {
         let reason = match old.renewing_at {
-            Some(_) => format!("{reason} (an earlier renewal was cut off before its answer was written down)"),
+            Some(_) => format!(
+                "{reason} (an earlier renewal was cut off before its answer was written down)"
+            ),
             None => reason.clone(),
         };
         store.update(provider, refresh, |tokens| {
-            *tokens = Tokens { access: None, refresh: None, renewing_at: None, signed_out: Some(reason.clone()), ..old.clone() };
+            *tokens = Tokens {
+                access: None,
+                refresh: None,
+                renewing_at: None,
+                signed_out: Some(reason.clone()),
+                ..old.clone()
+            };
         })?;
-        return Err(Error::SignedOut { provider: provider.to_owned(), reason });
+        return Err(Error::SignedOut {
+            provider: provider.to_owned(),
+            reason,
+        });
     }
     // A refusal uses nothing up; behind silence the issuer may have done its work.
     if matches!(error, Error::Refused { .. }) {
-        store.update(provider, refresh, |tokens| tokens.renewing_at = old.renewing_at)?;
+        store.update(provider, refresh, |tokens| {
+            tokens.renewing_at = old.renewing_at
+        })?;
     }
     let alive = old.expires_at.is_none_or(|end| clock::now_ms() < end);
     match &old.access {
@@ -164,8 +214,13 @@ async fn grip(store: &Store, provider: &str) -> Result<Grip, Error> {
         }
         if Instant::now() >= until {
             let secs = LOCK_PATIENCE.as_secs();
-            let reason = format!("another process has held auth.{provider}.lock for {secs} s; is one stopped?");
-            return Err(Error::Trouble { host: "the renewal".to_owned(), reason });
+            let reason = format!(
+                "another process has held auth.{provider}.lock for {secs} s; is one stopped?"
+            );
+            return Err(Error::Trouble {
+                host: "the renewal".to_owned(),
+                reason,
+            });
         }
         tokio::time::sleep(LOCK_PAUSE).await;
     }
@@ -175,9 +230,19 @@ async fn grip(store: &Store, provider: &str) -> Result<Grip, Error> {
 pub(super) fn tokens(store: &Store, provider: &str) -> Result<Tokens, Error> {
     let found = stored(store, provider);
     let unsaved = store.renewals.unsaved().get(provider).cloned();
-    let Some((refresh, new)) = unsaved else { return found };
+    let Some((refresh, new)) = unsaved else {
+        return found;
+    };
     match store.update(provider, &refresh, |tokens| *tokens = new.clone()) {
-        Err(_) => return found.map(|found| if found.refresh.as_ref() == Some(&refresh) { new } else { found }),
+        Err(_) => {
+            return found.map(|found| {
+                if found.refresh.as_ref() == Some(&refresh) {
+                    new
+                } else {
+                    found
+                }
+            });
+        }
         Ok(true) => tracing::info!(provider, "renewed tokens are written down now"),
         // Somebody signed in or out meanwhile; what they did counts.
         Ok(false) => {}
@@ -187,14 +252,22 @@ pub(super) fn tokens(store: &Store, provider: &str) -> Result<Tokens, Error> {
 }
 
 fn stored(store: &Store, provider: &str) -> Result<Tokens, Error> {
-    store.entry(provider)?.tokens.ok_or_else(|| Error::Absent { provider: provider.to_owned() })
+    store.entry(provider)?.tokens.ok_or_else(|| Error::Absent {
+        provider: provider.to_owned(),
+    })
 }
 
 fn usable(tokens: &Tokens, refused: Option<&Secret>) -> Option<Secret> {
     let fresh = is_fresh(tokens, clock::now_ms());
-    tokens.access.clone().filter(|access| fresh && Some(access) != refused)
+    tokens
+        .access
+        .clone()
+        .filter(|access| fresh && Some(access) != refused)
 }
 
 fn broken() -> Error {
-    Error::Trouble { host: "the renewal".to_owned(), reason: "it broke down; this is a bug of agent-toolkit".to_owned() }
+    Error::Trouble {
+        host: "the renewal".to_owned(),
+        reason: "it broke down; this is a bug of agent-toolkit".to_owned(),
+    }
 }

@@ -167,39 +167,67 @@ pub trait Channel: Send + Sync {
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>>;
 
     /// Fetches a file that came with a message, of at most `max` bytes, into the new file `to`.
-    fn fetch<'a>(&'a self, media: &'a Media, to: &'a Path, max: u64) -> BoxFuture<'a, Result<(), FetchError>> {
+    fn fetch<'a>(
+        &'a self,
+        media: &'a Media,
+        to: &'a Path,
+        max: u64,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
         let _ = (media, to, max);
         Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
     }
 
     /// Puts an emoji on a message as a sign that it was heard, or leaves it when there is much to say.
-    fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn mark<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        message: &'a str,
+        emoji: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, message, emoji);
         Box::pin(async { Err(unable()) })
     }
 
     /// Shows words that will be changed and removed again, quietly, and returns the channel's id of
     /// them.
-    fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> BoxFuture<'a, Result<String, SendError>> {
+    fn show<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, SendError>> {
         let _ = (chat, text);
         Box::pin(async { Err(unable()) })
     }
 
     /// Changes words that are shown.
-    fn change<'a>(&'a self, chat: &'a ChatRef, id: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn change<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        id: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, id, text);
         Box::pin(async { Err(unable()) })
     }
 
     /// Removes words that are shown.
-    fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn remove<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, id);
         Box::pin(async { Err(unable()) })
     }
 
     /// Makes a message that was sent say `text` from now on, as it is and without a link in it, and takes
     /// its buttons away. May be done twice.
-    fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn close<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        message: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, message, text);
         Box::pin(async { Err(unable()) })
     }
@@ -213,7 +241,12 @@ pub trait Channel: Send + Sync {
     }
 
     /// Shows words as the draft `number` of an answer, which the answer replaces by itself.
-    fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn draft<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        number: i64,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         let _ = (chat, number, text);
         Box::pin(async { Err(unable()) })
     }
@@ -227,7 +260,10 @@ pub trait Channel: Send + Sync {
 
 /// What a channel answers that shows nothing but whole messages.
 fn unable() -> SendError {
-    SendError::Never { reason: "this channel shows nothing but messages".to_owned(), chat_is_there: true }
+    SendError::Never {
+        reason: "this channel shows nothing but messages".to_owned(),
+        chat_is_there: true,
+    }
 }
 
 /// How a channel is.
@@ -254,8 +290,16 @@ pub struct Pulse {
 impl Pulse {
     /// Begins as `connecting`, for messages that come in by `mode`.
     pub fn new(mode: &'static str, changed: Arc<Notify>) -> Self {
-        let health = Health { state: "connecting".to_owned(), mode, last_ok_at: None, last_update_at: None };
-        Self { health: Mutex::new(health), changed }
+        let health = Health {
+            state: "connecting".to_owned(),
+            mode,
+            last_ok_at: None,
+            last_update_at: None,
+        };
+        Self {
+            health: Mutex::new(health),
+            changed,
+        }
     }
 
     /// Notes a success.
@@ -265,7 +309,10 @@ impl Pulse {
 
     /// Notes that something came in.
     pub fn update(&self) {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).last_update_at = Some(clock::now_ms());
+        self.health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .last_update_at = Some(clock::now_ms());
     }
 
     /// Notes what is wrong.
@@ -276,7 +323,10 @@ impl Pulse {
 
     /// Returns how it is.
     pub fn read(&self) -> Health {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set(&self, state: &str, last_ok_at: Option<i64>) {

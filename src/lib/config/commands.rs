@@ -14,7 +14,17 @@ const ONE: &str = "*";
 const REST: &str = "**";
 
 /// Directories whose programs only the system's administrator changes.
-const SYSTEM: [&str; 9] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store", "/run/current-system"];
+const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+];
 
 impl Exec {
     /// Returns what the settings say of a command: the first pattern that matches decides, else `policy`.
@@ -22,16 +32,27 @@ impl Exec {
     pub fn policy_of(&self, command: &str, is_fixed: &dyn Fn(&str) -> bool) -> Policy {
         let argv = argv::plain(command);
         let decides = |pattern: &&Pattern| match &argv {
-            Some(argv) => pattern.matches(argv) && (pattern.policy != Policy::Allow || argv.first().is_some_and(|p| is_fixed(p))),
+            Some(argv) => {
+                pattern.matches(argv)
+                    && (pattern.policy != Policy::Allow
+                        || argv.first().is_some_and(|p| is_fixed(p)))
+            }
             // A shell text: anything may be in it.
             None => pattern.argv == [REST] && matches!(pattern.policy, Policy::Ask | Policy::Off),
         };
-        self.patterns.iter().find(decides).map_or(self.policy, |pattern| pattern.policy)
+        self.patterns
+            .iter()
+            .find(decides)
+            .map_or(self.policy, |pattern| pattern.policy)
     }
 
     /// Returns whether any command could run, asked about or not.
     pub fn runs(&self) -> bool {
-        self.policy != Policy::Off || self.patterns.iter().any(|pattern| pattern.policy != Policy::Off)
+        self.policy != Policy::Off
+            || self
+                .patterns
+                .iter()
+                .any(|pattern| pattern.policy != Policy::Off)
     }
 }
 
@@ -42,14 +63,29 @@ impl Pattern {
             _ => (self.argv.as_slice(), false),
         };
         let fits = |(at, (pattern, word)): (usize, (&String, &String))| {
-            pattern == ONE || pattern == word || (at == 0 && self.policy != Policy::Allow && same_program(pattern, word))
+            pattern == ONE
+                || pattern == word
+                || (at == 0 && self.policy != Policy::Allow && same_program(pattern, word))
         };
-        (if open { argv.len() >= fixed.len() } else { argv.len() == fixed.len() }) && fixed.iter().zip(argv).enumerate().all(fits)
+        (if open {
+            argv.len() >= fixed.len()
+        } else {
+            argv.len() == fixed.len()
+        }) && fixed.iter().zip(argv).enumerate().all(fits)
     }
 
     /// Returns what is wrong with it, for the owner.
     pub(super) fn fault(&self) -> Option<String> {
-        let shown = || format!("[{}]", self.argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "));
+        let shown = || {
+            format!(
+                "[{}]",
+                self.argv
+                    .iter()
+                    .map(|word| format!("{word:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
+        };
         let Some(program) = self.argv.first().filter(|program| !program.is_empty()) else {
             return Some("a pattern's `argv` names no program".to_owned());
         };
@@ -64,7 +100,9 @@ impl Pattern {
         } else if runs_others(&self.argv) {
             format!("{program} can run any other program")
         } else if program.contains('/') && !is_system_path(program) {
-            format!("{program} is in no system directory, and what it does can change after you allowed it")
+            format!(
+                "{program} is in no system directory, and what it does can change after you allowed it"
+            )
         } else {
             return None;
         };
@@ -79,15 +117,22 @@ fn same_program(pattern: &str, word: &str) -> bool {
 
 fn is_system_path(program: &str) -> bool {
     let path = std::path::Path::new(program);
-    let plain = path.components().all(|part| !matches!(part, std::path::Component::ParentDir));
+    let plain = path
+        .components()
+        .all(|part| !matches!(part, std::path::Component::ParentDir));
     path.is_absolute() && plain && SYSTEM.iter().any(|dir| path.starts_with(dir))
 }
 
 /// Returns whether a program, by these arguments or by others that a `*` among them stands for, runs
 /// whatever it is told to. A link is what it leads to.
 pub fn runs_others(argv: &[String]) -> bool {
-    let Some(program) = argv.first() else { return true };
-    let leads_to = program.contains('/').then(|| std::fs::canonicalize(program).ok()).flatten();
+    let Some(program) = argv.first() else {
+        return true;
+    };
+    let leads_to = program
+        .contains('/')
+        .then(|| std::fs::canonicalize(program).ok())
+        .flatten();
     let leads_to = leads_to.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let names = [program.rsplit('/').next().map(str::to_owned), leads_to];
     names.into_iter().flatten().any(|name| is_runner(&name))
@@ -98,7 +143,10 @@ mod tests {
     use super::*;
 
     fn pattern(argv: &[&str], policy: Policy) -> Pattern {
-        Pattern { argv: argv.iter().map(|word| (*word).to_owned()).collect(), policy }
+        Pattern {
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            policy,
+        }
     }
 
     #[test]
@@ -131,9 +179,15 @@ mod tests {
         ] {
             assert_eq!(exec.policy_of(command, &is_fixed), expected, "{command}");
         }
-        let allows = Exec { patterns: vec![pattern(&["**"], Policy::Allow)], ..Exec::default() };
+        let allows = Exec {
+            patterns: vec![pattern(&["**"], Policy::Allow)],
+            ..Exec::default()
+        };
         assert_eq!(
-            (allows.policy_of("ls", &is_fixed), allows.policy_of("ls; ls", &is_fixed)),
+            (
+                allows.policy_of("ls", &is_fixed),
+                allows.policy_of("ls; ls", &is_fixed)
+            ),
             (Policy::Allow, Policy::Sandboxed)
         );
     }
@@ -182,7 +236,14 @@ mod tests {
             assert!(pattern(argv, Policy::Allow).fault().is_some(), "{argv:?}");
             assert_eq!(pattern(argv, Policy::Ask).fault(), None, "{argv:?}");
         }
-        for argv in [&["wc", "-l", "**"][..], &["ls", "**"], &["/usr/bin/wc", "-l", "*"], &["date"], &["cat", "*"], &["true"]] {
+        for argv in [
+            &["wc", "-l", "**"][..],
+            &["ls", "**"],
+            &["/usr/bin/wc", "-l", "*"],
+            &["date"],
+            &["cat", "*"],
+            &["true"],
+        ] {
             assert_eq!(pattern(argv, Policy::Allow).fault(), None, "{argv:?}");
         }
         assert!(pattern(&["ls", "**", "x"], Policy::Off).fault().is_some());

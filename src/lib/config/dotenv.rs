@@ -23,7 +23,10 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, BadLine> {
         let (name, value) = line.split_once('=').ok_or((number, "there is no `=`"))?;
         let name = name.trim_end();
         if !super::check::is_variable(name) {
-            return Err((number, "what stands before `=` is not the name of a variable"));
+            return Err((
+                number,
+                "what stands before `=` is not the name of a variable",
+            ));
         }
         let value = unquote(value.trim_start()).map_err(|problem| (number, problem))?;
         entries.insert(name.to_owned(), value);
@@ -57,7 +60,11 @@ fn unquote(value: &str) -> Result<String, &'static str> {
 
 fn nothing_after(rest: &str) -> Result<(), &'static str> {
     let rest = rest.trim_start();
-    if rest.is_empty() || rest.starts_with('#') { Ok(()) } else { Err("something stands after the closing quote") }
+    if rest.is_empty() || rest.starts_with('#') {
+        Ok(())
+    } else {
+        Err("something stands after the closing quote")
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +73,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(text: &str, expected: Result<&[(&str, &str)], BadLine>) {
-        let expected = expected.map(|pairs| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
+        let expected = expected.map(|pairs| {
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        });
         assert_eq!(parse(text), expected, "{text:?}");
     }
 
@@ -74,21 +86,36 @@ mod tests {
     fn entries_are_read_as_shells_do() {
         check(
             "# note\n\nexport A = x \r\nB=a=b # why\nC='#1 $x'\nD=\"q \\\"\\n\\\\\" # c\nE=\n",
-            Ok(&[("A", "x"), ("B", "a=b"), ("C", "#1 $x"), ("D", "q \"\n\\"), ("E", "")]),
+            Ok(&[
+                ("A", "x"),
+                ("B", "a=b"),
+                ("C", "#1 $x"),
+                ("D", "q \"\n\\"),
+                ("E", ""),
+            ]),
         );
     }
 
     #[test]
     fn a_dollar_in_a_key_stays() {
-        check("K=ab$HOME-x\nL=\"$HOME\"", Ok(&[("K", "ab$HOME-x"), ("L", "$HOME")]));
+        check(
+            "K=ab$HOME-x\nL=\"$HOME\"",
+            Ok(&[("K", "ab$HOME-x"), ("L", "$HOME")]),
+        );
     }
 
     #[test]
     fn a_bad_line_is_known_by_its_number_only() {
         check("A=1\nsk-secret", Err((2, "there is no `=`")));
-        check("123456:ABC=1", Err((1, "what stands before `=` is not the name of a variable")));
+        check(
+            "123456:ABC=1",
+            Err((1, "what stands before `=` is not the name of a variable")),
+        );
         check("A='x\n", Err((1, "the quote is not closed")));
-        check("A=\"x\"y\n", Err((1, "something stands after the closing quote")));
+        check(
+            "A=\"x\"y\n",
+            Err((1, "something stands after the closing quote")),
+        );
     }
 
     proptest! {

@@ -199,23 +199,51 @@ impl Error {
     /// Makes a value error of serde's words; its names of Rust types become words for people.
     pub(super) fn value(origin: String, key: &str, message: &str) -> Self {
         let numbers = [
-            (["expected u32", "expected u64", "expected usize"], "expected a whole number, 0 or more"),
-            (["expected i64", "expected i32", "expected isize"], "expected a whole number"),
-            (["expected f64", "expected f32", "expected float"], "expected a number"),
+            (
+                ["expected u32", "expected u64", "expected usize"],
+                "expected a whole number, 0 or more",
+            ),
+            (
+                ["expected i64", "expected i32", "expected isize"],
+                "expected a whole number",
+            ),
+            (
+                ["expected f64", "expected f32", "expected float"],
+                "expected a number",
+            ),
         ];
-        let types = numbers.iter().flat_map(|(types, words)| types.iter().map(move |name| (name, words)));
-        let words = types.fold(crate::secret::redact(message), |text, (name, words)| text.replace(name, words));
-        Self::Value { origin, key: key.to_owned(), message: words }
+        let types = numbers
+            .iter()
+            .flat_map(|(types, words)| types.iter().map(move |name| (name, words)));
+        let words = types.fold(crate::secret::redact(message), |text, (name, words)| {
+            text.replace(name, words)
+        });
+        Self::Value {
+            origin,
+            key: key.to_owned(),
+            message: words,
+        }
     }
 
-    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(super) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 }
 
 fn quoted(key: &str, after: &str) -> String {
-    if key.is_empty() { String::new() } else { format!("`{key}`{after}") }
+    if key.is_empty() {
+        String::new()
+    } else {
+        format!("`{key}`{after}")
+    }
 }
 
 /// EACCES and EPERM; the standard library joins them in one kind.

@@ -50,11 +50,17 @@ impl Home {
     /// # Errors
     /// [`Error::NoHome`] when nothing names one, [`Error::BadName`] for an instance or `--home`
     /// that makes no directory name, [`Error::Io`] when the current directory is gone.
-    pub fn resolve(flags: HomeFlags, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+    pub fn resolve(
+        flags: HomeFlags,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
         let variable = |name: &str| env(name).filter(|value| !value.is_empty());
         let suffix = instance_suffix(flags.instance, variable("AGENT_INSTANCE"))?;
         let credentials = variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        let mut home = match flags.home.or_else(|| variable("AGENT_HOME").map(PathBuf::from)) {
+        let mut home = match flags
+            .home
+            .or_else(|| variable("AGENT_HOME").map(PathBuf::from))
+        {
             Some(dir) => Self::under(&suffixed(&absolute(&dir)?, &suffix)?, credentials),
             None => Self::from_system(&suffix, credentials, &variable)?,
         };
@@ -82,18 +88,35 @@ impl Home {
     ///
     /// systemd gives a user unit the same state directory as XDG does; then the workspace is XDG's
     /// too, so that unit and shell agree. A system unit keeps its workspace in its state directory.
-    fn from_system(suffix: &str, credentials: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+    fn from_system(
+        suffix: &str,
+        credentials: Option<PathBuf>,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
         let by_systemd = |name| env(name).and_then(|list| first_of_list(&list));
         let agent_dir = format!("agent{suffix}");
-        let mut state_by_systemd = by_systemd("STATE_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
-        let mut config_by_systemd = by_systemd("CONFIGURATION_DIRECTORY").map(|dir| suffixed_once(&dir, suffix)).transpose()?;
+        let mut state_by_systemd = by_systemd("STATE_DIRECTORY")
+            .map(|dir| suffixed_once(&dir, suffix))
+            .transpose()?;
+        let mut config_by_systemd = by_systemd("CONFIGURATION_DIRECTORY")
+            .map(|dir| suffixed_once(&dir, suffix))
+            .transpose()?;
         // In the shell and in cron the user of the system unit has no such variables.
         let of_system = Path::new(VAR_LIB).join(&agent_dir);
-        if state_by_systemd.is_none() && config_by_systemd.is_none() && belongs_to(&of_system, nix::unistd::geteuid().as_raw()) {
+        if state_by_systemd.is_none()
+            && config_by_systemd.is_none()
+            && belongs_to(&of_system, nix::unistd::geteuid().as_raw())
+        {
             state_by_systemd = Some(of_system);
             config_by_systemd = Some(Path::new("/etc").join(&agent_dir));
         }
-        let xdg = |name, default| Ok::<_, Error>(xdg_dir(env, name, default).ok_or(Error::NoHome)?.join(&agent_dir));
+        let xdg = |name, default| {
+            Ok::<_, Error>(
+                xdg_dir(env, name, default)
+                    .ok_or(Error::NoHome)?
+                    .join(&agent_dir),
+            )
+        };
 
         let config_dir = match config_by_systemd {
             Some(dir) => dir,
@@ -101,11 +124,23 @@ impl Home {
         };
         let xdg_state = xdg("XDG_STATE_HOME", ".local/state");
         let (state, workspace) = match state_by_systemd {
-            Some(dir) if xdg_state.as_ref().ok() != Some(&dir) => (dir.clone(), dir.join("workspace")),
-            _ => (xdg_state?, xdg("XDG_DATA_HOME", ".local/share")?.join("workspace")),
+            Some(dir) if xdg_state.as_ref().ok() != Some(&dir) => {
+                (dir.clone(), dir.join("workspace"))
+            }
+            _ => (
+                xdg_state?,
+                xdg("XDG_DATA_HOME", ".local/share")?.join("workspace"),
+            ),
         };
         let config_file = config_dir.join("agent.toml");
-        Ok(Self { config_dir, config_file, config_is_named: false, workspace, state, credentials })
+        Ok(Self {
+            config_dir,
+            config_file,
+            config_is_named: false,
+            workspace,
+            state,
+            credentials,
+        })
     }
 
     /// Returns the directory of the settings: agent.toml, providers.d, .env.
@@ -288,7 +323,11 @@ impl Home {
         // The workspace first: under a system unit it lies in the state directory.
         let prefixed = |dir: &Path, name: &str| {
             let rest = path.strip_prefix(dir).ok()?;
-            Some(if rest.as_os_str().is_empty() { name.to_owned() } else { format!("{name}/{}", rest.display()) })
+            Some(if rest.as_os_str().is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name}/{}", rest.display())
+            })
         };
         prefixed(&self.workspace, "workspace")
             .or_else(|| prefixed(&self.state, "state"))
@@ -303,11 +342,17 @@ fn instance_suffix(flag: Option<String>, variable: Option<OsString>) -> Result<S
         (None, Some(name)) => ("$AGENT_INSTANCE", name.to_string_lossy().into_owned()),
         (None, None) => return Ok(String::new()),
     };
-    let good = (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let good = (1..=32).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if good {
         Ok(format!("-{name}"))
     } else {
-        Err(Error::BadName { what, problem: format!("`{}` cannot be an instance", crate::text::visible(&name)) })
+        Err(Error::BadName {
+            what,
+            problem: format!("`{}` cannot be an instance", crate::text::visible(&name)),
+        })
     }
 }
 
@@ -315,22 +360,40 @@ fn suffixed(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
     if suffix.is_empty() {
         return Ok(dir.to_owned());
     }
-    let problem = || format!("{} has no name that `{suffix}` could be added to", dir.display());
-    let mut name = dir.file_name().ok_or_else(|| Error::BadName { what: "--home", problem: problem() })?.to_owned();
+    let problem = || {
+        format!(
+            "{} has no name that `{suffix}` could be added to",
+            dir.display()
+        )
+    };
+    let mut name = dir
+        .file_name()
+        .ok_or_else(|| Error::BadName {
+            what: "--home",
+            problem: problem(),
+        })?
+        .to_owned();
     name.push(suffix);
     Ok(dir.with_file_name(name))
 }
 
 /// A template unit says `StateDirectory=agent-%i` already.
 fn suffixed_once(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
-    let done = dir.file_name().is_some_and(|name| name.to_string_lossy().ends_with(suffix));
-    if done { Ok(dir.to_owned()) } else { suffixed(dir, suffix) }
+    let done = dir
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().ends_with(suffix));
+    if done {
+        Ok(dir.to_owned())
+    } else {
+        suffixed(dir, suffix)
+    }
 }
 
 /// Returns whether the directory is there and the user's own. Never for root: there it could be
 /// any program's.
 fn belongs_to(dir: &Path, user: u32) -> bool {
-    user != 0 && std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
+    user != 0
+        && std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
@@ -339,16 +402,24 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 
 /// systemd separates several directories by colons; the first is the unit's own.
 fn first_of_list(list: &std::ffi::OsStr) -> Option<PathBuf> {
-    std::env::split_paths(list).next().filter(|dir| dir.is_absolute())
+    std::env::split_paths(list)
+        .next()
+        .filter(|dir| dir.is_absolute())
 }
 
-fn xdg_dir(env: &dyn Fn(&str) -> Option<OsString>, name: &str, under_home: &str) -> Option<PathBuf> {
+fn xdg_dir(
+    env: &dyn Fn(&str) -> Option<OsString>,
+    name: &str,
+    under_home: &str,
+) -> Option<PathBuf> {
     let named = env(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     named.or_else(|| Some(user_home(env)?.join(under_home)))
 }
 
 /// `directories` asks the user database where `$HOME` is not set (cron, minimal units).
 fn user_home(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let named = env("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let named = env("HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
     named.or_else(|| Some(directories::BaseDirs::new()?.home_dir().to_owned()))
 }

@@ -86,7 +86,11 @@ impl Loaded {
         let value = serde_json::to_value(&self.config).unwrap_or_default();
         let setting = |(key, value): (String, Value)| {
             let origin = self.origin(&key);
-            let value = if value.is_null() { "unset".to_owned() } else { value.to_string() };
+            let value = if value.is_null() {
+                "unset".to_owned()
+            } else {
+                value.to_string()
+            };
             Setting { key, value, origin }
         };
         names::leaves(&value).into_iter().map(setting).collect()
@@ -104,8 +108,17 @@ impl Loaded {
 /// # Errors
 /// [`Error`] for anything the agent could not honestly start with; unknown keys are warnings.
 pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
-    let Layers { mut config, mut origins, mut warnings, .. } = layered(home, env, flags)?;
-    if let Some(Chosen { names, warnings: left_out }) = unnamed_providers(home, &origins)? {
+    let Layers {
+        mut config,
+        mut origins,
+        mut warnings,
+        ..
+    } = layered(home, env, flags)?;
+    if let Some(Chosen {
+        names,
+        warnings: left_out,
+    }) = unnamed_providers(home, &origins)?
+    {
         warnings.extend(left_out);
         if !names.is_empty() {
             config.providers.load = names;
@@ -113,11 +126,18 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
         }
     }
     check::values(&config, &|key| origin_text(&origins, key))?;
-    let (models, of_models) = provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
+    let (models, of_models) =
+        provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
     warnings.extend(check::warnings(&config, &|key| origin_text(&origins, key)));
     warnings.extend(of_models);
     let notes = check::notes(&config);
-    Ok(Loaded { config, models, origins, warnings, notes })
+    Ok(Loaded {
+        config,
+        models,
+        origins,
+        warnings,
+        notes,
+    })
 }
 
 /// Reads the settings without the provider files: what queries need (time zone, caps), and what
@@ -149,7 +169,10 @@ pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, 
 pub(super) const LOAD: &str = "providers.load";
 
 /// Where nothing names the providers, a home with settings loads those that somebody signed in at.
-fn unnamed_providers(home: &Home, origins: &BTreeMap<String, Origin>) -> Result<Option<Chosen>, Error> {
+fn unnamed_providers(
+    home: &Home,
+    origins: &BTreeMap<String, Origin>,
+) -> Result<Option<Chosen>, Error> {
     if origins.contains_key(LOAD) || !home.config_file().exists() {
         return Ok(None);
     }
@@ -168,13 +191,18 @@ struct Layers {
 }
 
 fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Layers, Error> {
-    let mut layers =
-        Layers { config: Config::default(), table: toml::Table::new(), origins: BTreeMap::new(), warnings: Vec::new() };
+    let mut layers = Layers {
+        config: Config::default(),
+        table: toml::Table::new(),
+        origins: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
     match TomlFile::read(home.config_file())? {
         Some(file) => layers.add_file(home, &file)?,
         // Built-in settings have no cap: a slip in --config must not lead to them.
         None if home.config_is_named() => {
-            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+            let missing =
+                std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
             return Err(Error::io("read", home.config_file())(missing));
         }
         None => {}
@@ -191,22 +219,31 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
     }
     // Every layer was decoded alone, so their sum decodes too; an error here is still an error.
     let failed = |error: toml::de::Error| Error::value("settings".to_owned(), "", error.message());
-    layers.config = Config::deserialize(toml::Value::Table(layers.table.clone())).map_err(failed)?;
-    let bad_links = check::drop_bad_links(&mut layers.config.session, &|key| origin_text(&layers.origins, key));
+    layers.config =
+        Config::deserialize(toml::Value::Table(layers.table.clone())).map_err(failed)?;
+    let bad_links = check::drop_bad_links(&mut layers.config.session, &|key| {
+        origin_text(&layers.origins, key)
+    });
     layers.warnings.extend(bad_links);
     Ok(layers)
 }
 
 /// The credentials that are settings, by name.
 fn credentials(home: &Home) -> Result<Vec<(String, String)>, Error> {
-    let Some(dir) = home.credentials_dir() else { return Ok(Vec::new()) };
+    let Some(dir) = home.credentials_dir() else {
+        return Ok(Vec::new());
+    };
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(Error::io("list", dir))?,
     };
     let mut found = Vec::new();
     for entry in entries {
-        let name = entry.map_err(Error::io("list", dir))?.file_name().to_string_lossy().into_owned();
+        let name = entry
+            .map_err(Error::io("list", dir))?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
         if name.starts_with("AGENT_") && name.contains("__") {
             let path = dir.join(&name);
             let value = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
@@ -222,15 +259,26 @@ impl Layers {
         let (_, unknown): (Config, _) = file.decode()?;
         if !unknown.is_empty() {
             let known = names::all();
-            self.warnings.extend(unknown.iter().map(|key| Warning::unknown_key(file.place(key), key, &known)));
+            self.warnings.extend(
+                unknown
+                    .iter()
+                    .map(|key| Warning::unknown_key(file.place(key), key, &known)),
+            );
         }
         let json = serde_json::to_value(file.table()).unwrap_or_default();
         for (key, _) in names::leaves(&json) {
             let line = file.line(&key).unwrap_or(1);
-            self.origins.insert(key, Origin::File { path: home.config_file().to_owned(), line });
+            self.origins.insert(
+                key,
+                Origin::File {
+                    path: home.config_file().to_owned(),
+                    line,
+                },
+            );
         }
         for key in unknown {
-            self.origins.retain(|name, _| name != &key && !name.starts_with(&format!("{key}.")));
+            self.origins
+                .retain(|name, _| name != &key && !name.starts_with(&format!("{key}.")));
         }
         merge(&mut self.table, file.table().clone());
         Ok(())
@@ -245,7 +293,11 @@ impl Layers {
         }
         if names::sections().contains(&key) {
             let message = format!("is a table and not a setting; a setting is `{name}__…`");
-            self.warnings.push(Warning { origin: origin.to_string(), key, message });
+            self.warnings.push(Warning {
+                origin: origin.to_string(),
+                key,
+                message,
+            });
         }
         Ok(())
     }
@@ -258,7 +310,8 @@ impl Layers {
                 Ok(())
             }
             Typed::Unknown => {
-                self.warnings.push(Warning::unknown_key(origin.to_string(), key, &names::all()));
+                self.warnings
+                    .push(Warning::unknown_key(origin.to_string(), key, &names::all()));
                 Ok(())
             }
             Typed::Wrong(message) => Err(Error::value(origin.to_string(), key, &message)),
@@ -279,18 +332,28 @@ enum Typed {
 /// the commas separate (`1001,1002`; `mock,offline`).
 fn typed(key: &str, text: &str) -> Typed {
     let literal = |text: &str| text.trim().parse::<toml::Value>().ok();
-    let items = || text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let items = || {
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+    };
     let readings = [
         literal(text),
         Some(toml::Value::String(text.to_owned())),
         literal(&format!("[{text}]")),
-        Some(toml::Value::Array(items().map(|item| toml::Value::String(item.to_owned())).collect())),
+        Some(toml::Value::Array(
+            items()
+                .map(|item| toml::Value::String(item.to_owned()))
+                .collect(),
+        )),
     ];
     let mut wrong = None;
     for value in readings.into_iter().flatten() {
         let layer = one_leaf(key, value);
         let mut known = true;
-        match serde_ignored::deserialize::<_, _, Config>(toml::Value::Table(layer.clone()), |_| known = false) {
+        match serde_ignored::deserialize::<_, _, Config>(toml::Value::Table(layer.clone()), |_| {
+            known = false
+        }) {
             Ok(_) if known => return Typed::Known(layer),
             Ok(_) => return Typed::Unknown,
             Err(error) => wrong.get_or_insert_with(|| error.message().to_owned()),

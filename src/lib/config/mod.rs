@@ -31,12 +31,15 @@ pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags};
 pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
 pub(crate) use names::edits;
-pub use provider_file::{Model, Models, OAuth, Provider, ProviderType, present as provider_files, provider};
+pub use provider_file::{
+    Model, Models, OAuth, Provider, ProviderType, present as provider_files, provider,
+};
 pub use secrets::{SecretOrigin, Secrets};
 pub use share::share_dir;
 pub use types::{
-    Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec, Group, GroupPolicy, GroupScope,
-    Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, OnBusy, Pattern,
-    Pipeline, Policy, Preset, Providers, ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream,
-    Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
+    Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
+    Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,
+    McpServer, Media, Members, Memory, Mode, OnBusy, Pattern, Pipeline, Policy, Preset, Providers,
+    ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream, Synthesis,
+    Telegram, Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
 };

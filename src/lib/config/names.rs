@@ -6,7 +6,11 @@ use super::types::{Config, Group, ROLES, Tier};
 
 /// Returns `parent.key`.
 pub(super) fn join(parent: &str, key: &str) -> String {
-    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+    if parent.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{parent}.{key}")
+    }
 }
 
 /// Returns the leaves of a serialised configuration in order: path and value. Empty tables and
@@ -14,7 +18,9 @@ pub(super) fn join(parent: &str, key: &str) -> String {
 pub(super) fn leaves(value: &Value) -> Vec<(String, Value)> {
     fn walk(value: &Value, path: &str, out: &mut Vec<(String, Value)>) {
         match value {
-            Value::Object(table) if !table.is_empty() => table.iter().for_each(|(key, inner)| walk(inner, &join(path, key), out)),
+            Value::Object(table) if !table.is_empty() => table
+                .iter()
+                .for_each(|(key, inner)| walk(inner, &join(path, key), out)),
             leaf => out.push((path.to_owned(), leaf.clone())),
         }
     }
@@ -26,16 +32,26 @@ pub(super) fn leaves(value: &Value) -> Vec<(String, Value)> {
 /// Returns every key of agent.toml; `*` stands for a name the user chooses.
 pub(super) fn all() -> Vec<String> {
     let mut sample = Config::default();
-    sample.telegram.groups.insert("*".to_owned(), Group::default());
+    sample
+        .telegram
+        .groups
+        .insert("*".to_owned(), Group::default());
     sample.context.tiers.insert("*".to_owned(), Tier::default());
-    sample.routing = ROLES.iter().map(|role| ((*role).to_owned(), String::new())).collect();
+    sample.routing = ROLES
+        .iter()
+        .map(|role| ((*role).to_owned(), String::new()))
+        .collect();
     let sample = serde_json::to_value(sample).unwrap_or_default();
     leaves(&sample).into_iter().map(|(path, _)| path).collect()
 }
 
 /// Returns the top tables of agent.toml.
 pub(super) fn sections() -> Vec<String> {
-    let mut sections: Vec<String> = all().iter().filter_map(|key| key.split('.').next()).map(str::to_owned).collect();
+    let mut sections: Vec<String> = all()
+        .iter()
+        .filter_map(|key| key.split('.').next())
+        .map(str::to_owned)
+        .collect();
     sections.dedup();
     sections
 }
@@ -45,13 +61,20 @@ pub(super) fn sections() -> Vec<String> {
 pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
     let (parent, name) = unknown.rsplit_once('.').unwrap_or(("", unknown));
     let siblings = known.iter().filter_map(|key| sibling(key, parent));
-    let by_distance = siblings.map(|key| (edits(name, key.rsplit('.').next().unwrap_or("")), key)).min();
+    let by_distance = siblings
+        .map(|key| (edits(name, key.rsplit('.').next().unwrap_or("")), key))
+        .min();
     match by_distance {
         Some((far, key)) if far <= (name.chars().count() / 3).max(1) => Some(key),
         _ => {
             let below = format!(".{unknown}");
             let ends = known.iter().find(|key| key.ends_with(&below));
-            ends.or_else(|| known.iter().find(|key| key.rsplit('.').next() == Some(name))).cloned()
+            ends.or_else(|| {
+                known
+                    .iter()
+                    .find(|key| key.rsplit('.').next() == Some(name))
+            })
+            .cloned()
         }
     }
 }
@@ -103,7 +126,10 @@ mod tests {
         check("telegram.api_ulr", Some("telegram.api_url"));
         check("telegrm", Some("telegram"));
         check("agent.timezon", Some("agent.timezone"));
-        check("telegram.groups.-100500.require_mentions", Some("telegram.groups.-100500.require_mention"));
+        check(
+            "telegram.groups.-100500.require_mentions",
+            Some("telegram.groups.-100500.require_mention"),
+        );
         check("routing.telegramm", Some("routing.telegram"));
     }
 
@@ -120,6 +146,9 @@ mod tests {
 
     #[test]
     fn swapped_letters_are_one_edit() {
-        assert_eq!((edits("ulr", "url"), edits("", "abc"), edits("käse", "kase")), (1, 3, 1));
+        assert_eq!(
+            (edits("ulr", "url"), edits("", "abc"), edits("käse", "kase")),
+            (1, 3, 1)
+        );
     }
 }

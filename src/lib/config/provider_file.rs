@@ -133,7 +133,11 @@ impl Models {
     /// [`Error::UnknownModel`] with the names there are; `asked_by` is the setting or flag named in
     /// it.
     pub fn get(&self, name: &str, asked_by: &str) -> Result<Arc<Model>, Error> {
-        let name = if name == "primary" { &self.primary } else { name };
+        let name = if name == "primary" {
+            &self.primary
+        } else {
+            name
+        };
         self.by_name.get(name).cloned().ok_or_else(|| {
             let known = self.names().collect::<Vec<_>>().join(", ");
             Error::UnknownModel {
@@ -153,7 +157,13 @@ impl Models {
             None if speech => return None,
             None => &self.primary,
         };
-        self.by_name.get(if name == "primary" { &self.primary } else { name }).cloned()
+        self.by_name
+            .get(if name == "primary" {
+                &self.primary
+            } else {
+                name
+            })
+            .cloned()
     }
 
     /// Returns the names, sorted.
@@ -183,7 +193,11 @@ impl Models {
 /// As the file's would be when it is loaded.
 pub fn provider(home: &Home, name: &str) -> Result<Option<Arc<Provider>>, Error> {
     let file = home.providers_dir().join(format!("{name}.toml"));
-    if !parse::is_name(name) || !file.exists() { Ok(None) } else { parse::server(home, name).map(Some) }
+    if !parse::is_name(name) || !file.exists() {
+        Ok(None)
+    } else {
+        parse::server(home, name).map(Some)
+    }
 }
 
 /// Returns the names of the files in `providers.d`, sorted.
@@ -219,8 +233,15 @@ pub(super) fn models_of(home: &Home, name: &str) -> Result<Option<Vec<String>>, 
 }
 
 /// Reads the files of `providers.load`; the warnings are about them. `origin` says where a setting was written.
-pub(super) fn load(home: &Home, config: &Config, origin: &dyn Fn(&str) -> String) -> Result<(Models, Vec<Warning>), Error> {
-    let mut models = Models { routing: config.routing.clone(), ..Models::default() };
+pub(super) fn load(
+    home: &Home,
+    config: &Config,
+    origin: &dyn Fn(&str) -> String,
+) -> Result<(Models, Vec<Warning>), Error> {
+    let mut models = Models {
+        routing: config.routing.clone(),
+        ..Models::default()
+    };
     let mut warnings = Vec::new();
     let mut loaded: Vec<&str> = Vec::new();
     for name in &config.providers.load {
@@ -244,8 +265,16 @@ impl Models {
     fn add(&mut self, model: Model) -> Result<(), Error> {
         if let Some(first) = self.by_name.get(&model.name) {
             let first = place(&first.provider);
-            let second = model.provider.file.clone().unwrap_or_else(|| PathBuf::from("built-in offline"));
-            return Err(Error::DuplicateModel { name: model.name, first, second });
+            let second = model
+                .provider
+                .file
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("built-in offline"));
+            return Err(Error::DuplicateModel {
+                name: model.name,
+                first,
+                second,
+            });
         }
         self.by_name.insert(model.name.clone(), Arc::new(model));
         Ok(())
@@ -253,13 +282,24 @@ impl Models {
 
     fn choose_primary(&mut self, home: &Home, loaded: &[&str]) -> Result<(), Error> {
         let mut names = self.by_name.keys();
-        self.primary = match (self.by_name.contains_key("primary"), names.next(), names.next()) {
+        self.primary = match (
+            self.by_name.contains_key("primary"),
+            names.next(),
+            names.next(),
+        ) {
             (true, _, _) => "primary".to_owned(),
             (false, Some(only), None) if only == "offline" => only.clone(),
             _ => {
-                let file = loaded.iter().find(|name| **name != "offline").unwrap_or(&"NAME");
+                let file = loaded
+                    .iter()
+                    .find(|name| **name != "offline")
+                    .unwrap_or(&"NAME");
                 let file = home.providers_dir().join(format!("{file}.toml"));
-                let loaded = if loaded.is_empty() { "nothing".to_owned() } else { loaded.join(", ") };
+                let loaded = if loaded.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    loaded.join(", ")
+                };
                 return Err(Error::NoPrimary { loaded, file });
             }
         };
@@ -271,17 +311,32 @@ impl Models {
             let key = names::join("routing", role);
             let model = self.get(name, &format!("{}: {key}", origin(&key)))?;
             if role == "speech_to_text" && model.provider.kind != ProviderType::Openai {
-                let Provider { name: provider, kind, .. } = &*model.provider;
+                let Provider {
+                    name: provider,
+                    kind,
+                    ..
+                } = &*model.provider;
                 let message = format!(
                     "the model `{name}` cannot listen: its provider `{provider}` is of type `{}`, only `openai` has transcriptions",
                     kind.as_str()
                 );
-                return Err(Error::Value { origin: origin(&key), key, message });
+                return Err(Error::Value {
+                    origin: origin(&key),
+                    key,
+                    message,
+                });
             }
         }
         for model in self.by_name.values() {
             for name in &model.fallbacks {
-                self.get(name, &format!("{}: models.{}.fallbacks", place(&model.provider), model.name))?;
+                self.get(
+                    name,
+                    &format!(
+                        "{}: models.{}.fallbacks",
+                        place(&model.provider),
+                        model.name
+                    ),
+                )?;
             }
         }
         Ok(())
@@ -289,14 +344,25 @@ impl Models {
 }
 
 impl Models {
-    fn check_embeddings(&self, embeddings: &Embeddings, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
-        let Some(name) = embeddings.server() else { return Ok(()) };
+    fn check_embeddings(
+        &self,
+        embeddings: &Embeddings,
+        origin: &dyn Fn(&str) -> String,
+    ) -> Result<(), Error> {
+        let Some(name) = embeddings.server() else {
+            return Ok(());
+        };
         let key = "memory.embeddings.provider";
         let Some(provider) = self.provider(name) else {
             return Err(Error::UnknownProvider {
                 origin: format!("{}: {key}", origin(key)),
                 name: crate::text::visible(&crate::text::shorten(name, 64)),
-                known: self.providers.keys().cloned().collect::<Vec<_>>().join(", "),
+                known: self
+                    .providers
+                    .keys()
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", "),
             });
         };
         match provider.kind {
@@ -307,12 +373,19 @@ impl Models {
                      of type `openai` or `gemini`",
                     provider.kind.as_str()
                 );
-                Err(Error::Value { origin: origin(key), key: key.to_owned(), message })
+                Err(Error::Value {
+                    origin: origin(key),
+                    key: key.to_owned(),
+                    message,
+                })
             }
         }
     }
 }
 
 fn place(provider: &Provider) -> String {
-    provider.file.as_ref().map_or_else(|| "the built-in provider `offline`".to_owned(), |file| file.display().to_string())
+    provider.file.as_ref().map_or_else(
+        || "the built-in provider `offline`".to_owned(),
+        |file| file.display().to_string(),
+    )
 }

@@ -53,7 +53,12 @@ impl Secrets {
     pub fn open(home: &Home, env: &Environment) -> Result<Self, Error> {
         let path = home.env_file();
         let file = read_env_file(&path)?;
-        Ok(Self { credentials: home.credentials_dir().map(Path::to_owned), env: env.clone(), file, path })
+        Ok(Self {
+            credentials: home.credentials_dir().map(Path::to_owned),
+            env: env.clone(),
+            file,
+            path,
+        })
     }
 
     /// Returns the secret called `name`, without newlines at its end; `None` when it is nowhere or
@@ -83,23 +88,39 @@ impl Secrets {
             return Err(Error::SecretName);
         }
         let mut found = Vec::new();
-        found.extend(self.credential(name)?.map(|secret| (secret, SecretOrigin::Credential)));
+        found.extend(
+            self.credential(name)?
+                .map(|secret| (secret, SecretOrigin::Credential)),
+        );
         if let Some(value) = self.env.get(name) {
             match value.into_string() {
-                Ok(value) => found.extend(secret(&value).map(|secret| (secret, SecretOrigin::Environment))),
+                Ok(value) => {
+                    found.extend(secret(&value).map(|secret| (secret, SecretOrigin::Environment)))
+                }
                 // What is not asked for any more does no harm.
                 Err(_) if !found.is_empty() => {}
-                Err(_) => return Err(Error::SecretText { origin: format!("${name}") }),
+                Err(_) => {
+                    return Err(Error::SecretText {
+                        origin: format!("${name}"),
+                    });
+                }
             }
         }
-        found.extend(self.file.get(name).map(|secret| (secret.clone(), SecretOrigin::EnvFile)));
+        found.extend(
+            self.file
+                .get(name)
+                .map(|secret| (secret.clone(), SecretOrigin::EnvFile)),
+        );
         Ok(found)
     }
 
     /// Returns the entries of `.env` that look like settings. They have no effect there: settings
     /// come from agent.toml and the environment.
     pub fn misplaced_settings(&self) -> Vec<super::Warning> {
-        let settings = self.file.keys().filter(|name| name.starts_with("AGENT_") && name.contains("__"));
+        let settings = self
+            .file
+            .keys()
+            .filter(|name| name.starts_with("AGENT_") && name.contains("__"));
         let warning = |name: &String| super::Warning {
             origin: self.path.display().to_string(),
             key: name.clone(),
@@ -109,11 +130,15 @@ impl Secrets {
     }
 
     fn credential(&self, name: &str) -> Result<Option<Secret>, Error> {
-        let Some(dir) = &self.credentials else { return Ok(None) };
+        let Some(dir) = &self.credentials else {
+            return Ok(None);
+        };
         let path = dir.join(name);
         match std::fs::read(&path) {
             Ok(bytes) => {
-                let value = String::from_utf8(bytes).map_err(|_| Error::SecretText { origin: path.display().to_string() })?;
+                let value = String::from_utf8(bytes).map_err(|_| Error::SecretText {
+                    origin: path.display().to_string(),
+                })?;
                 Ok(secret(&value))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -127,22 +152,40 @@ fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         file => file.map_err(Error::io("read", path))?,
     };
-    let mode = file.metadata().map_err(Error::io("read", path))?.permissions().mode() & 0o7777;
+    let mode = file
+        .metadata()
+        .map_err(Error::io("read", path))?
+        .permissions()
+        .mode()
+        & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(Error::EnvFileMode { path: path.to_owned(), mode });
+        return Err(Error::EnvFileMode {
+            path: path.to_owned(),
+            mode,
+        });
     }
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut file, &mut bytes).map_err(Error::io("read", path))?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let before = error
+            .as_bytes()
+            .iter()
+            .take(error.utf8_error().valid_up_to());
         Error::EnvFileLine {
             path: path.to_owned(),
             line: before.filter(|b| **b == b'\n').count() + 1,
             problem: "it is not UTF-8",
         }
     })?;
-    let entries = dotenv::parse(&text).map_err(|(line, problem)| Error::EnvFileLine { path: path.to_owned(), line, problem })?;
-    Ok(entries.into_iter().filter_map(|(name, value)| Some((name, secret(&value)?))).collect())
+    let entries = dotenv::parse(&text).map_err(|(line, problem)| Error::EnvFileLine {
+        path: path.to_owned(),
+        line,
+        problem,
+    })?;
+    Ok(entries
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, secret(&value)?)))
+        .collect())
 }
 
 /// Makes a secret of what is not empty.

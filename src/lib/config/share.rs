@@ -19,10 +19,17 @@ pub fn share_dir(env: &Environment) -> Option<PathBuf> {
 
 fn beside(program: &Path) -> Option<PathBuf> {
     let dir = program.parent()?;
-    let built = dir.ancestors().find(|above| above.file_name().is_some_and(|name| name == "target"));
-    let source = built.and_then(Path::parent).filter(|tree| tree.join("Cargo.toml").is_file());
-    let places =
-        [Some(dir.join("share")), dir.parent().map(|prefix| prefix.join(INSTALLED)), source.map(|tree| tree.join("share"))];
+    let built = dir
+        .ancestors()
+        .find(|above| above.file_name().is_some_and(|name| name == "target"));
+    let source = built
+        .and_then(Path::parent)
+        .filter(|tree| tree.join("Cargo.toml").is_file());
+    let places = [
+        Some(dir.join("share")),
+        dir.parent().map(|prefix| prefix.join(INSTALLED)),
+        source.map(|tree| tree.join("share")),
+    ];
     places.into_iter().flatten().find(|place| place.is_dir())
 }
 
@@ -34,26 +41,52 @@ mod tests {
     fn files_are_found_beside_the_program_below_its_prefix_and_in_the_source_tree() {
         let dir = tempfile::tempdir().expect("dir");
         let make = |path: &str| std::fs::create_dir_all(dir.path().join(path)).expect("dir");
-        let found =
-            |program: &str| beside(&dir.path().join(program)).map(|at| at.strip_prefix(dir.path()).expect("inside").to_owned());
+        let found = |program: &str| {
+            beside(&dir.path().join(program))
+                .map(|at| at.strip_prefix(dir.path()).expect("inside").to_owned())
+        };
         make("usr/bin");
         make("usr/share/skills");
-        assert_eq!(found("usr/bin/agent-daemon"), None, "the share/ of everybody is not ours");
+        assert_eq!(
+            found("usr/bin/agent-daemon"),
+            None,
+            "the share/ of everybody is not ours"
+        );
         make("usr/share/agent-toolkit");
-        assert_eq!(found("usr/bin/agent-daemon"), Some("usr/share/agent-toolkit".into()));
+        assert_eq!(
+            found("usr/bin/agent-daemon"),
+            Some("usr/share/agent-toolkit".into())
+        );
         make("usr/bin/share");
         assert_eq!(found("usr/bin/agent-daemon"), Some("usr/bin/share".into()));
         make("src/target/debug/deps");
         make("src/share");
-        assert_eq!(found("src/target/debug/agent-daemon"), None, "no source tree");
-        crate::sys::atomic::write(&dir.path().join("src/Cargo.toml"), b"", crate::sys::atomic::Durability::Rename)
-            .expect("write");
-        assert_eq!(found("src/target/debug/deps/agent-daemon"), Some("src/share".into()));
+        assert_eq!(
+            found("src/target/debug/agent-daemon"),
+            None,
+            "no source tree"
+        );
+        crate::sys::atomic::write(
+            &dir.path().join("src/Cargo.toml"),
+            b"",
+            crate::sys::atomic::Durability::Rename,
+        )
+        .expect("write");
+        assert_eq!(
+            found("src/target/debug/deps/agent-daemon"),
+            Some("src/share".into())
+        );
     }
 
     #[test]
     fn the_variable_wins_and_must_be_a_whole_path() {
-        assert_eq!(share_dir(&Environment::of(&[("AGENT_SHARE", "/opt/agent")])), Some("/opt/agent".into()));
-        assert_eq!(share_dir(&Environment::of(&[("AGENT_SHARE", "agent")])), None);
+        assert_eq!(
+            share_dir(&Environment::of(&[("AGENT_SHARE", "/opt/agent")])),
+            Some("/opt/agent".into())
+        );
+        assert_eq!(
+            share_dir(&Environment::of(&[("AGENT_SHARE", "agent")])),
+            None
+        );
     }
 }

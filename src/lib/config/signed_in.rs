@@ -35,7 +35,11 @@ pub(super) fn choose(home: &Home) -> Result<Chosen, Error> {
     let path = home.auth();
     let mut chosen = Chosen::default();
     let mut warn = |message: String| {
-        chosen.warnings.push(Warning { origin: path.display().to_string(), key: LOAD.to_owned(), message });
+        chosen.warnings.push(Warning {
+            origin: path.display().to_string(),
+            key: LOAD.to_owned(),
+            message,
+        });
     };
     let names = match names(&path)? {
         Some(names) => names,
@@ -88,11 +92,15 @@ fn names(path: &Path) -> Result<Option<Vec<String>>, Error> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Some(Vec::new()));
     }
-    let Ok(Value::Object(root)) = serde_json::from_slice(&bytes) else { return Ok(None) };
+    let Ok(Value::Object(root)) = serde_json::from_slice(&bytes) else {
+        return Ok(None);
+    };
     Ok(match root.get("providers") {
         None => Some(Vec::new()),
         Some(Value::Object(entries)) => {
-            let stored = entries.iter().filter(|(_, entry)| !entry["api_key"].is_null() || !entry["oauth"].is_null());
+            let stored = entries
+                .iter()
+                .filter(|(_, entry)| !entry["api_key"].is_null() || !entry["oauth"].is_null());
             Some(stored.map(|(name, _)| name.clone()).collect())
         }
         Some(_) => None,

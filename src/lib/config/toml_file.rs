@@ -37,13 +37,24 @@ impl TomlFile {
             syntax_error(path, &text, at, "the file is not UTF-8".to_owned())
         })?;
         let failed = |error: &toml::de::Error| {
-            syntax_error(path, &text, error.span().map_or(0, |span| span.start), error.message().to_owned())
+            syntax_error(
+                path,
+                &text,
+                error.span().map_or(0, |span| span.start),
+                error.message().to_owned(),
+            )
         };
         let spanned = DeTable::parse(&text).map_err(|error| failed(&error))?;
         let (mut values, mut names) = (Vec::new(), Vec::new());
         collect(spanned.get_ref(), "", &mut values, &mut names);
         let table = toml::from_str(&text).map_err(|error| failed(&error))?;
-        Ok(Self { path: path.to_owned(), text, values, names, table })
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+            values,
+            names,
+            table,
+        })
     }
 
     /// Returns the content, untyped.
@@ -54,8 +65,9 @@ impl TomlFile {
     /// Returns the content as `T` and the paths of the keys `T` does not know.
     pub(super) fn decode<T: DeserializeOwned>(&self) -> Result<(T, Vec<String>), Error> {
         let mut unknown = Vec::new();
-        let decoded = Deserializer::parse(&self.text)
-            .and_then(|deserializer| serde_ignored::deserialize(deserializer, |key| unknown.push(key.to_string())));
+        let decoded = Deserializer::parse(&self.text).and_then(|deserializer| {
+            serde_ignored::deserialize(deserializer, |key| unknown.push(key.to_string()))
+        });
         match decoded {
             Ok(value) => Ok((value, unknown)),
             Err(error) => Err(self.value_error(error.span(), error.message())),
@@ -79,13 +91,22 @@ impl TomlFile {
     /// The innermost key whose value holds the place of the error is the one at fault.
     fn value_error(&self, span: Option<Range<usize>>, message: &str) -> Error {
         let at = span.map_or(0, |span| span.start);
-        let key = self.values.iter().filter(|(_, value)| value.contains(&at)).min_by_key(|(_, value)| value.len());
+        let key = self
+            .values
+            .iter()
+            .filter(|(_, value)| value.contains(&at))
+            .min_by_key(|(_, value)| value.len());
         let key = key.map_or("", |(key, _)| key.as_str());
         Error::value(self.place(key), key, message)
     }
 }
 
-fn collect(table: &DeTable<'_>, parent: &str, values: &mut Vec<(String, Range<usize>)>, names: &mut Vec<(String, usize)>) {
+fn collect(
+    table: &DeTable<'_>,
+    parent: &str,
+    values: &mut Vec<(String, Range<usize>)>,
+    names: &mut Vec<(String, usize)>,
+) {
     for (key, value) in table.iter() {
         let path = super::names::join(parent, key.get_ref());
         names.push((path.clone(), key.span().start));
@@ -100,7 +121,13 @@ fn syntax_error(file: &Path, text: &str, at: usize, message: String) -> Error {
     let (line, column) = line_and_column(text, at);
     let content = text.lines().nth(line - 1).unwrap_or("");
     let shown = crate::secret::redact(&crate::text::visible(&crate::text::shorten(content, 120)));
-    Error::Syntax { file: file.to_owned(), line, column, text: shown, message }
+    Error::Syntax {
+        file: file.to_owned(),
+        line,
+        column,
+        text: shown,
+        message,
+    }
 }
 
 /// Line and column in characters, both from 1.
@@ -117,7 +144,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        prop_oneof![any::<Vec<u8>>(), "(agent|log|[a-z.\"ä\\[\\]=\n ]|1){0,40}".prop_map(String::into_bytes)]
+        prop_oneof![
+            any::<Vec<u8>>(),
+            "(agent|log|[a-z.\"ä\\[\\]=\n ]|1){0,40}".prop_map(String::into_bytes)
+        ]
     }
 
     proptest! {

@@ -17,7 +17,9 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use channels::{DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram};
+pub use channels::{
+    DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram,
+};
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use hands::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
 pub use heartbeat::{Driver, Every, Heartbeat};
@@ -116,7 +118,9 @@ impl Default for Agent {
             mode: Mode::Tools,
             timezone: Zone::default(),
             max_concurrent_runs: 4,
-            error_message: "Sorry, something went wrong and I could not finish this. Please try again.".to_owned(),
+            error_message:
+                "Sorry, something went wrong and I could not finish this. Please try again."
+                    .to_owned(),
             max_turns: 50,
             max_turns_for: BTreeMap::new(),
             call_timeout_secs: 600,
@@ -178,7 +182,10 @@ pub struct Pipeline {
 
 impl Default for Pipeline {
     fn default() -> Self {
-        Self { debounce_ms: 500, on_busy: OnBusy::Collect }
+        Self {
+            debounce_ms: 500,
+            on_busy: OnBusy::Collect,
+        }
     }
 }
 
@@ -207,7 +214,9 @@ pub struct Providers {
 
 impl Default for Providers {
     fn default() -> Self {
-        Self { load: vec!["offline".to_owned()] }
+        Self {
+            load: vec!["offline".to_owned()],
+        }
     }
 }
 
@@ -247,7 +256,15 @@ pub struct Cost {
 impl Cost {
     /// Returns true when any cap is set: then a model without a price is refused.
     pub fn capped(&self) -> bool {
-        [self.day_usd, self.month_usd, self.session_usd, self.message_usd, self.job_usd].iter().any(|usd| *usd > 0.0)
+        [
+            self.day_usd,
+            self.month_usd,
+            self.session_usd,
+            self.message_usd,
+            self.job_usd,
+        ]
+        .iter()
+        .any(|usd| *usd > 0.0)
     }
 }
 
@@ -303,7 +320,11 @@ impl Embeddings {
 
 impl Default for Embeddings {
     fn default() -> Self {
-        Self { provider: "local".to_owned(), model: String::new(), dims: 0 }
+        Self {
+            provider: "local".to_owned(),
+            model: String::new(),
+            dims: 0,
+        }
     }
 }
 
@@ -319,7 +340,10 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { level: Level::Info, keep_days: 14 }
+        Self {
+            level: Level::Info,
+            keep_days: 14,
+        }
     }
 }
 

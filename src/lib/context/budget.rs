@@ -25,14 +25,26 @@ pub(super) enum Body {
     /// Words: of too many the beginning and the end are kept.
     Text(Arc<str>),
     /// A list: of too many the first are kept.
-    List { head: String, entries: Vec<String>, tail: String },
+    List {
+        head: String,
+        entries: Vec<String>,
+        tail: String,
+    },
 }
 
 impl Body {
     fn chars(&self) -> usize {
         match self {
             Self::Text(text) => text.chars().count(),
-            Self::List { head, entries, tail } => [head, tail].into_iter().chain(entries).map(|part| part.chars().count()).sum(),
+            Self::List {
+                head,
+                entries,
+                tail,
+            } => [head, tail]
+                .into_iter()
+                .chain(entries)
+                .map(|part| part.chars().count())
+                .sum(),
         }
     }
 
@@ -40,7 +52,11 @@ impl Body {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Text(text) => text.to_string(),
-            Self::List { head, entries, tail } => format!("{head}{}{tail}", entries.concat()),
+            Self::List {
+                head,
+                entries,
+                tail,
+            } => format!("{head}{}{tail}", entries.concat()),
         }
     }
 
@@ -49,8 +65,13 @@ impl Body {
         match self {
             Self::Text(text) if max <= MARKER => *text = "[… left out: no room …]".into(),
             Self::Text(text) => *text = text::head_and_tail(text, max - MARKER, 70).into(),
-            Self::List { head, entries, tail } => {
-                let mut room = max.saturating_sub(head.chars().count() + tail.chars().count() + MARKER);
+            Self::List {
+                head,
+                entries,
+                tail,
+            } => {
+                let mut room =
+                    max.saturating_sub(head.chars().count() + tail.chars().count() + MARKER);
                 let fits = |entry: &&String| {
                     let chars = entry.chars().count();
                     let fits = chars <= room;
@@ -87,7 +108,10 @@ pub(super) fn fit(pieces: &mut [Piece], window: u64) -> Option<Cut> {
     if tokens <= budget {
         return None;
     }
-    let share = share(&sizes, usize::try_from(budget * 10 / 3).unwrap_or(usize::MAX));
+    let share = share(
+        &sizes,
+        usize::try_from(budget * 10 / 3).unwrap_or(usize::MAX),
+    );
     let mut names = Vec::new();
     for (piece, size) in pieces.iter_mut().zip(sizes) {
         if size > share {
@@ -95,7 +119,11 @@ pub(super) fn fit(pieces: &mut [Piece], window: u64) -> Option<Cut> {
             names.push(piece.name.clone());
         }
     }
-    Some(Cut { names, tokens, budget })
+    Some(Cut {
+        names,
+        tokens,
+        budget,
+    })
 }
 
 /// Returns the size to which the larger ones are cut so that all together have `room`.
@@ -119,29 +147,51 @@ mod tests {
     use proptest::prelude::*;
 
     fn piece(name: &str, chars: usize) -> Piece {
-        Piece { name: name.to_owned(), tier: Tier::Stable, body: Body::Text("x".repeat(chars).into()) }
+        Piece {
+            name: name.to_owned(),
+            tier: Tier::Stable,
+            body: Body::Text("x".repeat(chars).into()),
+        }
     }
 
     #[test]
     fn what_fits_is_not_touched_and_one_character_more_is_cut() {
         let mut pieces = [piece("a", 5_000), piece("b", 5_000)];
-        assert_eq!(fit(&mut pieces, 12_000), None, "10,000 characters are 3,000 tokens, a quarter of 12,000");
+        assert_eq!(
+            fit(&mut pieces, 12_000),
+            None,
+            "10,000 characters are 3,000 tokens, a quarter of 12,000"
+        );
         assert_eq!(pieces, [piece("a", 5_000), piece("b", 5_000)]);
-        let cut = Cut { names: vec!["a".into(), "b".into()], tokens: 3_000, budget: 2_999 };
+        let cut = Cut {
+            names: vec!["a".into(), "b".into()],
+            tokens: 3_000,
+            budget: 2_999,
+        };
         assert_eq!(fit(&mut pieces, 11_999), Some(cut));
     }
 
     #[test]
     fn the_long_share_what_the_short_leave() {
-        let mut pieces = [piece("long", 20_000), piece("short", 1_000), piece("longer", 30_000)];
+        let mut pieces = [
+            piece("long", 20_000),
+            piece("short", 1_000),
+            piece("longer", 30_000),
+        ];
         let cut = fit(&mut pieces, 40_000).expect("too much");
-        assert_eq!((cut.names, cut.budget), (vec!["long".to_owned(), "longer".to_owned()], 10_000));
+        assert_eq!(
+            (cut.names, cut.budget),
+            (vec!["long".to_owned(), "longer".to_owned()], 10_000)
+        );
         let chars: Vec<usize> = pieces.iter().map(|piece| piece.body.chars()).collect();
         assert_eq!(chars[1], 1_000);
         // 33,333 characters less 1,000, halved; nine tenths of that are kept.
         assert_eq!((chars[0], chars[2]), (14_527, 14_528));
         assert!(
-            pieces[0].body.text().contains("[… 5505 characters left out …]"),
+            pieces[0]
+                .body
+                .text()
+                .contains("[… 5505 characters left out …]"),
             "{:?}",
             pieces[0].body.text().get(11_200..11_400)
         );
@@ -149,13 +199,26 @@ mod tests {
 
     #[test]
     fn of_a_list_the_first_are_kept_and_the_rest_is_counted() {
-        let entries = (0..100).map(|number| format!("{number:03} and some words\n")).collect();
-        let body = Body::List { head: "head\n".into(), entries, tail: "tail".into() };
-        let mut pieces = [Piece { name: "list".into(), tier: Tier::SemiStable, body }];
+        let entries = (0..100)
+            .map(|number| format!("{number:03} and some words\n"))
+            .collect();
+        let body = Body::List {
+            head: "head\n".into(),
+            entries,
+            tail: "tail".into(),
+        };
+        let mut pieces = [Piece {
+            name: "list".into(),
+            tier: Tier::SemiStable,
+            body,
+        }];
         fit(&mut pieces, 400).expect("too much");
         let text = pieces[0].body.text();
         assert!(text.chars().count() <= 333, "{text}");
-        assert!(text.starts_with("head\n000 and") && text.ends_with(" more left out: no room …]\ntail"), "{text}");
+        assert!(
+            text.starts_with("head\n000 and") && text.ends_with(" more left out: no room …]\ntail"),
+            "{text}"
+        );
     }
 
     proptest! {

@@ -11,7 +11,15 @@ use crate::skills::{Off, Why};
 use crate::text::hidden;
 
 /// The files that are looked through for hidden characters, beside prompts and those of tiers.
-const FILES: [&str; 7] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md", "MEMORY.md", "HEARTBEAT.md"];
+const FILES: [&str; 7] = [
+    "SOUL.md",
+    "IDENTITY.md",
+    "AGENTS.md",
+    "USER.md",
+    "TOOLS.md",
+    "MEMORY.md",
+    "HEARTBEAT.md",
+];
 /// Bytes of a file that are looked through: no more of it is ever used.
 const MAX_BYTES: u64 = 4 << 20;
 
@@ -57,7 +65,12 @@ fn cuts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let mut models = Vec::new();
     // The sources of messages stand first.
     for role in ROLES.iter().take(4) {
-        models.extend(loaded.models.for_role(role).filter(|model| !models.contains(model)));
+        models.extend(
+            loaded
+                .models
+                .for_role(role)
+                .filter(|model| !models.contains(model)),
+        );
     }
     let remark = |model: &std::sync::Arc<crate::config::Model>| {
         let cut = sources.cut(&loaded.config, &loaded.models, model)?;
@@ -68,26 +81,52 @@ fn cuts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             cut.budget,
             cut.names.join(", ")
         );
-        Some(Remark { about: About::Cut, path: None, words })
+        Some(Remark {
+            about: About::Cut,
+            path: None,
+            words,
+        })
     };
     models.iter().filter_map(remark).collect()
 }
 
 /// The files are their owner's: nothing is left out, it is only said.
 fn unseen(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
-    let prompts = loaded.models.all().flat_map(|model| sources.prompts(&loaded.config, Some(&model.name)));
-    let prompts = prompts.filter_map(|(_, prompt)| Some((prompt.as_ref()?.name.clone(), prompt?.path)));
-    let of_tiers = loaded.config.context.tiers.values().flat_map(|tier| tier.files.clone());
-    let named = FILES.map(str::to_owned).into_iter().chain(of_tiers).map(|name| (name.clone(), sources.workspace().join(name)));
+    let prompts = loaded
+        .models
+        .all()
+        .flat_map(|model| sources.prompts(&loaded.config, Some(&model.name)));
+    let prompts =
+        prompts.filter_map(|(_, prompt)| Some((prompt.as_ref()?.name.clone(), prompt?.path)));
+    let of_tiers = loaded
+        .config
+        .context
+        .tiers
+        .values()
+        .flat_map(|tier| tier.files.clone());
+    let named = FILES
+        .map(str::to_owned)
+        .into_iter()
+        .chain(of_tiers)
+        .map(|name| (name.clone(), sources.workspace().join(name)));
     let mut files: Vec<(String, PathBuf)> = named.chain(prompts).collect();
     files.sort_by(|a, b| a.1.cmp(&b.1));
     files.dedup_by(|a, b| a.1 == b.1);
     let remark = |(name, path): (String, PathBuf)| {
         let found = hidden::find(&text_of(&path)?, 1000);
         let (first, more) = (found.first()?, found.len() - 1);
-        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-        let words = format!("{name} has a character that nobody sees and the model reads: {first}{more}");
-        Some(Remark { about: About::Hidden, path: Some(path), words })
+        let more = if more > 0 {
+            format!(" (and {more} more)")
+        } else {
+            String::new()
+        };
+        let words =
+            format!("{name} has a character that nobody sees and the model reads: {first}{more}");
+        Some(Remark {
+            about: About::Hidden,
+            path: Some(path),
+            words,
+        })
     };
     files.into_iter().filter_map(remark).collect()
 }
@@ -97,7 +136,11 @@ fn text_of(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    File::open(path)
+        .ok()?
+        .take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -107,7 +150,9 @@ fn prompts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     for dir in sources.config_path(config) {
         let words = match dir.metadata() {
             // What the agent writes there would be its own orders.
-            Ok(_) if dir.starts_with(sources.workspace()) => "lies in the workspace, where the agent itself may write",
+            Ok(_) if dir.starts_with(sources.workspace()) => {
+                "lies in the workspace, where the agent itself may write"
+            }
             Ok(metadata) if metadata.is_dir() => continue,
             Ok(_) => "is no directory",
             Err(_) => "is not there",
@@ -123,10 +168,19 @@ fn prompts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             .prompts(config, None)
             .into_iter()
             .filter(|(name, prompt)| prompt.is_none() && config.agent.roles.contains(name));
-        remarks.extend(absent.map(|(name, _)| Remark {
-            about: About::Prompt,
-            words: format!("agent.roles names {name}, and there is no prompts/{name}.md with words in it"),
-            path: Some(sources.workspace().join("prompts").join(format!("{name}.md"))),
+        remarks.extend(absent.map(|(name, _)| {
+            Remark {
+                about: About::Prompt,
+                words: format!(
+                    "agent.roles names {name}, and there is no prompts/{name}.md with words in it"
+                ),
+                path: Some(
+                    sources
+                        .workspace()
+                        .join("prompts")
+                        .join(format!("{name}.md")),
+                ),
+            }
         }));
     }
     remarks
@@ -142,7 +196,11 @@ fn tiers(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
                 Err(error) => format!("cannot be used: {error}"),
             };
             let words = format!("context.tiers.{tier} names {file}, which {why}");
-            remarks.push(Remark { about: About::Tier, path: Some(sources.workspace().join(file)), words });
+            remarks.push(Remark {
+                about: About::Tier,
+                path: Some(sources.workspace().join(file)),
+                words,
+            });
         }
     }
     remarks
@@ -157,14 +215,22 @@ fn skills(sources: &Sources) -> Vec<Remark> {
             Why::Wrong(_) | Why::Taken(_) => About::Skill,
         },
         path: Some(off.path.clone()),
-        words: format!("the skill {} is off: {}", crate::text::visible(&off.name), off.why),
+        words: format!(
+            "the skill {} is off: {}",
+            crate::text::visible(&off.name),
+            off.why
+        ),
     };
     let unwanted = |off: &&Off| off.why != Why::Distrusted;
     let mut remarks: Vec<Remark> = shelf.off.iter().filter(unwanted).map(remark).collect();
     let listed = shelf.skills.iter().filter(|skill| !skill.always_on).count();
     if listed > MAX_LISTED {
         let words = format!("there are {listed} skills, and the prompt lists {MAX_LISTED} of them");
-        remarks.push(Remark { about: About::Skill, path: None, words });
+        remarks.push(Remark {
+            about: About::Skill,
+            path: None,
+            words,
+        });
     }
     remarks
 }

@@ -168,7 +168,8 @@ impl Fields<'_> {
     }
 
     fn required(&self, name: &str) -> Result<String, String> {
-        self.text(name)?.ok_or_else(|| format!("the field {name:?} is missing"))
+        self.text(name)?
+            .ok_or_else(|| format!("the field {name:?} is missing"))
     }
 
     fn is_true(&self, name: &str) -> bool {
@@ -204,25 +205,46 @@ impl Fields<'_> {
 
     /// A line without `request` means the request that has the id of the line.
     fn approval(&self, id: Option<&Id>) -> Result<Command, String> {
-        let request = self.text("request")?.or_else(|| id.map(|id| id.as_str().to_owned()));
+        let request = self
+            .text("request")?
+            .or_else(|| id.map(|id| id.as_str().to_owned()));
         let request = request.ok_or("the field \"id\" is missing")?;
         let verdict = self.required("verdict")?;
-        let verdict = Approval::of_name(&verdict).ok_or("the field \"verdict\" must be approve, session or deny")?;
-        Ok(Command::Approval { request, verdict, why: self.text("why")? })
+        let verdict = Approval::of_name(&verdict)
+            .ok_or("the field \"verdict\" must be approve, session or deny")?;
+        Ok(Command::Approval {
+            request,
+            verdict,
+            why: self.text("why")?,
+        })
     }
 
     /// A job that is added without an id of its own is called after the line: by the end of a UUID, which
     /// nobody wants to type, or as the line is.
     fn job(&self, id: Option<&Id>) -> Result<JobOrder, String> {
-        let named = self.text("job")?.map(|job| Id::parse(&job).ok_or("the field \"job\" must match [A-Za-z0-9_-]{1,64}"));
+        let named = self
+            .text("job")?
+            .map(|job| Id::parse(&job).ok_or("the field \"job\" must match [A-Za-z0-9_-]{1,64}"));
         let named = named.transpose()?.map(|job| job.as_str().to_owned());
-        let job = || named.clone().ok_or_else(|| "the field \"job\" is missing".to_owned());
+        let job = || {
+            named
+                .clone()
+                .ok_or_else(|| "the field \"job\" is missing".to_owned())
+        };
         match self.required("op")?.as_str() {
             "add" => {
                 let of_line = || id.map_or_else(|| Id::new().short(), Id::short);
                 let job = named.clone().unwrap_or_else(of_line);
-                let given = JOB_FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), self.0.get(*name)?.clone())));
-                Ok(JobOrder::Add { job, ask: given.filter(|(_, value)| !value.is_null()).collect::<Map<String, Value>>().into() })
+                let given = JOB_FIELDS
+                    .iter()
+                    .filter_map(|name| Some(((*name).to_owned(), self.0.get(*name)?.clone())));
+                Ok(JobOrder::Add {
+                    job,
+                    ask: given
+                        .filter(|(_, value)| !value.is_null())
+                        .collect::<Map<String, Value>>()
+                        .into(),
+                })
             }
             "remove" => Ok(JobOrder::Remove { job: job()? }),
             "run" => Ok(JobOrder::Run { job: job()? }),
@@ -242,7 +264,10 @@ impl Fields<'_> {
                 stream: self.is_true("stream"),
                 attachments: self.attachments()?,
             }),
-            "system" => Ok(Command::System { words: self.words()?, source: self.text("source")? }),
+            "system" => Ok(Command::System {
+                words: self.words()?,
+                source: self.text("source")?,
+            }),
             "notify" => Ok(Command::Notify {
                 words: self.words()?,
                 source: self.required("source")?,
@@ -258,18 +283,36 @@ impl Fields<'_> {
                 reply_to: self.text("reply_to")?,
                 emoji: self.text("emoji")?,
             }),
-            "stop" => Ok(Command::Stop { session: self.text("session")? }),
-            "compact" => Ok(Command::Compact { session: self.text("session")? }),
+            "stop" => Ok(Command::Stop {
+                session: self.text("session")?,
+            }),
+            "compact" => Ok(Command::Compact {
+                session: self.text("session")?,
+            }),
             "approval" => self.approval(id),
-            "undo" => Ok(Command::Undo { run: self.text("run")? }),
-            "forget" => Ok(Command::Forget { target: self.required("target")?, hard: self.is_true("hard") }),
+            "undo" => Ok(Command::Undo {
+                run: self.text("run")?,
+            }),
+            "forget" => Ok(Command::Forget {
+                target: self.required("target")?,
+                hard: self.is_true("hard"),
+            }),
             "job" => self.job(id).map(Command::Job),
             "heartbeat" => Ok(Command::Heartbeat),
-            "reset" => Ok(Command::Reset { target: self.required("target")? }),
+            "reset" => Ok(Command::Reset {
+                target: self.required("target")?,
+            }),
             "reload" => Ok(Command::Reload),
-            "spool" => Ok(Command::Spool { id: id.cloned().ok_or("the field \"id\" is missing")? }),
-            other if VERBS_OF_LATER_BUILDS.contains(&other) => Err(format!("the command {other:?} is not in this build")),
-            other => Err(format!("the command {:?} is not known", crate::text::shorten(other, 40))),
+            "spool" => Ok(Command::Spool {
+                id: id.cloned().ok_or("the field \"id\" is missing")?,
+            }),
+            other if VERBS_OF_LATER_BUILDS.contains(&other) => {
+                Err(format!("the command {other:?} is not in this build"))
+            }
+            other => Err(format!(
+                "the command {:?} is not known",
+                crate::text::shorten(other, 40)
+            )),
         }
     }
 }
@@ -277,15 +320,22 @@ impl Fields<'_> {
 impl Command {
     /// Returns words for somebody, and nothing with them.
     pub fn raw(to: String, text: String) -> Self {
-        Self::Raw { to, text, attachments: Vec::new(), topic: None, reply_to: None, emoji: None }
+        Self::Raw {
+            to,
+            text,
+            attachments: Vec::new(),
+            topic: None,
+            reply_to: None,
+            emoji: None,
+        }
     }
 
     /// Returns the files that come with it.
     pub fn attachments_mut(&mut self) -> Option<&mut Vec<Attachment>> {
         match self {
-            Self::User { attachments, .. } | Self::Raw { attachments, .. } | Self::Notify { attachments, .. } => {
-                Some(attachments)
-            }
+            Self::User { attachments, .. }
+            | Self::Raw { attachments, .. }
+            | Self::Notify { attachments, .. } => Some(attachments),
             _ => None,
         }
     }
@@ -299,7 +349,10 @@ impl Command {
             some => Value::Array(some.iter().map(Attachment::to_json).collect()),
         };
         let spoken = |words: &Words, mut more: Vec<(&'static str, Value)>| {
-            let mut fields = vec![("text", Value::from(words.text.as_str())), ("context", optional(&words.context))];
+            let mut fields = vec![
+                ("text", Value::from(words.text.as_str())),
+                ("context", optional(&words.context)),
+            ];
             fields.append(&mut more);
             fields.extend([
                 ("tier", optional(&words.tier)),
@@ -309,7 +362,13 @@ impl Command {
             fields
         };
         match self {
-            Command::User { words, sender, session, stream, attachments } => {
+            Command::User {
+                words,
+                sender,
+                session,
+                stream,
+                attachments,
+            } => {
                 let more = vec![
                     ("sender", sender.as_str().into()),
                     ("session", optional(session)),
@@ -318,8 +377,16 @@ impl Command {
                 ];
                 ("user", spoken(words, more))
             }
-            Command::System { words, source } => ("system", spoken(words, vec![("source", optional(source))])),
-            Command::Notify { words, source, reference, data, attachments } => {
+            Command::System { words, source } => {
+                ("system", spoken(words, vec![("source", optional(source))]))
+            }
+            Command::Notify {
+                words,
+                source,
+                reference,
+                data,
+                attachments,
+            } => {
                 let more = vec![
                     ("source", source.as_str().into()),
                     ("ref", optional(reference)),
@@ -328,7 +395,14 @@ impl Command {
                 ];
                 ("notify", spoken(words, more))
             }
-            Command::Raw { to, text, attachments, topic, reply_to, emoji } => {
+            Command::Raw {
+                to,
+                text,
+                attachments,
+                topic,
+                reply_to,
+                emoji,
+            } => {
                 let fields = vec![
                     ("to", to.as_str().into()),
                     ("text", text.as_str().into()),
@@ -341,13 +415,23 @@ impl Command {
             }
             Command::Stop { session } => ("stop", vec![("session", optional(session))]),
             Command::Compact { session } => ("compact", vec![("session", optional(session))]),
-            Command::Approval { request, verdict, why } => {
-                let fields =
-                    vec![("request", request.as_str().into()), ("verdict", verdict.as_str().into()), ("why", optional(why))];
+            Command::Approval {
+                request,
+                verdict,
+                why,
+            } => {
+                let fields = vec![
+                    ("request", request.as_str().into()),
+                    ("verdict", verdict.as_str().into()),
+                    ("why", optional(why)),
+                ];
                 ("approval", fields)
             }
             Command::Undo { run } => ("undo", vec![("run", optional(run))]),
-            Command::Forget { target, hard } => ("forget", vec![("target", target.as_str().into()), ("hard", flag(*hard))]),
+            Command::Forget { target, hard } => (
+                "forget",
+                vec![("target", target.as_str().into()), ("hard", flag(*hard))],
+            ),
             Command::Job(order) => {
                 let none = Value::Null;
                 let (op, ask) = match order {
@@ -357,8 +441,16 @@ impl Command {
                     JobOrder::Pause { .. } => ("pause", &none),
                     JobOrder::Resume { .. } => ("resume", &none),
                 };
-                let asked = JOB_FIELDS.iter().map(|name| (*name, ask.get(name).cloned().unwrap_or_default()));
-                ("job", [("op", op.into()), ("job", order.job().into())].into_iter().chain(asked).collect())
+                let asked = JOB_FIELDS
+                    .iter()
+                    .map(|name| (*name, ask.get(name).cloned().unwrap_or_default()));
+                (
+                    "job",
+                    [("op", op.into()), ("job", order.job().into())]
+                        .into_iter()
+                        .chain(asked)
+                        .collect(),
+                )
             }
             Command::Heartbeat => ("heartbeat", Vec::new()),
             Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
@@ -371,8 +463,15 @@ impl Command {
 impl Attachment {
     fn to_json(&self) -> Value {
         let mut fields = Map::from_iter([("path".to_owned(), Value::from(self.path.as_str()))]);
-        for (name, value) in [("content_type", &self.content_type), ("filename", &self.filename)] {
-            fields.extend(value.as_ref().map(|value| (name.to_owned(), Value::from(value.as_str()))));
+        for (name, value) in [
+            ("content_type", &self.content_type),
+            ("filename", &self.filename),
+        ] {
+            fields.extend(
+                value
+                    .as_ref()
+                    .map(|value| (name.to_owned(), Value::from(value.as_str()))),
+            );
         }
         Value::Object(fields)
     }

@@ -45,7 +45,10 @@ pub struct Id(String);
 impl Id {
     /// Returns the id, or `None` when `text` is not of the form.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let fits = (1..=64).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         fits.then(|| Self(text.to_owned()))
     }
 
@@ -107,14 +110,21 @@ pub struct Bad {
 /// # Errors
 /// When it is no JSON object, its version or verb is unknown, or a field is missing.
 pub fn decode(line: &[u8]) -> Result<Order, Bad> {
-    let bad = |id: Option<&Id>, reason: String| Bad { id: id.cloned(), reason };
-    let value: Value = serde_json::from_slice(line).map_err(|error| bad(None, format!("no JSON: {error}")))?;
-    let Value::Object(fields) = value else { return Err(bad(None, "no JSON object".to_owned())) };
+    let bad = |id: Option<&Id>, reason: String| Bad {
+        id: id.cloned(),
+        reason,
+    };
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| bad(None, format!("no JSON: {error}")))?;
+    let Value::Object(fields) = value else {
+        return Err(bad(None, "no JSON object".to_owned()));
+    };
     let named = match fields.get("id") {
         None | Some(Value::Null) => None,
-        Some(Value::String(text)) => {
-            Some(Id::parse(text).ok_or_else(|| bad(None, "the id must match [A-Za-z0-9_-]{1,64}".to_owned()))?)
-        }
+        Some(Value::String(text)) => Some(
+            Id::parse(text)
+                .ok_or_else(|| bad(None, "the id must match [A-Za-z0-9_-]{1,64}".to_owned()))?,
+        ),
         Some(_) => return Err(bad(None, "the id must be a string".to_owned())),
     };
     let wrong = |reason: String| bad(named.as_ref(), reason);
@@ -124,18 +134,34 @@ pub fn decode(line: &[u8]) -> Result<Order, Bad> {
         Some(v) => return Err(wrong(format!("version {v} is not known, 1 is"))),
     }
     let fields = Fields(&fields);
-    let verb = fields.text("cmd").map_err(&wrong)?.ok_or_else(|| wrong("the field \"cmd\" is missing".to_owned()))?;
+    let verb = fields
+        .text("cmd")
+        .map_err(&wrong)?
+        .ok_or_else(|| wrong("the field \"cmd\" is missing".to_owned()))?;
     let command = fields.command(&verb, named.as_ref()).map_err(&wrong)?;
     let answer = named.is_some();
-    Ok(Order { id: named.unwrap_or_default(), answer, command })
+    Ok(Order {
+        id: named.unwrap_or_default(),
+        answer,
+        command,
+    })
 }
 
 /// Encodes an order as the one line that [`decode`] reads.
 pub fn encode(id: &Id, command: &Command) -> String {
     let (verb, fields) = command.fields();
-    let head = [("v", Value::from(1)), ("cmd", verb.into()), ("id", id.as_str().into())];
+    let head = [
+        ("v", Value::from(1)),
+        ("cmd", verb.into()),
+        ("id", id.as_str().into()),
+    ];
     let mut line = Map::from_iter(head.map(|(name, value)| (name.to_owned(), value)));
-    line.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)));
+    line.extend(
+        fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
     Value::Object(line).to_string()
 }
 
@@ -154,35 +180,79 @@ mod tests {
         assert!(reason("hello").starts_with("no JSON"));
         assert_eq!(reason("[1]"), "no JSON object");
         assert_eq!(reason(r#"{"cmd":"user"}"#), "the field \"text\" is missing");
-        assert_eq!(reason(r#"{"cmd":"user","text":1}"#), "the field \"text\" must be a string");
-        assert_eq!(reason(r#"{"cmd":"dance"}"#), "the command \"dance\" is not known");
-        assert_eq!(reason(r#"{"cmd":"pair"}"#), "the command \"pair\" is not in this build");
-        assert_eq!(reason(r#"{"cmd":"job","op":"dance"}"#), "the field \"op\" must be add, remove, run, pause or resume");
-        assert_eq!(reason(r#"{"cmd":"job","op":"run"}"#), "the field \"job\" is missing");
-        assert_eq!(reason(r#"{"cmd":"job","op":"add","job":"../x"}"#), "the field \"job\" must match [A-Za-z0-9_-]{1,64}");
-        assert_eq!(reason(r#"{"v":2,"cmd":"reload"}"#), "version 2 is not known, 1 is");
-        assert_eq!(reason(r#"{"id":"../x","cmd":"reload"}"#), "the id must match [A-Za-z0-9_-]{1,64}");
+        assert_eq!(
+            reason(r#"{"cmd":"user","text":1}"#),
+            "the field \"text\" must be a string"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"dance"}"#),
+            "the command \"dance\" is not known"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"pair"}"#),
+            "the command \"pair\" is not in this build"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"job","op":"dance"}"#),
+            "the field \"op\" must be add, remove, run, pause or resume"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"job","op":"run"}"#),
+            "the field \"job\" is missing"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"job","op":"add","job":"../x"}"#),
+            "the field \"job\" must match [A-Za-z0-9_-]{1,64}"
+        );
+        assert_eq!(
+            reason(r#"{"v":2,"cmd":"reload"}"#),
+            "version 2 is not known, 1 is"
+        );
+        assert_eq!(
+            reason(r#"{"id":"../x","cmd":"reload"}"#),
+            "the id must match [A-Za-z0-9_-]{1,64}"
+        );
     }
 
     #[test]
     fn the_id_of_a_line_that_approves_is_the_requests_unless_it_names_one() {
-        let command = |line: &str| decode(line.as_bytes()).map(|order| order.command).map_err(|bad| bad.reason);
+        let command = |line: &str| {
+            decode(line.as_bytes())
+                .map(|order| order.command)
+                .map_err(|bad| bad.reason)
+        };
         let approval = |request: &str, verdict, why: Option<&str>| {
-            Ok(Command::Approval { request: request.into(), verdict, why: why.map(str::to_owned) })
+            Ok(Command::Approval {
+                request: request.into(),
+                verdict,
+                why: why.map(str::to_owned),
+            })
         };
         assert_eq!(
             command(r#"{"cmd":"approval","id":"k3f9w2","verdict":"approve"}"#),
             approval("k3f9w2", Approval::Approve, None)
         );
         assert_eq!(
-            command(r#"{"cmd":"approval","id":"x-1","request":"k3f9w2","verdict":"deny","why":"no"}"#),
+            command(
+                r#"{"cmd":"approval","id":"x-1","request":"k3f9w2","verdict":"deny","why":"no"}"#
+            ),
             approval("k3f9w2", Approval::Deny, Some("no"))
         );
-        assert_eq!(reason(r#"{"cmd":"approval","verdict":"approve"}"#), "the field \"id\" is missing");
-        assert_eq!(reason(r#"{"cmd":"approval","id":"k3f9w2"}"#), "the field \"verdict\" is missing");
+        assert_eq!(
+            reason(r#"{"cmd":"approval","verdict":"approve"}"#),
+            "the field \"id\" is missing"
+        );
+        assert_eq!(
+            reason(r#"{"cmd":"approval","id":"k3f9w2"}"#),
+            "the field \"verdict\" is missing"
+        );
         for verdict in ["yes", "Approve", "approve ", "", "true"] {
-            let line = serde_json::json!({"cmd": "approval", "id": "k3f9w2", "verdict": verdict}).to_string();
-            assert_eq!(reason(&line), "the field \"verdict\" must be approve, session or deny");
+            let line = serde_json::json!({"cmd": "approval", "id": "k3f9w2", "verdict": verdict})
+                .to_string();
+            assert_eq!(
+                reason(&line),
+                "the field \"verdict\" must be approve, session or deny"
+            );
         }
     }
 
@@ -192,11 +262,20 @@ mod tests {
             Command::Job(order) => order.job().to_owned(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(job(r#"{"cmd":"job","op":"add","id":"disk","every":"1h","text":"look"}"#), "disk");
-        assert_eq!(job(r#"{"cmd":"job","op":"add","id":"x-1","job":"disk","every":"1h","text":"look"}"#), "disk");
+        assert_eq!(
+            job(r#"{"cmd":"job","op":"add","id":"disk","every":"1h","text":"look"}"#),
+            "disk"
+        );
+        assert_eq!(
+            job(r#"{"cmd":"job","op":"add","id":"x-1","job":"disk","every":"1h","text":"look"}"#),
+            "disk"
+        );
         let uuid = r#"{"cmd":"job","op":"add","id":"019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e","every":"1h","text":"look"}"#;
         assert_eq!(job(uuid), "2b3c4d5e");
-        assert_eq!(job(r#"{"cmd":"job","op":"add","every":"1h","text":"look"}"#).len(), 8);
+        assert_eq!(
+            job(r#"{"cmd":"job","op":"add","every":"1h","text":"look"}"#).len(),
+            8
+        );
     }
 
     #[test]
@@ -209,44 +288,87 @@ mod tests {
     fn a_shell_script_needs_only_cmd_and_text_and_unknown_fields_are_ignored() {
         let order = decode(br#"{"cmd":"user","text":"hi","later":true}"#).expect("order");
         assert!(!order.answer);
-        let words = Words { text: "hi".into(), ..Words::default() };
-        let plain = Command::User { words, sender: "cli".into(), session: None, stream: false, attachments: Vec::new() };
+        let words = Words {
+            text: "hi".into(),
+            ..Words::default()
+        };
+        let plain = Command::User {
+            words,
+            sender: "cli".into(),
+            session: None,
+            stream: false,
+            attachments: Vec::new(),
+        };
         assert_eq!(order.command, plain);
     }
 
     fn words() -> impl Strategy<Value = Words> {
         let name = || proptest::option::of("\\PC*");
-        ("\\PC*", name(), name(), name(), any::<bool>()).prop_map(|(text, context, tier, model, untrusted)| Words {
-            text,
-            context,
-            tier,
-            model,
-            untrusted,
-        })
+        ("\\PC*", name(), name(), name(), any::<bool>()).prop_map(
+            |(text, context, tier, model, untrusted)| Words {
+                text,
+                context,
+                tier,
+                model,
+                untrusted,
+            },
+        )
     }
 
     fn commands() -> impl Strategy<Value = Command> {
         let name = || proptest::option::of("\\PC*");
         let files =
-            ("\\PC*", name(), name()).prop_map(|(path, content_type, filename)| Attachment { path, content_type, filename });
+            ("\\PC*", name(), name()).prop_map(|(path, content_type, filename)| Attachment {
+                path,
+                content_type,
+                filename,
+            });
         let files = proptest::collection::vec(files, 0..3);
         let raw = ("\\PC*", "\\PC*", files.clone(), name(), name(), name()).prop_map(
-            |(to, text, attachments, topic, reply_to, emoji)| Command::Raw { to, text, attachments, topic, reply_to, emoji },
+            |(to, text, attachments, topic, reply_to, emoji)| Command::Raw {
+                to,
+                text,
+                attachments,
+                topic,
+                reply_to,
+                emoji,
+            },
         );
-        let user =
-            (words(), "\\PC*", name(), any::<bool>(), files.clone()).prop_map(|(words, sender, session, stream, attachments)| {
-                Command::User { words, sender, session, stream, attachments }
-            });
-        let data = prop_oneof![Just(None), "\\PC*".prop_map(|text| Some(serde_json::json!({"a": [text, false, null]})))];
-        let notify = (words(), "\\PC*", name(), data, files).prop_map(|(words, source, reference, data, attachments)| {
-            Command::Notify { words, source, reference, data, attachments }
-        });
-        let system = (words(), name()).prop_map(|(words, source)| Command::System { words, source });
+        let user = (words(), "\\PC*", name(), any::<bool>(), files.clone()).prop_map(
+            |(words, sender, session, stream, attachments)| Command::User {
+                words,
+                sender,
+                session,
+                stream,
+                attachments,
+            },
+        );
+        let data = prop_oneof![
+            Just(None),
+            "\\PC*".prop_map(|text| Some(serde_json::json!({"a": [text, false, null]})))
+        ];
+        let notify = (words(), "\\PC*", name(), data, files).prop_map(
+            |(words, source, reference, data, attachments)| Command::Notify {
+                words,
+                source,
+                reference,
+                data,
+                attachments,
+            },
+        );
+        let system =
+            (words(), name()).prop_map(|(words, source)| Command::System { words, source });
         let stop = name().prop_map(|session| Command::Stop { session });
         let reset = "\\PC*".prop_map(|target| Command::Reset { target });
         let compact = name().prop_map(|session| Command::Compact { session });
-        let verdict = proptest::sample::select(vec![Approval::Approve, Approval::Session, Approval::Deny]);
-        let approval = ("\\PC*", verdict, name()).prop_map(|(request, verdict, why)| Command::Approval { request, verdict, why });
+        let verdict =
+            proptest::sample::select(vec![Approval::Approve, Approval::Session, Approval::Deny]);
+        let approval =
+            ("\\PC*", verdict, name()).prop_map(|(request, verdict, why)| Command::Approval {
+                request,
+                verdict,
+                why,
+            });
         let ask = ("\\PC*", name(), any::<bool>()).prop_map(|(text, every, deliver)| {
             let mut ask = serde_json::json!({"text": text, "deliver": deliver});
             if let Some(every) = every {
@@ -255,9 +377,26 @@ mod tests {
             ask
         });
         let job = ("[A-Za-z0-9_-]{1,64}", proptest::option::of(ask)).prop_map(|(job, ask)| {
-            Command::Job(ask.map_or_else(|| JobOrder::Pause { job: job.clone() }, |ask| JobOrder::Add { job: job.clone(), ask }))
+            Command::Job(ask.map_or_else(
+                || JobOrder::Pause { job: job.clone() },
+                |ask| JobOrder::Add {
+                    job: job.clone(),
+                    ask,
+                },
+            ))
         });
-        prop_oneof![user, notify, system, raw, stop, reset, compact, approval, job, Just(Command::Heartbeat)]
+        prop_oneof![
+            user,
+            notify,
+            system,
+            raw,
+            stop,
+            reset,
+            compact,
+            approval,
+            job,
+            Just(Command::Heartbeat)
+        ]
     }
 
     proptest! {

@@ -112,7 +112,10 @@ impl Reply {
 
     /// Returns an answer that says why the command failed.
     pub fn error(id: &str, reason: impl Into<String>) -> Self {
-        Self { error: Some(reason.into()), ..Self::new(id, Status::Error) }
+        Self {
+            error: Some(reason.into()),
+            ..Self::new(id, Status::Error)
+        }
     }
 
     /// Returns true when nothing more will come.
@@ -137,11 +140,18 @@ impl Part {
     pub fn begin(dir: &Path, id: &str) -> Result<Self, Error> {
         let path = part_path(dir, id);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::at("replace", &path)(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::at("replace", &path)(error));
+            }
             Ok(()) | Err(_) => {}
         }
         let mut options = OpenOptions::new();
-        let file = options.create_new(true).write(true).mode(0o600).open(&path).map_err(Error::at("open", &path))?;
+        let file = options
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(Error::at("open", &path))?;
         Ok(Self { file, path })
     }
 
@@ -150,7 +160,9 @@ impl Part {
     /// # Errors
     /// When they cannot be written.
     pub fn append(&mut self, words: &str) -> Result<(), Error> {
-        self.file.write_all(words.as_bytes()).map_err(Error::at("write", &self.path))
+        self.file
+            .write_all(words.as_bytes())
+            .map_err(Error::at("write", &self.path))
     }
 }
 
@@ -186,8 +198,12 @@ pub fn write(dir: &Path, reply: &Reply) -> Result<(), Error> {
 /// When it cannot be read or is no answer.
 pub fn read(dir: &Path, id: &Id) -> Result<Option<Reply>, Error> {
     let path = path(dir, id.as_str());
-    let Some(bytes) = atomic::read(&path)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::at("read", &path)(std::io::Error::from(error)))
+    let Some(bytes) = atomic::read(&path)? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| Error::at("read", &path)(std::io::Error::from(error)))
 }
 
 /// Removes answers older than `keep` and returns how many.
@@ -197,8 +213,14 @@ pub fn read(dir: &Path, id: &Id) -> Result<Option<Reply>, Error> {
 pub fn prune(dir: &Path, keep: Duration) -> Result<usize, Error> {
     let entries = std::fs::read_dir(dir).map_err(Error::at("read", dir))?;
     let old = entries.flatten().filter(|entry| {
-        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        let age = entry
+            .metadata()
+            .and_then(|meta| meta.modified())
+            .ok()
+            .and_then(|time| time.elapsed().ok());
         age.is_some_and(|age| age > keep)
     });
-    Ok(old.filter(|entry| std::fs::remove_file(entry.path()).is_ok()).count())
+    Ok(old
+        .filter(|entry| std::fs::remove_file(entry.path()).is_ok())
+        .count())
 }

@@ -35,7 +35,10 @@ pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
         .flatten()
         .filter_map(|entry| {
             let id = Id::parse(entry.file_name().to_str()?.strip_suffix(".json")?)?;
-            Some(Entry { id, path: entry.path() })
+            Some(Entry {
+                id,
+                path: entry.path(),
+            })
         })
         .collect();
     entries.sort_by(|a, b| a.id.cmp(&b.id));
@@ -48,8 +51,12 @@ pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
 /// When it cannot be read now. What can never be read (no regular file, larger than
 /// [`MAX_COMMAND`]) has the kind `InvalidData`.
 pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
-    let never =
-        |why: &str| Err(Error::at("read", &entry.path)(std::io::Error::new(std::io::ErrorKind::InvalidData, why.to_owned())));
+    let never = |why: &str| {
+        Err(Error::at("read", &entry.path)(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            why.to_owned(),
+        )))
+    };
     match std::fs::symlink_metadata(&entry.path) {
         Ok(meta) if !meta.is_file() => never("it is no regular file"),
         Ok(meta) if meta.len() > MAX_COMMAND => never("it is too large"),
@@ -73,7 +80,11 @@ mod tests {
             put(&tmp, &new, &Id::parse(id).expect("id"), "{}").expect("put");
         }
         atomic::write(&new.join("notes.txt"), b"mine", atomic::Durability::Rename).expect("write");
-        let ids: Vec<String> = scan(&new).expect("scan").iter().map(|entry| entry.id.to_string()).collect();
+        let ids: Vec<String> = scan(&new)
+            .expect("scan")
+            .iter()
+            .map(|entry| entry.id.to_string())
+            .collect();
         assert_eq!(ids, ["a", "b", "c"]);
     }
 }

@@ -39,7 +39,11 @@ pub struct Alert {
 impl Alert {
     /// Returns the setting of its limit.
     pub fn setting(&self) -> &'static str {
-        if self.is_of_a_day() { "day_usd" } else { "month_usd" }
+        if self.is_of_a_day() {
+            "day_usd"
+        } else {
+            "month_usd"
+        }
     }
 
     fn is_of_a_day(&self) -> bool {
@@ -55,17 +59,35 @@ impl Alert {
     pub fn text(&self) -> String {
         let whose = if self.is_of_a_day() { "day" } else { "month" };
         let what = match self.is_refusal() {
-            true => format!("The limit of the {whose} is reached (100 %): a call was refused. ${:.4} of ", self.spent_usd),
-            false => format!("{} % of the {whose}'s limit are spent: ${:.4} of ", self.percent, self.spent_usd),
+            true => format!(
+                "The limit of the {whose} is reached (100 %): a call was refused. ${:.4} of ",
+                self.spent_usd
+            ),
+            false => format!(
+                "{} % of the {whose}'s limit are spent: ${:.4} of ",
+                self.percent, self.spent_usd
+            ),
         };
-        let kind = if self.is_refusal() { " are spent or reserved" } else { "" };
+        let kind = if self.is_refusal() {
+            " are spent or reserved"
+        } else {
+            ""
+        };
         let (limit, setting) = (dollars(self.limit_usd), self.setting());
-        format!("{what}${limit}{kind} ({}; [cost] {setting} = {limit} in agent.toml)", self.span)
+        format!(
+            "{what}${limit}{kind} ({}; [cost] {setting} = {limit} in agent.toml)",
+            self.span
+        )
     }
 
     /// Returns a name that no other has.
     pub fn key(&self) -> String {
-        format!("alert:{}:{}:{}", self.span, nano(self.limit_usd), self.percent)
+        format!(
+            "alert:{}:{}:{}",
+            self.span,
+            nano(self.limit_usd),
+            self.percent
+        )
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -99,9 +121,22 @@ pub(super) fn spans(now: i64, zone: Tz, caps: &Cost) -> Vec<Span> {
         until: next.map_or(i64::MAX, |next| clock::start_of_day(next, zone)),
         limit: nano(limit),
     };
-    let day = span(today.to_string(), today, today.checked_add_days(Days::new(1)), caps.day_usd);
-    let month = span(today.format("%Y-%m").to_string(), first, first.checked_add_months(Months::new(1)), caps.month_usd);
-    [day, month].into_iter().filter(|span| span.limit > 0).collect()
+    let day = span(
+        today.to_string(),
+        today,
+        today.checked_add_days(Days::new(1)),
+        caps.day_usd,
+    );
+    let month = span(
+        today.format("%Y-%m").to_string(),
+        first,
+        first.checked_add_months(Months::new(1)),
+        caps.month_usd,
+    );
+    [day, month]
+        .into_iter()
+        .filter(|span| span.limit > 0)
+        .collect()
 }
 
 /// Writes down which steps of `spans` are passed; returns true when one is new. What is only reserved does not
@@ -114,7 +149,9 @@ pub(super) fn note(connection: &Connection, spans: &[Span], now: i64) -> rusqlit
                 "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1 AND ts < ?2 AND (ok IS NOT NULL OR ts < ?3)",
             )?
             .query_row((span.since, span.until, now - LOST_MS), |row| row.get(0))?;
-        let passed = |percent: &&i64| i128::from(spent) * 100 >= i128::from(span.limit) * i128::from(**percent);
+        let passed = |percent: &&i64| {
+            i128::from(spent) * 100 >= i128::from(span.limit) * i128::from(**percent)
+        };
         for percent in STEPS.iter().filter(passed) {
             is_news |= insert(connection, span, *percent, spent, now)?;
         }
@@ -130,10 +167,18 @@ pub(super) fn refused(
     now: i64,
 ) -> rusqlite::Result<bool> {
     let is_meant = |span: &&Span| (span.name.len() > "2026-11".len()) == is_of_a_day;
-    spans.iter().find(is_meant).map_or(Ok(false), |span| insert(connection, span, 100, nano(spent), now))
+    spans.iter().find(is_meant).map_or(Ok(false), |span| {
+        insert(connection, span, 100, nano(spent), now)
+    })
 }
 
-fn insert(connection: &Connection, span: &Span, percent: i64, spent: i64, now: i64) -> rusqlite::Result<bool> {
+fn insert(
+    connection: &Connection,
+    span: &Span,
+    percent: i64,
+    spent: i64,
+    now: i64,
+) -> rusqlite::Result<bool> {
     let rows = connection
         .prepare_cached(
             "INSERT OR IGNORE INTO alerts(span, limit_nano_usd, percent, spent_nano_usd, at) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -148,8 +193,16 @@ impl Ledger {
     /// # Errors
     /// See [`db::Error`].
     pub async fn untold(&self) -> Result<Vec<Alert>, db::Error> {
-        let sql = "SELECT * FROM alerts WHERE told_at IS NULL ORDER BY at, length(span) DESC, percent";
-        self.writer.write_lazily(move |connection| connection.prepare_cached(sql)?.query_map([], Alert::read)?.collect()).await
+        let sql =
+            "SELECT * FROM alerts WHERE told_at IS NULL ORDER BY at, length(span) DESC, percent";
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(sql)?
+                    .query_map([], Alert::read)?
+                    .collect()
+            })
+            .await
     }
 
     /// Notes that the owner was told of `alert`.
@@ -160,7 +213,12 @@ impl Ledger {
         let (span, limit, percent) = (alert.span.clone(), nano(alert.limit_usd), alert.percent);
         let sql = "UPDATE alerts SET told_at = ?4 WHERE span = ?1 AND limit_nano_usd = ?2 AND percent = ?3";
         self.writer
-            .write_lazily(move |connection| connection.prepare_cached(sql)?.execute((span, limit, percent, now)).map(drop))
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(sql)?
+                    .execute((span, limit, percent, now))
+                    .map(drop)
+            })
             .await
     }
 }
@@ -170,16 +228,26 @@ impl Ledger {
 /// # Errors
 /// See [`db::Error`].
 pub fn alerts(path: &Path, now: i64, zone: Tz, caps: &Cost) -> Result<Vec<Alert>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(Vec::new()) };
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(Vec::new());
+    };
     let query = || -> rusqlite::Result<Vec<Alert>> {
         // A ledger that no newer program has opened yet.
-        let known: i64 =
-            connection.query_row("SELECT count(*) FROM pragma_table_list WHERE name = 'alerts'", [], |row| row.get(0))?;
+        let known: i64 = connection.query_row(
+            "SELECT count(*) FROM pragma_table_list WHERE name = 'alerts'",
+            [],
+            |row| row.get(0),
+        )?;
         let mut found = Vec::new();
         for span in spans(now, zone, caps).iter().filter(|_| known > 0) {
-            let mut statement =
-                connection.prepare("SELECT * FROM alerts WHERE span = ?1 AND limit_nano_usd = ?2 ORDER BY percent")?;
-            found.extend(statement.query_map((&span.name, span.limit), Alert::read)?.collect::<Result<Vec<_>, _>>()?);
+            let mut statement = connection.prepare(
+                "SELECT * FROM alerts WHERE span = ?1 AND limit_nano_usd = ?2 ORDER BY percent",
+            )?;
+            found.extend(
+                statement
+                    .query_map((&span.name, span.limit), Alert::read)?
+                    .collect::<Result<Vec<_>, _>>()?,
+            );
         }
         Ok(found)
     };

@@ -45,13 +45,20 @@ pub(super) struct Limit {
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { repeats: REPEATS, until: None }
+        Self {
+            repeats: REPEATS,
+            until: None,
+        }
     }
 }
 
 impl Limit {
     fn left(self) -> Option<Duration> {
-        self.until.map(|until| until.saturating_duration_since(Clock::now()).max(LEAST_ATTEMPT))
+        self.until.map(|until| {
+            until
+                .saturating_duration_since(Clock::now())
+                .max(LEAST_ATTEMPT)
+        })
     }
 }
 
@@ -78,7 +85,9 @@ impl Client {
                 Some(Err(Error::Failed(provider::Error::ContextOverflow { .. }))) => break,
                 Some(Err(Error::Failed(error))) => {
                     if matches!(error, provider::Error::Unreachable { .. }) {
-                        unreachable = candidates.get(at.wrapping_sub(1)).map(|(model, _)| model.provider.name.clone());
+                        unreachable = candidates
+                            .get(at.wrapping_sub(1))
+                            .map(|(model, _)| model.provider.name.clone());
                     }
                     // Another model of a server that nobody reaches is none either.
                     if unreachable.as_ref() == Some(&model.provider.name) {
@@ -90,8 +99,14 @@ impl Client {
                 Some(Ok(_) | Err(_)) => break,
             }
             let until = (at + 1 < candidates.len()).then(|| Clock::now() + FALLBACK_WITHIN);
-            let limit = Limit { repeats: *repeats, until };
-            answer = Some(self.try_candidate(purpose, model, prompt, limit, on_text, on_retry).await);
+            let limit = Limit {
+                repeats: *repeats,
+                until,
+            };
+            answer = Some(
+                self.try_candidate(purpose, model, prompt, limit, on_text, on_retry)
+                    .await,
+            );
         }
         answer.unwrap_or_else(|| Err(Error::NoProvider(model.to_owned())))
     }
@@ -99,23 +114,45 @@ impl Client {
     /// Returns `model` and its fallbacks.
     pub(super) fn candidates(&self, model: &str) -> Result<Vec<Arc<Model>>, config::Error> {
         let first = self.models.get(model, "the request")?;
-        let fallbacks = first.fallbacks.iter().map(|name| self.models.get(name, "fallbacks"));
-        std::iter::once(Ok(first.clone())).chain(fallbacks).collect()
+        let fallbacks = first
+            .fallbacks
+            .iter()
+            .map(|name| self.models.get(name, "fallbacks"));
+        std::iter::once(Ok(first.clone()))
+            .chain(fallbacks)
+            .collect()
     }
 
     /// Returns whom to ask, each with how often to repeat it.
-    fn who_is_up(&self, purpose: Purpose<'_>, candidates: Vec<Arc<Model>>) -> Result<Vec<(Arc<Model>, u32)>, Error> {
+    fn who_is_up(
+        &self,
+        purpose: Purpose<'_>,
+        candidates: Vec<Arc<Model>>,
+    ) -> Result<Vec<(Arc<Model>, u32)>, Error> {
         let (circuits, now) = (&self.outages.circuits, Instant::now());
         let up = |model: &&Arc<Model>| circuits.rest(model, now).is_none();
         let count = candidates.iter().filter(up).count();
         if count > 0 {
             // One that failed last is asked once, when there is another.
-            let repeats = |model: &Arc<Model>| if count > 1 && circuits.is_doubtful(model) { 0 } else { REPEATS };
-            return Ok(candidates.iter().filter(up).map(|model| (model.clone(), repeats(model))).collect());
+            let repeats = |model: &Arc<Model>| {
+                if count > 1 && circuits.is_doubtful(model) {
+                    0
+                } else {
+                    REPEATS
+                }
+            };
+            return Ok(candidates
+                .iter()
+                .filter(up)
+                .map(|model| (model.clone(), repeats(model)))
+                .collect());
         }
         match candidates.first() {
             Some(model) if !purpose.is_a_persons() => {
-                let outage = circuits.health(std::iter::once(model.provider.name.as_str())).pop().and_then(|health| health.down);
+                let outage = circuits
+                    .health(std::iter::once(model.provider.name.as_str()))
+                    .pop()
+                    .and_then(|health| health.down);
                 Err(Error::Down {
                     provider: model.provider.name.clone(),
                     last_error: outage.map(|outage| outage.last_error).unwrap_or_default(),
@@ -137,12 +174,17 @@ impl Client {
     ) -> Result<Paid, Error> {
         let mut shown = Shown::All;
         loop {
-            let attempt = |limit: Limit| self.attempt(purpose, model, prompt, shown, limit, on_text);
+            let attempt =
+                |limit: Limit| self.attempt(purpose, model, prompt, shown, limit, on_text);
             let answer = self.repeated(model, limit, on_retry, attempt).await;
             let next = match &answer {
-                Err(Error::Failed(provider::Error::Rejected { .. })) => shown.after_refusal(model, &prompt.messages),
+                Err(Error::Failed(provider::Error::Rejected { .. })) => {
+                    shown.after_refusal(model, &prompt.messages)
+                }
                 // Pictures alone can make a request larger than a server takes.
-                Err(Error::Failed(provider::Error::ContextOverflow { .. })) if shown == Shown::All => {
+                Err(Error::Failed(provider::Error::ContextOverflow { .. }))
+                    if shown == Shown::All =>
+                {
                     (model.vision && picture_bytes(&prompt.messages) > HEAVY).then_some(Shown::Bare)
                 }
                 Ok(_) => {
@@ -151,7 +193,9 @@ impl Client {
                 }
                 Err(_) => None,
             };
-            let (Some(next), Err(error)) = (next, &answer) else { return answer };
+            let (Some(next), Err(error)) = (next, &answer) else {
+                return answer;
+            };
             tracing::warn!(model = %model.name, %error, "the refused request is tried again with less: {}", next.words());
             on_retry(&error.to_string());
             shown = next;
@@ -167,12 +211,19 @@ impl Client {
         limit: Limit,
         on_text: OnText<'_>,
     ) -> Result<Paid, Error> {
-        let provider = self.providers.get(&model.provider.name).ok_or_else(|| Error::NoProvider(model.name.clone()))?;
+        let provider = self
+            .providers
+            .get(&model.provider.name)
+            .ok_or_else(|| Error::NoProvider(model.name.clone()))?;
         let request = Request {
             model: model.model.clone(),
             max_tokens: model.max_tokens,
             system: prompt.system.clone(),
-            tools: if model.tools { prompt.tools.clone() } else { [].into() },
+            tools: if model.tools {
+                prompt.tools.clone()
+            } else {
+                [].into()
+            },
             may_call: prompt.may_call && model.tools,
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
             cache: model.cache && shown == Shown::All,
@@ -186,12 +237,22 @@ impl Client {
             true => bound,
             false => rates.map(|rates| rates.cost(&response.usage)),
         };
-        let settled = |response: &Response| Outcome::Answered { usage: response.usage, cost: cost(response) };
+        let settled = |response: &Response| Outcome::Answered {
+            usage: response.usage,
+            cost: cost(response),
+        };
         let call = NewCall::new(purpose, model, Kind::Chat, bound);
-        let (response, took) = self.metered(call, provider.complete(&request, on_text), settled).await?;
+        let (response, took) = self
+            .metered(call, provider.complete(&request, on_text), settled)
+            .await?;
         let cost_nano_usd = cost(&response);
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        Ok(Paid { response, model: model.name.clone(), cost_nano_usd, duration_ms })
+        Ok(Paid {
+            response,
+            model: model.name.clone(),
+            cost_nano_usd,
+            duration_ms,
+        })
     }
 
     /// Makes attempts at `model` until one succeeds, fails for good, too often or for too long; notes
@@ -214,8 +275,12 @@ impl Client {
                 }
                 Err(error) => return Err(error),
             };
-            let wait = error.retry_after().unwrap_or_else(|| net::backoff(repeats, BACKOFF.0, BACKOFF.1));
-            let too_late = limit.until.is_some_and(|until| Clock::now() + wait + LEAST_ATTEMPT > until);
+            let wait = error
+                .retry_after()
+                .unwrap_or_else(|| net::backoff(repeats, BACKOFF.0, BACKOFF.1));
+            let too_late = limit
+                .until
+                .is_some_and(|until| Clock::now() + wait + LEAST_ATTEMPT > until);
             if repeats >= limit.repeats || wait > BACKOFF.1 || too_late {
                 circuits.failed(model, &error, Instant::now());
                 return Err(error.into());
@@ -230,15 +295,20 @@ impl Client {
 
 /// Returns the pictures that are sent as such.
 fn pictures(messages: &[Message]) -> impl Iterator<Item = usize> {
-    messages.iter().flat_map(|message| &message.content).filter_map(|block| match block {
-        Block::Image { data: Some(data), .. } => Some(data.len()),
-        Block::Text { .. }
-        | Block::Context { .. }
-        | Block::Image { data: None, .. }
-        | Block::Thinking(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_) => None,
-    })
+    messages
+        .iter()
+        .flat_map(|message| &message.content)
+        .filter_map(|block| match block {
+            Block::Image {
+                data: Some(data), ..
+            } => Some(data.len()),
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { data: None, .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_)
+            | Block::ToolResult(_) => None,
+        })
 }
 
 fn picture_bytes(messages: &[Message]) -> usize {
@@ -249,10 +319,15 @@ fn picture_bytes(messages: &[Message]) -> usize {
 /// the tokens it can have, not as its bytes.
 pub(super) fn input_bytes(request: &Request) -> u64 {
     let system: usize = request.system.iter().map(|block| block.text.len()).sum();
-    let tools: usize =
-        request.tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len()).sum();
-    let messages = serde_json::to_vec(&request.messages).map_or(usize::MAX / 4, |bytes| bytes.len());
+    let tools: usize = request
+        .tools
+        .iter()
+        .map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len())
+        .sum();
+    let messages =
+        serde_json::to_vec(&request.messages).map_or(usize::MAX / 4, |bytes| bytes.len());
     // 64 bytes for each of the roles, ids and separators that a vendor adds.
     let frame = 64 * (1 + request.messages.len() + request.tools.len());
-    (system + tools + messages + frame) as u64 + PICTURE_TOKENS * pictures(&request.messages).count() as u64
+    (system + tools + messages + frame) as u64
+        + PICTURE_TOKENS * pictures(&request.messages).count() as u64
 }

@@ -37,7 +37,9 @@ pub struct Call {
 /// # Errors
 /// See [`db::Error`].
 pub fn calls(path: &Path, runs: &[&str]) -> Result<Vec<Call>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(Vec::new()) };
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(Vec::new());
+    };
     let query = || -> rusqlite::Result<Vec<Call>> {
         let mut query = connection.prepare(
             "SELECT ts, run_id, coalesce(session_id, '') AS session_id, source, model, kind, input_tokens, output_tokens,
@@ -46,7 +48,11 @@ pub fn calls(path: &Path, runs: &[&str]) -> Result<Vec<Call>, db::Error> {
         )?;
         let mut found = Vec::new();
         for run in runs.iter().filter(|run| !run.is_empty()) {
-            found.extend(query.query_map([run], call)?.collect::<rusqlite::Result<Vec<_>>>()?);
+            found.extend(
+                query
+                    .query_map([run], call)?
+                    .collect::<rusqlite::Result<Vec<_>>>()?,
+            );
         }
         found.sort_by_key(|call: &Call| call.at);
         Ok(found)
@@ -55,7 +61,10 @@ pub fn calls(path: &Path, runs: &[&str]) -> Result<Vec<Call>, db::Error> {
 }
 
 fn call(row: &Row<'_>) -> rusqlite::Result<Call> {
-    let tokens = |column: &str| row.get::<_, i64>(column).map(|tokens| u64::try_from(tokens).unwrap_or(0));
+    let tokens = |column: &str| {
+        row.get::<_, i64>(column)
+            .map(|tokens| u64::try_from(tokens).unwrap_or(0))
+    };
     let ok: Option<bool> = row.get("ok")?;
     Ok(Call {
         run_id: row.get("run_id")?,

@@ -38,7 +38,9 @@ pub enum Refusal {
         bound: f64,
     },
     /// A cap is set and the model has no price.
-    #[error("the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}")]
+    #[error(
+        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}"
+    )]
     Unpriced {
         /// The model.
         model: String,
@@ -49,7 +51,11 @@ pub enum Refusal {
 
 /// A day's and a month's limit are over by themselves; a session's never is.
 fn way_out(period: &str) -> &'static str {
-    if period == "session" { "; /new begins another session" } else { "" }
+    if period == "session" {
+        "; /new begins another session"
+    } else {
+        ""
+    }
 }
 
 impl Kind {
@@ -86,8 +92,11 @@ impl Scope<'_> {
 
     fn spent(self, connection: &Connection) -> rusqlite::Result<i64> {
         let sum = |condition: &str, parameter: &dyn ToSql| {
-            let sql = format!("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE {condition}");
-            connection.prepare_cached(&sql)?.query_row([parameter], |row| row.get(0))
+            let sql =
+                format!("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE {condition}");
+            connection
+                .prepare_cached(&sql)?
+                .query_row([parameter], |row| row.get(0))
         };
         match self {
             Self::Since(since) => sum("ts >= ?1", &since),
@@ -118,40 +127,104 @@ pub(super) fn refusal(
     caps: &Cost,
     (day, month): (i64, i64),
 ) -> rusqlite::Result<Option<Refusal>> {
-    let (budget, share) = (call.budget_usd.unwrap_or(0.0), call.share_usd.unwrap_or(0.0));
+    let (budget, share) = (
+        call.budget_usd.unwrap_or(0.0),
+        call.share_usd.unwrap_or(0.0),
+    );
     if !caps.capped() && budget <= 0.0 && share <= 0.0 {
         return Ok(None);
     }
     let Some(bound) = call.bound else {
-        return Ok(Some(Refusal::Unpriced { model: call.model.clone(), line: call.kind.free() }));
+        return Ok(Some(Refusal::Unpriced {
+            model: call.model.clone(),
+            line: call.kind.free(),
+        }));
     };
     let settings = "agent.toml";
     let root = root(connection, call)?;
-    let session = if caps.session_usd > 0.0 { sender(connection, call)? } else { String::new() };
+    let session = if caps.session_usd > 0.0 {
+        sender(connection, call)?
+    } else {
+        String::new()
+    };
     let (whose, its_setting, its_file) = match root.as_str() {
         "job" => ("job", "budget_usd", "state/cron/jobs.json"),
-        "heartbeat" => ("heartbeat", "[heartbeat] day_usd, what is left of it", settings),
+        "heartbeat" => (
+            "heartbeat",
+            "[heartbeat] day_usd, what is left of it",
+            settings,
+        ),
         _ => ("run", "budget_usd", "what began it"),
     };
     let job_usd = if root == "job" { caps.job_usd } else { 0.0 };
     let (run, own) = (Scope::Run(&call.run_id), Scope::Session(&call.session_id));
-    let cap = |period, setting, file, limit, scope| Cap { period, setting, file, limit, scope };
+    let cap = |period, setting, file, limit, scope| Cap {
+        period,
+        setting,
+        file,
+        limit,
+        scope,
+    };
     let checks = [
-        cap("day", "[cost] day_usd", settings, caps.day_usd, Scope::Since(day)),
-        cap("month", "[cost] month_usd", settings, caps.month_usd, Scope::Since(month)),
-        cap("session", "[cost] session_usd", settings, caps.session_usd, Scope::Tree(&session)),
-        cap("message", "[cost] message_usd", settings, caps.message_usd, run),
+        cap(
+            "day",
+            "[cost] day_usd",
+            settings,
+            caps.day_usd,
+            Scope::Since(day),
+        ),
+        cap(
+            "month",
+            "[cost] month_usd",
+            settings,
+            caps.month_usd,
+            Scope::Since(month),
+        ),
+        cap(
+            "session",
+            "[cost] session_usd",
+            settings,
+            caps.session_usd,
+            Scope::Tree(&session),
+        ),
+        cap(
+            "message",
+            "[cost] message_usd",
+            settings,
+            caps.message_usd,
+            run,
+        ),
         cap("job", "[cost] job_usd", settings, job_usd, run),
         cap(whose, its_setting, its_file, budget, run),
-        cap("sub-agent", "budget_usd", "the call of sessions_spawn", share, own),
+        cap(
+            "sub-agent",
+            "budget_usd",
+            "the call of sessions_spawn",
+            share,
+            own,
+        ),
     ];
-    for Cap { period, setting, file, limit, scope } in checks {
+    for Cap {
+        period,
+        setting,
+        file,
+        limit,
+        scope,
+    } in checks
+    {
         if limit <= 0.0 || !scope.exists() {
             continue;
         }
         let spent = scope.spent(connection)?;
         if spent.saturating_add(bound) > nano(limit) {
-            return Ok(Some(Refusal::Cap { period, setting, file, limit, spent: usd(spent), bound: usd(bound) }));
+            return Ok(Some(Refusal::Cap {
+                period,
+                setting,
+                file,
+                limit,
+                spent: usd(spent),
+                bound: usd(bound),
+            }));
         }
     }
     Ok(None)
@@ -165,7 +238,11 @@ fn root(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
             .query_row([&call.run_id], |row| row.get(0))
             .optional()
     };
-    let found = if call.run_id.is_empty() { None } else { known()? };
+    let found = if call.run_id.is_empty() {
+        None
+    } else {
+        known()?
+    };
     Ok(found.unwrap_or_else(|| call.source.to_owned()))
 }
 
@@ -176,12 +253,18 @@ fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
         return Ok(String::new());
     }
     let one = |sql: &str, id: &str| -> rusqlite::Result<Option<String>> {
-        connection.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()
+        connection
+            .prepare_cached(sql)?
+            .query_row([id], |row| row.get(0))
+            .optional()
     };
     let run = match call.source {
         "subagent" => Some(call.run_id.clone()),
         // What sums a sub-agent's conversation up has a run of its own.
-        _ => one("SELECT run_id FROM costs WHERE session_id = ?1 AND source = 'subagent' LIMIT 1", &call.session_id)?,
+        _ => one(
+            "SELECT run_id FROM costs WHERE session_id = ?1 AND source = 'subagent' LIMIT 1",
+            &call.session_id,
+        )?,
     };
     let sent_by = match run {
         Some(run) => one(

@@ -56,21 +56,28 @@ impl Circuits {
     /// Returns how long `model` should be left alone; `None` = it may be asked.
     pub(super) fn rest(&self, model: &Model, now: Instant) -> Option<Duration> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let down = known.get(&model.provider.name).filter(|down| down.concerns(model))?;
+        let down = known
+            .get(&model.provider.name)
+            .filter(|down| down.concerns(model))?;
         Some(down.until.saturating_duration_since(now)).filter(|rest| !rest.is_zero())
     }
 
     /// Returns true when `model` failed last, although it may be asked again by now.
     pub(super) fn is_doubtful(&self, model: &Model) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&model.provider.name).is_some_and(|down| down.concerns(model))
+        known
+            .get(&model.provider.name)
+            .is_some_and(|down| down.concerns(model))
     }
 
     /// Notes that a call of `model` failed with `error`, which another time need not happen.
     pub(super) fn failed(&self, model: &Model, error: &provider::Error, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &model.provider.name;
-        let (whole, now_ms) = (matches!(error, provider::Error::Unreachable { .. }), clock::now_ms());
+        let (whole, now_ms) = (
+            matches!(error, provider::Error::Unreachable { .. }),
+            clock::now_ms(),
+        );
         let new = !known.contains_key(name);
         let down = known.entry(name.clone()).or_insert_with(|| Down {
             models: BTreeSet::from([model.name.clone()]),
@@ -85,11 +92,17 @@ impl Circuits {
         } else if !down.models.is_empty() {
             down.models.insert(model.name.clone());
         }
-        let grown = REST.0.saturating_mul(2_u32.saturating_pow(down.failures)).min(REST.1);
-        let rest = error.retry_after().map_or(grown, |asked| asked.min(LONGEST));
+        let grown = REST
+            .0
+            .saturating_mul(2_u32.saturating_pow(down.failures))
+            .min(REST.1);
+        let rest = error
+            .retry_after()
+            .map_or(grown, |asked| asked.min(LONGEST));
         down.failures += 1;
         down.until = now + rest;
-        down.retry_at_ms = now_ms.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
+        down.retry_at_ms =
+            now_ms.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
         down.last_error = error.to_string();
         if new {
             tracing::warn!(provider = name, %error, rest_secs = rest.as_secs(), "the provider is down");
@@ -100,22 +113,37 @@ impl Circuits {
     pub(super) fn succeeded(&self, model: &Model) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &model.provider.name;
-        let Some(down) = known.get_mut(name) else { return };
+        let Some(down) = known.get_mut(name) else {
+            return;
+        };
         // One that answers says nothing about another that is too busy.
-        if !down.models.is_empty() && (!down.models.remove(&model.name) || !down.models.is_empty()) {
+        if !down.models.is_empty() && (!down.models.remove(&model.name) || !down.models.is_empty())
+        {
             return;
         }
         let secs = (clock::now_ms() - down.since_ms) / 1000;
         known.remove(name);
-        tracing::info!(provider = name, after_secs = secs, "the provider answers again");
+        tracing::info!(
+            provider = name,
+            after_secs = secs,
+            "the provider answers again"
+        );
     }
 
     /// Returns how the providers called `names` are, in that order.
     pub(super) fn health<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<Health> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let outage =
-            |down: &Down| Outage { since: down.since_ms, retry_at: down.retry_at_ms, last_error: down.last_error.clone() };
-        names.map(|name| Health { name: name.to_owned(), down: known.get(name).map(outage) }).collect()
+        let outage = |down: &Down| Outage {
+            since: down.since_ms,
+            retry_at: down.retry_at_ms,
+            last_error: down.last_error.clone(),
+        };
+        names
+            .map(|name| Health {
+                name: name.to_owned(),
+                down: known.get(name).map(outage),
+            })
+            .collect()
     }
 }
 
@@ -132,7 +160,12 @@ mod tests {
 
     fn busy(retry_after: Option<u64>) -> provider::Error {
         let retry_after = retry_after.map(Duration::from_secs);
-        provider::Error::Busy { host: "h".into(), status: 529, message: "busy".into(), retry_after }
+        provider::Error::Busy {
+            host: "h".into(),
+            status: 529,
+            message: "busy".into(),
+            retry_after,
+        }
     }
 
     #[test]
@@ -144,9 +177,15 @@ mod tests {
         };
         let grown: Vec<u64> = (0..6).map(|_| after(&busy(None))).collect();
         assert_eq!(grown, [30, 60, 120, 240, 300, 300]);
-        assert_eq!([after(&busy(Some(7))), after(&busy(Some(1 << 40)))], [7, 3600]);
+        assert_eq!(
+            [after(&busy(Some(7))), after(&busy(Some(1 << 40)))],
+            [7, 3600]
+        );
         assert_eq!(circuits.rest(&model, now + Duration::from_secs(3600)), None);
-        assert!(circuits.is_doubtful(&model), "it may be asked again, and nobody knows more");
+        assert!(
+            circuits.is_doubtful(&model),
+            "it may be asked again, and nobody knows more"
+        );
         circuits.succeeded(&model);
         assert!(!circuits.is_doubtful(&model));
         assert_eq!(after(&busy(None)), 30, "an answer begins the count anew");
@@ -161,7 +200,14 @@ mod tests {
         assert_eq!(resting(), [true, false]);
         circuits.succeeded(&small);
         assert_eq!(resting(), [true, false]);
-        circuits.failed(&small, &provider::Error::Unreachable { host: "h".into(), reason: "refused".into() }, now);
+        circuits.failed(
+            &small,
+            &provider::Error::Unreachable {
+                host: "h".into(),
+                reason: "refused".into(),
+            },
+            now,
+        );
         assert_eq!(resting(), [true, true]);
         circuits.succeeded(&small);
         assert_eq!(resting(), [false, false]);
@@ -173,7 +219,16 @@ mod tests {
         circuits.failed(&model, &busy(Some(60)), Instant::now());
         let health = circuits.health(["a", "b"].into_iter());
         let outage = health[0].down.as_ref().expect("down");
-        assert_eq!((outage.retry_at - outage.since, outage.last_error.as_str()), (60_000, "h answered 529: busy"));
-        assert_eq!(health[1], Health { name: "b".into(), down: None });
+        assert_eq!(
+            (outage.retry_at - outage.since, outage.last_error.as_str()),
+            (60_000, "h answered 529: busy")
+        );
+        assert_eq!(
+            health[1],
+            Health {
+                name: "b".into(),
+                down: None
+            }
+        );
     }
 }

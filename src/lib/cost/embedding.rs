@@ -45,9 +45,19 @@ impl Till {
         provider: &Arc<Provider>,
         id: &str,
     ) -> Self {
-        let (home, env, provider, id) = (home.clone(), env.clone(), provider.clone(), id.to_owned());
+        let (home, env, provider, id) =
+            (home.clone(), env.clone(), provider.clone(), id.to_owned());
         let model = model(models, &provider, &id);
-        Self { home, env, ledger, provider, id, model, open: None, spent: 0 }
+        Self {
+            home,
+            env,
+            ledger,
+            provider,
+            id,
+            model,
+            open: None,
+            spent: 0,
+        }
     }
 
     fn price(&self, tokens: u64) -> Option<i64> {
@@ -56,14 +66,16 @@ impl Till {
 
     async fn open(&mut self, kind: embed::Kind, most_tokens: u64) -> Result<(), String> {
         // As the settings are now: a process may stay for weeks, and a limit or a price that was changed holds at once.
-        let Loaded { config, models, .. } = config::load(&self.home, &self.env, &[]).map_err(|error| error.to_string())?;
+        let Loaded { config, models, .. } =
+            config::load(&self.home, &self.env, &[]).map_err(|error| error.to_string())?;
         self.model = model(&models, &self.provider, &self.id);
         let bound = self.price(most_tokens);
         let failed = |error| format!("the cost ledger cannot be written: {error}");
         let ledger = match &self.ledger {
             Some(ledger) => ledger,
             None => {
-                let opened = Ledger::start(&self.home.cost_db(), config.agent.timezone.0).map_err(failed)?;
+                let opened =
+                    Ledger::start(&self.home.cost_db(), config.agent.timezone.0).map_err(failed)?;
                 self.ledger.insert(opened)
             }
         };
@@ -76,15 +88,25 @@ impl Till {
                 embed::Kind::Passage => "index",
             },
             provider: self.provider.name.clone(),
-            model: self.model.as_ref().map_or_else(|| self.id.clone(), |model| model.name.clone()),
+            model: self
+                .model
+                .as_ref()
+                .map_or_else(|| self.id.clone(), |model| model.name.clone()),
             kind: Kind::Embedding,
             bound,
             budget_usd: None,
             share_usd: None,
         };
-        let reserved = ledger.reserve(call, &config.cost, clock::now_ms()).await.map_err(failed)?;
+        let reserved = ledger
+            .reserve(call, &config.cost, clock::now_ms())
+            .await
+            .map_err(failed)?;
         let reserved = reserved.map_err(|refusal| self.told(&refusal))?;
-        self.open = Some(Open { reserved, began: Instant::now(), bound });
+        self.open = Some(Open {
+            reserved,
+            began: Instant::now(),
+            bound,
+        });
         Ok(())
     }
 
@@ -93,14 +115,32 @@ impl Till {
         match refusal {
             Refusal::Cap { .. } => refusal.to_string(),
             Refusal::Unpriced { .. } => {
-                let file = self.provider.file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
-                format!("{refusal}; its place is a [models.NAME] with model = {:?}{file}", self.id)
+                let file = self
+                    .provider
+                    .file
+                    .as_ref()
+                    .map(|file| format!(" in {}", file.display()))
+                    .unwrap_or_default();
+                format!(
+                    "{refusal}; its place is a [models.NAME] with model = {:?}{file}",
+                    self.id
+                )
             }
         }
     }
 
     async fn close(&mut self, ended: Result<Usage, &provider::Error>) {
-        let (Some(Open { reserved, began, bound }), Some(ledger)) = (self.open.take(), &self.ledger) else { return };
+        let (
+            Some(Open {
+                reserved,
+                began,
+                bound,
+            }),
+            Some(ledger),
+        ) = (self.open.take(), &self.ledger)
+        else {
+            return;
+        };
         let (outcome, cost) = match ended {
             Ok(usage) => {
                 let cost = self.price(usage.input_tokens);
@@ -126,7 +166,11 @@ impl embedding::Till for Till {
         usd(self.spent)
     }
 
-    fn reserve(&mut self, kind: embed::Kind, most_tokens: u64) -> BoxFuture<'_, Result<(), String>> {
+    fn reserve(
+        &mut self,
+        kind: embed::Kind,
+        most_tokens: u64,
+    ) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.open(kind, most_tokens))
     }
 
@@ -138,8 +182,15 @@ impl embedding::Till for Till {
 /// Returns the model whose id at `provider` is `id`: the one with a price, if several have it.
 fn model(models: &Models, provider: &Provider, id: &str) -> Option<Arc<Model>> {
     let bare = |id: &str| id.strip_prefix("models/").unwrap_or(id).to_owned();
-    let named = || models.all().filter(|model| model.provider.name == provider.name && bare(&model.model) == bare(id));
-    named().find(|model| rates::of_vectors(model, 0).is_some()).or_else(|| named().next()).cloned()
+    let named = || {
+        models
+            .all()
+            .filter(|model| model.provider.name == provider.name && bare(&model.model) == bare(id))
+    };
+    named()
+        .find(|model| rates::of_vectors(model, 0).is_some())
+        .or_else(|| named().next())
+        .cloned()
 }
 
 #[cfg(test)]
@@ -164,35 +215,65 @@ mod tests {
             for below in ["providers.d", "state"] {
                 std::fs::create_dir_all(dir.path().join(below)).expect("dir");
             }
-            let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
-            let house = Self { home: Home::resolve(flags, &|_| None).expect("home"), dir };
+            let flags = HomeFlags {
+                home: Some(dir.path().to_owned()),
+                ..HomeFlags::default()
+            };
+            let house = Self {
+                home: Home::resolve(flags, &|_| None).expect("home"),
+                dir,
+            };
             house.cap(caps);
             house.price(price);
             house
         }
 
         fn put(&self, path: &str, text: &str) {
-            atomic::write(&self.dir.path().join(path), text.as_bytes(), Durability::Rename).expect("write");
+            atomic::write(
+                &self.dir.path().join(path),
+                text.as_bytes(),
+                Durability::Rename,
+            )
+            .expect("write");
         }
 
         fn cap(&self, caps: &str) {
-            self.put("agent.toml", &format!("[providers]\nload = [\"offline\", \"vec\"]\n[cost]\n{caps}\n"));
+            self.put(
+                "agent.toml",
+                &format!("[providers]\nload = [\"offline\", \"vec\"]\n[cost]\n{caps}\n"),
+            );
         }
 
         fn price(&self, price: &str) {
-            let models = format!("[models.vectors]\nmodel = \"bge-m3\"\n{price}\n[models.primary]\nmodel = \"m\"\n");
-            self.put("providers.d/vec.toml", &format!("type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n{models}"));
+            let models = format!(
+                "[models.vectors]\nmodel = \"bge-m3\"\n{price}\n[models.primary]\nmodel = \"m\"\n"
+            );
+            self.put(
+                "providers.d/vec.toml",
+                &format!("type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n{models}"),
+            );
         }
 
         /// The till of a process of its own.
         fn till(&self, id: &str) -> Till {
             let env = Environment::of(&[]);
-            let models = config::load(&self.home, &env, &[]).expect("settings").models;
-            Till::new(&self.home, &env, None, &models, models.provider("vec").expect("loaded"), id)
+            let models = config::load(&self.home, &env, &[])
+                .expect("settings")
+                .models;
+            Till::new(
+                &self.home,
+                &env,
+                None,
+                &models,
+                models.provider("vec").expect("loaded"),
+                id,
+            )
         }
 
         fn rows(&self) -> Vec<String> {
-            let connection = db::open_read(&self.home.cost_db()).expect("open").expect("ledger");
+            let connection = db::open_read(&self.home.cost_db())
+                .expect("open")
+                .expect("ledger");
             let mut query = connection
                 .prepare(
                     "SELECT concat_ws(' ', source, provider, model, kind, input_tokens, coalesce(cost_nano_usd, 'unpriced'),
@@ -205,7 +286,11 @@ mod tests {
     }
 
     fn usage(tokens: u64, estimated: bool) -> Usage {
-        Usage { input_tokens: tokens, estimated, ..Usage::default() }
+        Usage {
+            input_tokens: tokens,
+            estimated,
+            ..Usage::default()
+        }
     }
 
     const PRICE: &str = "cost_per_mtok = [2.0, 0, 0]";
@@ -225,7 +310,11 @@ mod tests {
             till.reserve(Passage, 10).await.expect("money");
             let (host, reason) = ("h".to_owned(), "r".to_owned());
             let error = match again {
-                true => provider::Error::Interrupted { host, reason, again },
+                true => provider::Error::Interrupted {
+                    host,
+                    reason,
+                    again,
+                },
                 false => provider::Error::Unreachable { host, reason },
             };
             till.settle(Err(&error)).await;
@@ -237,9 +326,20 @@ mod tests {
             "index vec vectors embedding 0 0 0 0",
         ];
         assert_eq!(house.rows(), booked);
-        assert!((till.spent_usd() - 0.000_58).abs() < 1e-12, "{}", till.spent_usd());
+        assert!(
+            (till.spent_usd() - 0.000_58).abs() < 1e-12,
+            "{}",
+            till.spent_usd()
+        );
         let lines = by_model(&house.home.cost_db(), 0).expect("report");
-        assert_eq!((lines[0].input_tokens, lines[0].all_input_tokens(), lines[0].cache_read_ratio()), (280, 0, None));
+        assert_eq!(
+            (
+                lines[0].input_tokens,
+                lines[0].all_input_tokens(),
+                lines[0].cache_read_ratio()
+            ),
+            (280, 0, None)
+        );
     }
 
     #[tokio::test]
@@ -255,9 +355,16 @@ mod tests {
         assert_eq!(why, says);
         till.reserve(Passage, 250).await.expect("so much is left");
         house.cap("message_usd = 0.000001");
-        till.reserve(Passage, 1000).await.expect("it belongs to no message");
+        till.reserve(Passage, 1000)
+            .await
+            .expect("it belongs to no message");
         house.cap("day_usd = 1.0\n[nonsense");
-        assert!(till.reserve(Passage, 1).await.expect_err("no settings").contains("agent.toml"));
+        assert!(
+            till.reserve(Passage, 1)
+                .await
+                .expect_err("no settings")
+                .contains("agent.toml")
+        );
     }
 
     #[tokio::test]
@@ -269,9 +376,18 @@ mod tests {
         till.settle(Ok(usage(3, false))).await;
         assert_eq!(house.rows(), ["index vec vectors embedding 3 unpriced 1 0"]);
         house.cap("message_usd = 1.0");
-        let file = house.home.providers_dir().join("vec.toml").display().to_string();
+        let file = house
+            .home
+            .providers_dir()
+            .join("vec.toml")
+            .display()
+            .to_string();
         for (id, name) in [("bge-m3", "vectors"), ("models/other", "models/other")] {
-            let why = house.till(id).reserve(Passage, 9).await.expect_err("refused");
+            let why = house
+                .till(id)
+                .reserve(Passage, 9)
+                .await
+                .expect_err("refused");
             let says = format!(
                 "the model {name} has no price, so no limit could be kept; write its price, or for a free one: \
                  cost_per_mtok = [0, 0, 0, 0]; its place is a [models.NAME] with model = {id:?} in {file}"
@@ -282,7 +398,13 @@ mod tests {
             house.price(price);
             till.reserve(Passage, 9).await.expect("a price");
         }
-        assert_eq!(house.rows()[1..], ["index vec vectors embedding 0 0 - 1", "index vec vectors embedding 0 500000000 - 1"]);
+        assert_eq!(
+            house.rows()[1..],
+            [
+                "index vec vectors embedding 0 0 - 1",
+                "index vec vectors embedding 0 500000000 - 1"
+            ]
+        );
     }
 
     #[test]
@@ -290,15 +412,26 @@ mod tests {
         // Of ten each wants 7 of 50 micro dollars, three times: seven have it, and none more.
         let house = House::new("day_usd = 0.00005", "cost_per_mtok = [7.0, 0, 0]");
         let pay = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .expect("runtime");
             let mut till = house.till("bge-m3");
-            (0..3).filter(|_| runtime.block_on(till.reserve(Passage, 1)).is_ok()).count()
+            (0..3)
+                .filter(|_| runtime.block_on(till.reserve(Passage, 1)).is_ok())
+                .count()
         };
         let paid: usize = std::thread::scope(|scope| {
             let payers: Vec<_> = (0..10).map(|_| scope.spawn(pay)).collect();
-            payers.into_iter().map(|payer| payer.join().expect("no panic")).sum()
+            payers
+                .into_iter()
+                .map(|payer| payer.join().expect("no panic"))
+                .sum()
         });
-        let spent: i64 = by_model(&house.home.cost_db(), 0).expect("report").iter().map(|line| line.cost_nano_usd).sum();
+        let spent: i64 = by_model(&house.home.cost_db(), 0)
+            .expect("report")
+            .iter()
+            .map(|line| line.cost_nano_usd)
+            .sum();
         assert_eq!((paid, spent), (7, 49_000));
     }
 }

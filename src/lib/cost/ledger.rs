@@ -16,7 +16,10 @@ use crate::config::Cost;
 use crate::db;
 use crate::message::Usage;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_ledger.sql"), include_str!("migrations/0002_caps.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_ledger.sql"),
+    include_str!("migrations/0002_caps.sql"),
+];
 
 /// The ledger, shared by every process that pays.
 #[derive(Clone)]
@@ -103,7 +106,11 @@ impl Ledger {
     /// # Errors
     /// See [`db::Error`].
     pub fn start(path: &Path, zone: Tz) -> Result<Self, db::Error> {
-        Ok(Self { writer: db::Writer::start(path, MIGRATIONS)?, zone, news: Arc::default() })
+        Ok(Self {
+            writer: db::Writer::start(path, MIGRATIONS)?,
+            zone,
+            news: Arc::default(),
+        })
     }
 
     /// Reserves the most a call can cost, or refuses it: in one transaction with the sums it is
@@ -111,7 +118,12 @@ impl Ledger {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn reserve(&self, call: NewCall, caps: &Cost, now: i64) -> Result<Result<Reserved, Refusal>, db::Error> {
+    pub async fn reserve(
+        &self,
+        call: NewCall,
+        caps: &Cost,
+        now: i64,
+    ) -> Result<Result<Reserved, Refusal>, db::Error> {
         let caps = caps.clone();
         let since = (start_of_day(now, self.zone), start_of_month(now, self.zone));
         let spans = alerts::spans(now, self.zone, &caps);
@@ -158,7 +170,12 @@ impl Ledger {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn settle(&self, reserved: Reserved, outcome: Outcome, latency_ms: i64) -> Result<(), db::Error> {
+    pub async fn settle(
+        &self,
+        reserved: Reserved,
+        outcome: Outcome,
+        latency_ms: i64,
+    ) -> Result<(), db::Error> {
         let (Reserved { call_id, spans }, now) = (reserved, clock::now_ms());
         let is_news = self
             .writer
@@ -174,7 +191,12 @@ impl Ledger {
     }
 }
 
-fn book(connection: &Connection, call_id: &str, outcome: Outcome, latency_ms: i64) -> rusqlite::Result<()> {
+fn book(
+    connection: &Connection,
+    call_id: &str,
+    outcome: Outcome,
+    latency_ms: i64,
+) -> rusqlite::Result<()> {
     match outcome {
         Outcome::Answered { usage, cost } => connection
             .prepare_cached(

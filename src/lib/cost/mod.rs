@@ -24,7 +24,9 @@ pub use calls::{Call, calls};
 pub use caps::Refusal;
 pub use circuit::{Health, Outage};
 pub use embedding::Till;
-pub use ledger::{Kind, Ledger, NewCall, Outcome, Reserved, examine, start_of_day, start_of_month, start_of_week};
+pub use ledger::{
+    Kind, Ledger, NewCall, Outcome, Reserved, examine, start_of_day, start_of_month, start_of_week,
+};
 pub use rates::{Rates, left_usd, usd};
 pub use report::{Group, Line, Report, by_model, first_call, report, total_usd};
 
@@ -41,7 +43,11 @@ use circuit::Circuits;
 use shown::Refused;
 
 /// Waiting between tries to write a reservation.
-const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+];
 
 /// What is asked of a model, before a model is chosen.
 #[derive(Debug, Clone)]
@@ -74,7 +80,15 @@ pub struct Purpose<'a> {
 impl Purpose<'_> {
     /// Returns true when a person waits for the answer.
     fn is_a_persons(&self) -> bool {
-        !["system", "notify", "job", "heartbeat", "consolidation", "recall"].contains(&self.source)
+        ![
+            "system",
+            "notify",
+            "job",
+            "heartbeat",
+            "consolidation",
+            "recall",
+        ]
+        .contains(&self.source)
     }
 }
 
@@ -165,7 +179,15 @@ impl Client {
         caps: Cost,
         call_timeout: Duration,
     ) -> Self {
-        Self { ledger, providers, speech: HashMap::new(), models, caps, call_timeout, outages: Outages::default() }
+        Self {
+            ledger,
+            providers,
+            speech: HashMap::new(),
+            models,
+            caps,
+            call_timeout,
+            outages: Outages::default(),
+        }
     }
 
     /// Returns the client with those who can listen, by the configured name of their provider.
@@ -188,12 +210,19 @@ impl Client {
     pub fn is_down(&self, model: &str) -> bool {
         let now = Instant::now();
         let candidates = self.candidates(model).unwrap_or_default();
-        !candidates.is_empty() && candidates.iter().all(|model| self.outages.circuits.rest(model, now).is_some())
+        !candidates.is_empty()
+            && candidates
+                .iter()
+                .all(|model| self.outages.circuits.rest(model, now).is_some())
     }
 
     /// Returns how the providers of the configured models are, sorted by name.
     pub fn health(&self) -> Vec<Health> {
-        let names: BTreeSet<&str> = self.models.all().map(|model| model.provider.name.as_str()).collect();
+        let names: BTreeSet<&str> = self
+            .models
+            .all()
+            .map(|model| model.provider.name.as_str())
+            .collect();
         self.outages.circuits.health(names.into_iter())
     }
 
@@ -204,14 +233,23 @@ impl Client {
 
     /// Returns true when `model` or one of its fallbacks sees pictures.
     pub fn sees_pictures(&self, model: &str) -> bool {
-        let Ok(first) = self.models.get(model, "the request") else { return false };
-        let sees = |name: &String| self.models.get(name, "fallbacks").is_ok_and(|model| model.vision);
+        let Ok(first) = self.models.get(model, "the request") else {
+            return false;
+        };
+        let sees = |name: &String| {
+            self.models
+                .get(name, "fallbacks")
+                .is_ok_and(|model| model.vision)
+        };
         first.vision || first.fallbacks.iter().any(sees)
     }
 
     /// Writes a call down before it is made. A disk that fails for a moment is given another.
     async fn reserve(&self, call: NewCall) -> Result<Reserved, Error> {
-        let again = || self.ledger.reserve(call.clone(), &self.caps, clock::now_ms());
+        let again = || {
+            self.ledger
+                .reserve(call.clone(), &self.caps, clock::now_ms())
+        };
         for pause in PAUSES {
             match again().await {
                 Ok(reserved) => return Ok(reserved?),
@@ -232,10 +270,16 @@ impl Client {
         let host = call.provider.clone();
         let reserved = self.reserve(call).await?;
         let started = Instant::now();
-        let answer = tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
-            let reason = format!("no answer within {} s", self.call_timeout.as_secs());
-            Err(provider::Error::Interrupted { host, reason, again: true })
-        });
+        let answer = tokio::time::timeout(self.call_timeout, work)
+            .await
+            .unwrap_or_else(|_| {
+                let reason = format!("no answer within {} s", self.call_timeout.as_secs());
+                Err(provider::Error::Interrupted {
+                    host,
+                    reason,
+                    again: true,
+                })
+            });
         let took = started.elapsed();
         let outcome = match &answer {
             Ok(answer) => settled(answer),

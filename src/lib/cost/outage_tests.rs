@@ -25,7 +25,10 @@ struct Scripted {
 
 impl Scripted {
     fn new(script: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { script: Box::new(script), requests: Mutex::default() })
+        Arc::new(Self {
+            script: Box::new(script),
+            requests: Mutex::default(),
+        })
     }
 
     fn requests(&self) -> Vec<Request> {
@@ -38,20 +41,30 @@ impl Scripted {
 }
 
 impl Provider for Scripted {
-    fn complete<'a>(&'a self, request: &'a Request, _: OnText<'a>) -> BoxFuture<'a, Result<Response, provider::Error>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        _: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
         let mut requests = self.requests.lock().expect("requests");
         let answer = (self.script)(requests.len(), request);
         requests.push(request.clone());
         let patience = request.begin_within.unwrap_or(Duration::from_secs(300));
         Box::pin(async move {
             match answer {
-                Answer::Says(text) => {
-                    Ok(Response { message: Message::text(Role::Assistant, text), stop: StopReason::EndTurn, usage: USAGE })
-                }
+                Answer::Says(text) => Ok(Response {
+                    message: Message::text(Role::Assistant, text),
+                    stop: StopReason::EndTurn,
+                    usage: USAGE,
+                }),
                 Answer::Fails(error) => Err(error),
                 Answer::Hangs => {
                     tokio::time::sleep(patience).await;
-                    Err(provider::Error::Interrupted { host: "h".into(), reason: "nothing came".into(), again: true })
+                    Err(provider::Error::Interrupted {
+                        host: "h".into(),
+                        reason: "nothing came".into(),
+                        again: true,
+                    })
                 }
             }
         })
@@ -67,11 +80,18 @@ fn fails(error: fn() -> provider::Error) -> Arc<Scripted> {
 }
 
 fn unreachable() -> provider::Error {
-    provider::Error::Unreachable { host: "h".into(), reason: "refused".into() }
+    provider::Error::Unreachable {
+        host: "h".into(),
+        reason: "refused".into(),
+    }
 }
 
 fn rejected() -> provider::Error {
-    provider::Error::Rejected { host: "h".into(), status: 400, message: "invalid".into() }
+    provider::Error::Rejected {
+        host: "h".into(),
+        status: 400,
+        message: "invalid".into(),
+    }
 }
 
 /// Two providers, `a` with the model `primary` that falls back to `second` of `b`.
@@ -83,11 +103,27 @@ fn client(a: &Arc<Scripted>, b: &Arc<Scripted>) -> (tempfile::TempDir, Client) {
     (house.dir, house.client)
 }
 
-async fn ask_for(client: &Client, source: &'static str, model: &str, messages: Vec<Message>) -> Result<Paid, Error> {
-    let prompt = Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages };
+async fn ask_for(
+    client: &Client,
+    source: &'static str,
+    model: &str,
+    messages: Vec<Message>,
+) -> Result<Paid, Error> {
+    let prompt = Prompt {
+        system: Vec::new(),
+        tools: [].into(),
+        may_call: true,
+        messages,
+    };
     client
         .complete(
-            Purpose { run_id: "r", session_id: "s", source, budget_usd: None, share_usd: None },
+            Purpose {
+                run_id: "r",
+                session_id: "s",
+                source,
+                budget_usd: None,
+                share_usd: None,
+            },
             model,
             &prompt,
             &|_| {},
@@ -97,7 +133,13 @@ async fn ask_for(client: &Client, source: &'static str, model: &str, messages: V
 }
 
 async fn ask(client: &Client, model: &str) -> Result<Paid, Error> {
-    ask_for(client, "cli", model, vec![Message::text(Role::User, "hello")]).await
+    ask_for(
+        client,
+        "cli",
+        model,
+        vec![Message::text(Role::User, "hello")],
+    )
+    .await
 }
 
 /// Does the work while tokio's clock moves by what is slept only; returns how long that was. (How long a
@@ -120,21 +162,37 @@ async fn a_server_that_hangs_holds_nobody_for_longer_than_30_s_when_there_is_ano
     assert!(slept < Duration::from_secs(30), "{slept:?}");
     assert_eq!((a.count(), b.count()), (1, 1));
     let given = a.requests()[0].begin_within.expect("a limit");
-    assert!(given > Duration::from_secs(27) && given <= Duration::from_secs(28), "{given:?}");
-    assert_eq!(b.requests()[0].begin_within, None, "the last one may take its time");
+    assert!(
+        given > Duration::from_secs(27) && given <= Duration::from_secs(28),
+        "{given:?}"
+    );
+    assert_eq!(
+        b.requests()[0].begin_within,
+        None,
+        "the last one may take its time"
+    );
 }
 
 #[tokio::test]
 async fn waits_and_tries_together_stay_within_30_s_when_there_is_another() {
     let slow = || {
         let retry_after = Some(Duration::from_secs(13));
-        provider::Error::Busy { host: "h".into(), status: 429, message: "slow down".into(), retry_after }
+        provider::Error::Busy {
+            host: "h".into(),
+            status: 429,
+            message: "slow down".into(),
+            retry_after,
+        }
     };
     let (a, b) = (fails(slow), says("from b"));
     let (_dir, client) = client(&a, &b);
     let (paid, slept) = with_still_clock(ask(&client, "primary")).await;
     assert_eq!(paid.expect("the fallback").model, "second");
-    assert_eq!((a.count(), slept.as_secs()), (2, 13), "a third try would come too late");
+    assert_eq!(
+        (a.count(), slept.as_secs()),
+        (2, 13),
+        "a third try would come too late"
+    );
 }
 
 #[tokio::test]
@@ -142,7 +200,11 @@ async fn who_is_down_is_passed_over_until_it_answers() {
     let up = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_up = up.clone();
     let a = Scripted::new(move |_, _| {
-        if is_up.load(std::sync::atomic::Ordering::SeqCst) { Answer::Says("from a") } else { Answer::Fails(unreachable()) }
+        if is_up.load(std::sync::atomic::Ordering::SeqCst) {
+            Answer::Says("from a")
+        } else {
+            Answer::Fails(unreachable())
+        }
     });
     let b = says("from b");
     let (_dir, client) = client(&a, &b);
@@ -152,21 +214,37 @@ async fn who_is_down_is_passed_over_until_it_answers() {
         let (paid, _) = with_still_clock(ask(&client, "primary")).await;
         assert_eq!(paid.expect("the fallback").model, "second");
     }
-    assert_eq!(a.count(), 3, "three tries of the first call, and none after it");
-    let down: Vec<(String, bool)> = client.health().into_iter().map(|health| (health.name, health.down.is_some())).collect();
+    assert_eq!(
+        a.count(),
+        3,
+        "three tries of the first call, and none after it"
+    );
+    let down: Vec<(String, bool)> = client
+        .health()
+        .into_iter()
+        .map(|health| (health.name, health.down.is_some()))
+        .collect();
     assert_eq!(down, [("a".to_owned(), true), ("b".to_owned(), false)]);
     assert!(!client.is_down("primary"), "its fallback answers");
 
     // The settings are read again: what is known stays.
-    let mut after = house(Cost::default(), "", 0, busy).client.with_outages(client.outages());
+    let mut after = house(Cost::default(), "", 0, busy)
+        .client
+        .with_outages(client.outages());
     after.providers.insert("a".into(), a.clone());
-    assert_eq!(ask(&after, "primary").await.expect("the fallback").model, "second");
+    assert_eq!(
+        ask(&after, "primary").await.expect("the fallback").model,
+        "second"
+    );
     assert_eq!(a.count(), 3);
 
     up.store(true, std::sync::atomic::Ordering::SeqCst);
     let primary = client.models.get("primary", "test").expect("a model");
     client.outages.circuits.succeeded(&primary);
-    assert_eq!(ask(&client, "primary").await.expect("an answer").model, "primary");
+    assert_eq!(
+        ask(&client, "primary").await.expect("an answer").model,
+        "primary"
+    );
     assert!(client.health().iter().all(|health| health.down.is_none()));
 }
 
@@ -175,14 +253,26 @@ async fn without_another_a_person_gets_one_try_and_an_event_none() {
     let (a, b) = (fails(busy_for_long), fails(busy_for_long));
     let (_dir, client) = client(&a, &b);
     assert!(ask(&client, "second").await.is_err());
-    assert_eq!(b.count(), 1, "it said when to come back, and that is too late");
+    assert_eq!(
+        b.count(),
+        1,
+        "it said when to come back, and that is too late"
+    );
     assert!(client.is_down("second") && !client.is_down("primary"));
     assert!(ask(&client, "second").await.is_err());
     assert_eq!(b.count(), 2);
     let hello = || vec![Message::text(Role::User, "hello")];
     for source in ["system", "notify"] {
-        let error = ask_for(&client, source, "second", hello()).await.expect_err("down").to_string();
-        assert!(error.starts_with("the provider b is down (h answered 429: slow down); it is asked again in "), "{error}");
+        let error = ask_for(&client, source, "second", hello())
+            .await
+            .expect_err("down")
+            .to_string();
+        assert!(
+            error.starts_with(
+                "the provider b is down (h answered 429: slow down); it is asked again in "
+            ),
+            "{error}"
+        );
     }
     assert_eq!(b.count(), 2);
     // Both down: each gets one.
@@ -194,52 +284,104 @@ async fn without_another_a_person_gets_one_try_and_an_event_none() {
 
 fn busy_for_long() -> provider::Error {
     let retry_after = Some(Duration::from_secs(120));
-    provider::Error::Busy { host: "h".into(), status: 429, message: "slow down".into(), retry_after }
+    provider::Error::Busy {
+        host: "h".into(),
+        status: 429,
+        message: "slow down".into(),
+        retry_after,
+    }
 }
 
 fn no_model() -> provider::Error {
-    provider::Error::Missing { host: "h".into(), status: 404, message: "no".into() }
+    provider::Error::Missing {
+        host: "h".into(),
+        status: 404,
+        message: "no".into(),
+    }
 }
 
 fn no_money() -> provider::Error {
-    provider::Error::Exhausted { host: "h".into(), status: 402, message: "no".into() }
+    provider::Error::Exhausted {
+        host: "h".into(),
+        status: 402,
+        message: "no".into(),
+    }
 }
 
 fn wrong_key() -> provider::Error {
-    provider::Error::Auth { host: "h".into(), status: 401, message: "no".into() }
+    provider::Error::Auth {
+        host: "h".into(),
+        status: 401,
+        message: "no".into(),
+    }
 }
 
 /// A conversation that ends on the results of two tools.
 fn results() -> Vec<Message> {
-    let call = |id: &str| Block::ToolCall(ToolCall { id: id.into(), name: "read".into(), input: serde_json::json!({}) });
+    let call = |id: &str| {
+        Block::ToolCall(ToolCall {
+            id: id.into(),
+            name: "read".into(),
+            input: serde_json::json!({}),
+        })
+    };
     let result = |id: &str, text: &str| {
-        Block::ToolResult(ToolResult { id: id.into(), text: text.into(), is_error: false, untrusted: false })
+        Block::ToolResult(ToolResult {
+            id: id.into(),
+            text: text.into(),
+            is_error: false,
+            untrusted: false,
+        })
     };
     vec![
         Message::text(Role::User, "read"),
-        Message { role: Role::Assistant, content: vec![call("1"), call("2")] },
-        Message { role: Role::User, content: vec![result("1", "good"), result("2", "poison")] },
+        Message {
+            role: Role::Assistant,
+            content: vec![call("1"), call("2")],
+        },
+        Message {
+            role: Role::User,
+            content: vec![result("1", "good"), result("2", "poison")],
+        },
     ]
 }
 
 fn holds_poison(request: &Request) -> bool {
-    request.messages.iter().flat_map(|message| &message.content).any(|block| match block {
-        Block::ToolResult(result) => result.text == "poison",
-        _ => false,
-    })
+    request
+        .messages
+        .iter()
+        .flat_map(|message| &message.content)
+        .any(|block| match block {
+            Block::ToolResult(result) => result.text == "poison",
+            _ => false,
+        })
 }
 
 fn refuses_poison() -> Arc<Scripted> {
-    Scripted::new(|_, request| if holds_poison(request) { Answer::Fails(rejected()) } else { Answer::Says("ok") })
+    Scripted::new(|_, request| {
+        if holds_poison(request) {
+            Answer::Fails(rejected())
+        } else {
+            Answer::Says("ok")
+        }
+    })
 }
 
 #[tokio::test]
 async fn what_is_refused_twice_is_sent_once_more_without_its_newest_block() {
     let (a, b) = (refuses_poison(), says("from b"));
     let (_dir, client) = client(&a, &b);
-    let paid = ask_for(&client, "cli", "primary", results()).await.expect("an answer");
+    let paid = ask_for(&client, "cli", "primary", results())
+        .await
+        .expect("an answer");
     assert_eq!((paid.model.as_str(), a.count()), ("primary", 3));
-    let last = a.requests().pop().expect("a request").messages.pop().expect("a message");
+    let last = a
+        .requests()
+        .pop()
+        .expect("a request")
+        .messages
+        .pop()
+        .expect("a message");
     let texts: Vec<(String, bool)> = last
         .content
         .iter()
@@ -248,28 +390,56 @@ async fn what_is_refused_twice_is_sent_once_more_without_its_newest_block() {
             _ => panic!("{block:?}"),
         })
         .collect();
-    let left_out = "⟦left out: the server of the model primary refuses a request with it⟧".to_owned();
+    let left_out =
+        "⟦left out: the server of the model primary refuses a request with it⟧".to_owned();
     assert_eq!(texts, [("good".to_owned(), false), (left_out, true)]);
     // From then on it is left out at once, also where it is not the newest any more.
-    let later = [results(), vec![Message::text(Role::Assistant, "ok"), Message::text(Role::User, "and?")]].concat();
-    ask_for(&client, "cli", "primary", later).await.expect("an answer");
+    let later = [
+        results(),
+        vec![
+            Message::text(Role::Assistant, "ok"),
+            Message::text(Role::User, "and?"),
+        ],
+    ]
+    .concat();
+    ask_for(&client, "cli", "primary", later)
+        .await
+        .expect("an answer");
     assert_eq!(a.count(), 4);
 }
 
 #[tokio::test]
 async fn the_words_of_a_file_are_left_out_and_those_of_people_are_not() {
-    let context = |text: &str| Block::Context { text: text.to_owned() };
+    let context = |text: &str| Block::Context {
+        text: text.to_owned(),
+    };
     let file = context("⟦file a.txt⟧\npoison\n⟦end of file⟧");
     let heard = context("⟦heard since then⟧\nBob: hello\n⟦end of what was heard⟧");
     for (block, tries) in [(file, 3), (heard, 1)] {
         let (a, b) = (fails(rejected), fails(rejected));
         let (_dir, client) = client(&a, &b);
-        let message = Message { role: Role::User, content: vec![block, Block::Text { text: "see?".into() }] };
-        assert!(ask_for(&client, "cli", "second", vec![message]).await.is_err());
+        let message = Message {
+            role: Role::User,
+            content: vec![
+                block,
+                Block::Text {
+                    text: "see?".into(),
+                },
+            ],
+        };
+        assert!(
+            ask_for(&client, "cli", "second", vec![message])
+                .await
+                .is_err()
+        );
         assert_eq!(b.count(), tries);
         let last = b.requests().pop().expect("a request");
         assert_eq!(last.messages[0].plain_text(), "see?");
-        assert!(!serde_json::to_string(&last.messages).expect("JSON").contains("poison"));
+        assert!(
+            !serde_json::to_string(&last.messages)
+                .expect("JSON")
+                .contains("poison")
+        );
     }
 }
 
@@ -287,7 +457,10 @@ async fn nothing_is_left_out_for_other_reasons_and_no_refusal_loops() {
         let (_dir, client) = client(&a, &b);
         assert!(ask_for(&client, "cli", "second", messages).await.is_err());
         assert_eq!(b.count(), tries, "{}", error());
-        assert!(client.health().iter().all(|health| health.down.is_none()), "a server that answers is not down");
+        assert!(
+            client.health().iter().all(|health| health.down.is_none()),
+            "a server that answers is not down"
+        );
     }
 }
 
@@ -295,17 +468,42 @@ async fn nothing_is_left_out_for_other_reasons_and_no_refusal_loops() {
 async fn thinking_that_a_server_refuses_is_left_out() {
     let thinks = |request: &Request| {
         request.thinking
-            || request.messages.iter().flat_map(|message| &message.content).any(|block| matches!(block, Block::Thinking(_)))
+            || request
+                .messages
+                .iter()
+                .flat_map(|message| &message.content)
+                .any(|block| matches!(block, Block::Thinking(_)))
     };
-    let b = Scripted::new(move |_, request| if thinks(request) { Answer::Fails(rejected()) } else { Answer::Says("ok") });
+    let b = Scripted::new(move |_, request| {
+        if thinks(request) {
+            Answer::Fails(rejected())
+        } else {
+            Answer::Says("ok")
+        }
+    });
     let mut house = house_of("", &provider_file("second", "thinking = true"));
     house.client.providers.insert("b".into(), b.clone());
-    let thinking = crate::message::Thinking { by: "anthropic:m".into(), data: serde_json::json!({"type": "thinking"}) };
-    let answer = Message { role: Role::Assistant, content: vec![Block::Thinking(thinking), Block::Text { text: "hm".into() }] };
-    let messages = vec![Message::text(Role::User, "a"), answer, Message::text(Role::User, "b")];
-    ask_for(&house.client, "cli", "second", messages).await.expect("an answer");
+    let thinking = crate::message::Thinking {
+        by: "anthropic:m".into(),
+        data: serde_json::json!({"type": "thinking"}),
+    };
+    let answer = Message {
+        role: Role::Assistant,
+        content: vec![Block::Thinking(thinking), Block::Text { text: "hm".into() }],
+    };
+    let messages = vec![
+        Message::text(Role::User, "a"),
+        answer,
+        Message::text(Role::User, "b"),
+    ];
+    ask_for(&house.client, "cli", "second", messages)
+        .await
+        .expect("an answer");
     assert_eq!(
-        b.requests().iter().map(|request| (request.thinking, request.cache)).collect::<Vec<_>>(),
+        b.requests()
+            .iter()
+            .map(|request| (request.thinking, request.cache))
+            .collect::<Vec<_>>(),
         [(true, true), (false, false)]
     );
 }
@@ -315,21 +513,38 @@ async fn a_model_without_tools_is_offered_none_and_told_in_words() {
     let b = says("ok");
     let mut house = house_of("", &provider_file("second", "tools = false"));
     house.client.providers.insert("b".into(), b.clone());
-    ask_for(&house.client, "cli", "second", results()).await.expect("an answer");
+    ask_for(&house.client, "cli", "second", results())
+        .await
+        .expect("an answer");
     let request = b.requests().remove(0);
     assert!(request.tools.is_empty() && !request.may_call);
     let is_told = |block: &Block| matches!(block, Block::Text { .. } | Block::Context { .. });
-    assert!(request.messages.iter().flat_map(|message| &message.content).all(is_told), "{:?}", request.messages);
+    assert!(
+        request
+            .messages
+            .iter()
+            .flat_map(|message| &message.content)
+            .all(is_told),
+        "{:?}",
+        request.messages
+    );
 }
 
 #[tokio::test]
 async fn another_model_of_a_server_that_nobody_reaches_is_not_tried() {
     let b = fails(unreachable);
-    let both = format!("{}\n[models.third]\nmodel = \"t\"\n", provider_file("second", "fallbacks = [\"third\"]"));
+    let both = format!(
+        "{}\n[models.third]\nmodel = \"t\"\n",
+        provider_file("second", "fallbacks = [\"third\"]")
+    );
     let mut house = house_of("", &both);
     house.client.providers.insert("b".into(), b.clone());
     let (answer, _) = with_still_clock(ask(&house.client, "second")).await;
     assert!(answer.is_err());
-    let models: Vec<String> = b.requests().into_iter().map(|request| request.model).collect();
+    let models: Vec<String> = b
+        .requests()
+        .into_iter()
+        .map(|request| request.model)
+        .collect();
     assert_eq!(models, ["m", "m", "m"]);
 }

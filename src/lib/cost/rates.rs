@@ -16,7 +16,12 @@ impl Rates {
     /// Returns the prices of `model`, `None` when its file states none.
     pub fn of(model: &Model) -> Option<Self> {
         let [input, output, cache_read, cache_write] = model.rates?.map(pico);
-        Some(Self { input, output, cache_read, cache_write })
+        Some(Self {
+            input,
+            output,
+            cache_read,
+            cache_write,
+        })
     }
 
     /// Returns the price of `usage` in nano US dollars, rounded up.
@@ -33,8 +38,15 @@ impl Rates {
     /// dearest input rate, and the whole output allowance.
     pub fn bound(&self, input_bytes: u64, max_tokens: u32) -> i64 {
         let dearest = self.input.max(self.cache_read).max(self.cache_write);
-        let bound = Self { input: dearest, ..*self };
-        bound.cost(&Usage { input_tokens: input_bytes, output_tokens: u64::from(max_tokens), ..Usage::default() })
+        let bound = Self {
+            input: dearest,
+            ..*self
+        };
+        bound.cost(&Usage {
+            input_tokens: input_bytes,
+            output_tokens: u64::from(max_tokens),
+            ..Usage::default()
+        })
     }
 }
 
@@ -46,31 +58,50 @@ pub(super) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
         (minute, request) => (minute.unwrap_or(0.0), request.unwrap_or(0.0)),
     };
     let sound = (i128::from(nano(minute)) * i128::from(seconds) + 59) / 60;
-    Some(i64::try_from(sound).unwrap_or(i64::MAX).saturating_add(nano(request)))
+    Some(
+        i64::try_from(sound)
+            .unwrap_or(i64::MAX)
+            .saturating_add(nano(request)),
+    )
 }
 
 /// Returns the price of a request that makes vectors of so many tokens in nano US dollars, rounded up; `None` when
 /// the file of `model` states none.
 pub(super) fn of_vectors(model: &Model, tokens: u64) -> Option<i64> {
-    let words = Rates::of(model).map(|rates| rates.cost(&Usage { input_tokens: tokens, ..Usage::default() }));
+    let words = Rates::of(model).map(|rates| {
+        rates.cost(&Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        })
+    });
     let request = model.cost_per_request.map(nano);
-    (words.is_some() || request.is_some()).then(|| words.unwrap_or(0).saturating_add(request.unwrap_or(0)))
+    (words.is_some() || request.is_some())
+        .then(|| words.unwrap_or(0).saturating_add(request.unwrap_or(0)))
 }
 
 /// Dollars per million tokens to pico dollars a token.
-#[expect(clippy::cast_possible_truncation, reason = "prices are checked to be finite and are far below 2^63 pico dollars")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "prices are checked to be finite and are far below 2^63 pico dollars"
+)]
 fn pico(usd_per_mtok: f64) -> i64 {
     (usd_per_mtok * 1e6).round() as i64
 }
 
 /// Returns nano dollars of a dollar amount in the configuration.
-#[expect(clippy::cast_possible_truncation, reason = "caps are checked to be finite; a cap above 9 billion dollars saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "caps are checked to be finite; a cap above 9 billion dollars saturates"
+)]
 pub(super) fn nano(usd: f64) -> i64 {
     (usd * 1e9).round() as i64
 }
 
 /// Returns the dollars of a nano amount, for display and JSON.
-#[expect(clippy::cast_precision_loss, reason = "for display only; exact up to 9 million dollars")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "for display only; exact up to 9 million dollars"
+)]
 pub fn usd(nano: i64) -> f64 {
     nano as f64 / 1e9
 }
@@ -78,7 +109,11 @@ pub fn usd(nano: i64) -> f64 {
 /// Returns a dollar amount with two digits behind the point, or as many as it has.
 pub(super) fn dollars(usd: f64) -> String {
     let cents = format!("{usd:.2}");
-    if cents.parse() == Ok(usd) { cents } else { usd.to_string() }
+    if cents.parse() == Ok(usd) {
+        cents
+    } else {
+        usd.to_string()
+    }
 }
 
 /// Returns the US dollars that are left of `limit_usd` after `spent` nano dollars; never below zero.
@@ -91,20 +126,35 @@ mod tests {
     use super::*;
 
     fn rates() -> Rates {
-        Rates { input: pico(3.0), output: pico(15.0), cache_read: pico(0.3), cache_write: pico(3.75) }
+        Rates {
+            input: pico(3.0),
+            output: pico(15.0),
+            cache_read: pico(0.3),
+            cache_write: pico(3.75),
+        }
     }
 
     #[test]
     fn a_call_costs_what_the_price_list_says() {
-        let usage =
-            Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: 5000, cache_write_tokens: 400, estimated: false };
+        let usage = Usage {
+            input_tokens: 1000,
+            output_tokens: 200,
+            cache_read_tokens: 5000,
+            cache_write_tokens: 400,
+            estimated: false,
+        };
         // 1000×3 + 200×15 + 5000×0.3 + 400×3.75 = 9000 micro dollars
         assert_eq!(rates().cost(&usage), 9_000_000);
     }
 
     #[test]
     fn the_bound_is_never_below_the_cost() {
-        for (input, read, write, output) in [(100, 0, 0, 50), (0, 100, 0, 50), (0, 0, 100, 50), (30, 30, 40, 8192)] {
+        for (input, read, write, output) in [
+            (100, 0, 0, 50),
+            (0, 100, 0, 50),
+            (0, 0, 100, 50),
+            (30, 30, 40, 8192),
+        ] {
             let usage = Usage {
                 input_tokens: input,
                 cache_read_tokens: read,

@@ -49,7 +49,9 @@ impl Line {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.cost_nano_usd = self.cost_nano_usd.saturating_add(other.cost_nano_usd);
-        self.estimated_nano_usd = self.estimated_nano_usd.saturating_add(other.estimated_nano_usd);
+        self.estimated_nano_usd = self
+            .estimated_nano_usd
+            .saturating_add(other.estimated_nano_usd);
     }
 
     /// Returns the input tokens of conversations, cached ones too.
@@ -97,7 +99,9 @@ impl Group {
     fn name(self, value: ValueRef<'_>) -> rusqlite::Result<String> {
         match self {
             Self::Model | Self::Session | Self::Source => Ok(value.as_str()?.to_owned()),
-            Self::Day(zone) => Ok(clock::local_date(value.as_i64()?.saturating_mul(QUARTER_MS), zone).to_string()),
+            Self::Day(zone) => {
+                Ok(clock::local_date(value.as_i64()?.saturating_mul(QUARTER_MS), zone).to_string())
+            }
         }
     }
 }
@@ -117,7 +121,9 @@ pub struct Report {
 /// # Errors
 /// See [`db::Error`].
 pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(Report::default()) };
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(Report::default());
+    };
     let sql = format!(
         "SELECT model, {}, count(*), sum(cost_nano_usd IS NULL), sum(input_tokens), sum(output_tokens),
                 sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0),
@@ -143,8 +149,14 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
                 estimated_nano_usd: row.get(9)?,
                 vector_tokens: row.get(10)?,
             };
-            models.entry(row.get(0)?).or_insert_with(Line::default).add(&line);
-            groups.entry(group.name(row.get_ref(1)?)?).or_insert_with(Line::default).add(&line);
+            models
+                .entry(row.get(0)?)
+                .or_insert_with(Line::default)
+                .add(&line);
+            groups
+                .entry(group.name(row.get_ref(1)?)?)
+                .or_insert_with(Line::default)
+                .add(&line);
         }
         let (models, mut groups) = (named(models), named(groups));
         let models = dearest_first(models);
@@ -161,8 +173,12 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
 /// # Errors
 /// See [`db::Error`].
 pub fn first_call(path: &Path) -> Result<Option<i64>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(None) };
-    connection.query_row("SELECT min(ts) FROM costs", [], |row| row.get(0)).map_err(|source| db::Error::of(path, source))
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(None);
+    };
+    connection
+        .query_row("SELECT min(ts) FROM costs", [], |row| row.get(0))
+        .map_err(|source| db::Error::of(path, source))
 }
 
 /// Returns what was spent since `since` (milliseconds since 1970 UTC), a line a model, dearest
@@ -180,7 +196,10 @@ pub fn total_usd(lines: &[Line]) -> f64 {
 }
 
 fn named(lines: BTreeMap<String, Line>) -> Vec<Line> {
-    lines.into_iter().map(|(name, line)| Line { name, ..line }).collect()
+    lines
+        .into_iter()
+        .map(|(name, line)| Line { name, ..line })
+        .collect()
 }
 
 fn dearest_first(mut lines: Vec<Line>) -> Vec<Line> {

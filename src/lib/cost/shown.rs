@@ -19,7 +19,10 @@ pub(super) struct Refused(Arc<Mutex<HashSet<u64>>>);
 
 impl Refused {
     fn contains(&self, model: &Model, block: &Block) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark(model, block))
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(&mark(model, block))
     }
 
     fn insert(&self, model: &Model, block: &Block) {
@@ -34,7 +37,9 @@ impl Refused {
 fn mark(model: &Model, block: &Block) -> u64 {
     let mut hasher = DefaultHasher::new();
     model.provider.name.hash(&mut hasher);
-    serde_json::to_string(block).unwrap_or_default().hash(&mut hasher);
+    serde_json::to_string(block)
+        .unwrap_or_default()
+        .hash(&mut hasher);
     hasher.finish()
 }
 
@@ -75,22 +80,40 @@ impl Shown {
 
     /// Returns the conversation as `model` is shown it.
     pub(super) fn of(self, messages: &[Message], model: &Model, refused: &Refused) -> Vec<Message> {
-        let left_out = || format!("⟦left out: the server of the model {} refuses a request with it⟧", model.name);
-        let newest = newest(messages).filter(|_| self == Self::WithoutNewest).cloned();
+        let left_out = || {
+            format!(
+                "⟦left out: the server of the model {} refuses a request with it⟧",
+                model.name
+            )
+        };
+        let newest = newest(messages)
+            .filter(|_| self == Self::WithoutNewest)
+            .cloned();
         let mut messages = messages.to_vec();
         for block in messages.iter_mut().flat_map(|message| &mut message.content) {
-            let is_refused = is_from_outside(block) && (newest.as_ref() == Some(&*block) || refused.contains(model, block));
+            let is_refused = is_from_outside(block)
+                && (newest.as_ref() == Some(&*block) || refused.contains(model, block));
             match block {
                 Block::ToolResult(result) if is_refused => {
-                    *result =
-                        ToolResult { id: std::mem::take(&mut result.id), text: left_out(), is_error: true, untrusted: false };
+                    *result = ToolResult {
+                        id: std::mem::take(&mut result.id),
+                        text: left_out(),
+                        is_error: true,
+                        untrusted: false,
+                    };
                 }
                 Block::Context { text } if is_refused => *text = left_out(),
                 Block::Image { .. } if is_refused || !model.vision || self != Self::All => {
                     let text = if !model.vision {
-                        format!("⟦a picture; the model {} does not see pictures (vision = true in providers.d)⟧", model.name)
+                        format!(
+                            "⟦a picture; the model {} does not see pictures (vision = true in providers.d)⟧",
+                            model.name
+                        )
                     } else {
-                        format!("⟦a picture that the server of the model {} refused⟧", model.name)
+                        format!(
+                            "⟦a picture that the server of the model {} refused⟧",
+                            model.name
+                        )
                     };
                     *block = Block::Context { text };
                 }
@@ -102,14 +125,28 @@ impl Shown {
                 | Block::ToolResult(_) => {}
             }
         }
-        let goes = |block: &Block| matches!(block, Block::Thinking(_)) && (self != Self::All || refused.contains(model, block));
-        messages.iter_mut().for_each(|message| message.content.retain(|block| !goes(block)));
-        if model.tools { messages } else { without_tools(&messages) }
+        let goes = |block: &Block| {
+            matches!(block, Block::Thinking(_))
+                && (self != Self::All || refused.contains(model, block))
+        };
+        messages
+            .iter_mut()
+            .for_each(|message| message.content.retain(|block| !goes(block)));
+        if model.tools {
+            messages
+        } else {
+            without_tools(&messages)
+        }
     }
 
     /// Remembers what had to be left out, because without it the request was taken.
     pub(super) fn learn(self, messages: &[Message], model: &Model, refused: &Refused) {
-        let kept = |block: &&Block| matches!(block, Block::Thinking(_) | Block::Image { data: Some(_), .. });
+        let kept = |block: &&Block| {
+            matches!(
+                block,
+                Block::Thinking(_) | Block::Image { data: Some(_), .. }
+            )
+        };
         let left_out: Vec<&Block> = match self {
             Self::All => return,
             // Which of them it was nobody says; without them all, the next request need not be refused first.
@@ -117,14 +154,21 @@ impl Shown {
             Self::WithoutNewest => newest(messages).into_iter().collect(),
         };
         tracing::warn!(model = %model.name, "what the server refuses is left out of this conversation from now on");
-        left_out.into_iter().for_each(|block| refused.insert(model, block));
+        left_out
+            .into_iter()
+            .for_each(|block| refused.insert(model, block));
     }
 }
 
 /// Returns the newest block that came from outside, if it stands in what the model is to answer now.
 fn newest(messages: &[Message]) -> Option<&Block> {
-    let asked = messages.iter().rev().take_while(|message| message.role == Role::User);
-    asked.flat_map(|message| message.content.iter().rev()).find(|block| is_from_outside(block))
+    let asked = messages
+        .iter()
+        .rev()
+        .take_while(|message| message.role == Role::User);
+    asked
+        .flat_map(|message| message.content.iter().rev())
+        .find(|block| is_from_outside(block))
 }
 
 /// Returns true for results, pictures and the words of files: what a server may choke on although
@@ -134,7 +178,9 @@ fn is_from_outside(block: &Block) -> bool {
         Block::ToolResult(_) | Block::Image { .. } => true,
         // As the words of a file are framed; what people said in a group stays.
         Block::Context { text } => {
-            text.starts_with('⟦') && text.contains("\n⟦end of ") && !text.ends_with("⟦end of what was heard⟧")
+            text.starts_with('⟦')
+                && text.contains("\n⟦end of ")
+                && !text.ends_with("⟦end of what was heard⟧")
         }
         Block::Text { .. } | Block::Thinking(_) | Block::ToolCall(_) => false,
     }

@@ -28,7 +28,10 @@ impl Client {
         seconds: Option<u32>,
     ) -> Result<String, Error> {
         let model = self.models.get(model, "the request")?;
-        self.repeated(&model, Limit::default(), &|_| {}, |_| self.listen(purpose, &model, recording, seconds)).await
+        self.repeated(&model, Limit::default(), &|_| {}, |_| {
+            self.listen(purpose, &model, recording, seconds)
+        })
+        .await
     }
 
     async fn listen(
@@ -38,12 +41,20 @@ impl Client {
         recording: Recording<'_>,
         seconds: Option<u32>,
     ) -> Result<String, Error> {
-        let server = self.speech.get(&model.provider.name).ok_or_else(|| Error::NoProvider(model.name.clone()))?;
+        let server = self
+            .speech
+            .get(&model.provider.name)
+            .ok_or_else(|| Error::NoProvider(model.name.clone()))?;
         let price = rates::of_sound(model, billed(recording.bytes.len() as u64, seconds));
-        let usage = Usage { estimated: seconds.is_none(), ..Usage::default() };
+        let usage = Usage {
+            estimated: seconds.is_none(),
+            ..Usage::default()
+        };
         let call = NewCall::new(purpose, model, Kind::Stt, price);
         let work = server.transcribe(&model.model, recording);
-        self.metered(call, work, |_| Outcome::Answered { usage, cost: price }).await.map(|(words, _)| words)
+        self.metered(call, work, |_| Outcome::Answered { usage, cost: price })
+            .await
+            .map(|(words, _)| words)
     }
 }
 
@@ -62,8 +73,15 @@ mod tests {
 
     #[test]
     fn an_unknown_length_is_the_longest_it_can_be_and_a_stated_one_is_not_taken_blindly() {
-        let seconds = [(60_000, None), (60_001, None), (12_345, Some(8)), (4_000_000, Some(1)), (10, None), (10, Some(0))]
-            .map(|(bytes, seconds)| billed(bytes, seconds));
+        let seconds = [
+            (60_000, None),
+            (60_001, None),
+            (12_345, Some(8)),
+            (4_000_000, Some(1)),
+            (10, None),
+            (10, Some(0)),
+        ]
+        .map(|(bytes, seconds)| billed(bytes, seconds));
         assert_eq!(seconds, [60, 61, 8, 100, 1, 1]);
     }
 }

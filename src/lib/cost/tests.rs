@@ -7,8 +7,13 @@ use crate::message::{Block, Role, StopReason, Usage};
 use crate::provider::{BoxFuture, OnText, Request};
 use crate::sys::atomic as files;
 
-pub(super) const USAGE: Usage =
-    Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 0, cache_write_tokens: 0, estimated: false };
+pub(super) const USAGE: Usage = Usage {
+    input_tokens: 100,
+    output_tokens: 10,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    estimated: false,
+};
 
 /// Fails as often as it is told, then answers.
 struct Fickle {
@@ -17,31 +22,66 @@ struct Fickle {
 }
 
 impl Provider for Fickle {
-    fn complete<'a>(&'a self, _request: &'a Request, _on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, provider::Error>> {
-        let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-        let answer = Response { message: Message::text(Role::Assistant, "hi"), stop: StopReason::EndTurn, usage: USAGE };
-        Box::pin(async move { if fails { Err((self.error)()) } else { Ok(answer) } })
+    fn complete<'a>(
+        &'a self,
+        _request: &'a Request,
+        _on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let fails = self
+            .failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok();
+        let answer = Response {
+            message: Message::text(Role::Assistant, "hi"),
+            stop: StopReason::EndTurn,
+            usage: USAGE,
+        };
+        Box::pin(async move {
+            if fails {
+                Err((self.error)())
+            } else {
+                Ok(answer)
+            }
+        })
     }
 }
 
 pub(super) fn busy() -> provider::Error {
     let retry_after = Some(Duration::from_millis(1));
-    provider::Error::Busy { host: "h".into(), status: 529, message: "busy".into(), retry_after }
+    provider::Error::Busy {
+        host: "h".into(),
+        status: 529,
+        message: "busy".into(),
+        retry_after,
+    }
 }
 
 fn broke_off() -> provider::Error {
-    provider::Error::Interrupted { host: "h".into(), reason: "cut".into(), again: true }
+    provider::Error::Interrupted {
+        host: "h".into(),
+        reason: "cut".into(),
+        again: true,
+    }
 }
 
 fn wrong_key() -> provider::Error {
-    provider::Error::Auth { host: "h".into(), status: 401, message: "no".into() }
+    provider::Error::Auth {
+        host: "h".into(),
+        status: 401,
+        message: "no".into(),
+    }
 }
 
 /// Returns the model `name` of the provider `a`.
 pub(super) fn model(name: &str) -> Model {
     let house = house(Cost::default(), "", 0, busy);
     let primary = house.client.models.get("primary", "test").expect("primary");
-    Model { name: name.to_owned(), ..(*primary).clone() }
+    Model {
+        name: name.to_owned(),
+        ..(*primary).clone()
+    }
 }
 
 pub(super) struct House {
@@ -50,14 +90,31 @@ pub(super) struct House {
 }
 
 /// A client with the models `primary` (falls back to `second`, priced) and `second`.
-pub(super) fn house(caps: Cost, price: &str, failures: u32, error: fn() -> provider::Error) -> House {
+pub(super) fn house(
+    caps: Cost,
+    price: &str,
+    failures: u32,
+    error: fn() -> provider::Error,
+) -> House {
     let more = |more: &str| format!("{price}\n{more}");
-    build(&provider_file("primary", &more("fallbacks = [\"second\"]")), &provider_file("second", price), caps, failures, error)
+    build(
+        &provider_file("primary", &more("fallbacks = [\"second\"]")),
+        &provider_file("second", price),
+        caps,
+        failures,
+        error,
+    )
 }
 
 /// The same without limits and failures, with more for the model `primary` and another file of `b`.
 pub(super) fn house_of(primary: &str, b: &str) -> House {
-    build(&provider_file("primary", primary), b, Cost::default(), 0, busy)
+    build(
+        &provider_file("primary", primary),
+        b,
+        Cost::default(),
+        0,
+        busy,
+    )
 }
 
 /// A provider file of one model.
@@ -69,20 +126,47 @@ pub(super) fn provider_file(model: &str, more: &str) -> String {
 
 fn build(a: &str, b: &str, caps: Cost, failures: u32, error: fn() -> provider::Error) -> House {
     let dir = tempfile::tempdir().expect("dir");
-    let write =
-        |name: &str, text: &str| files::write(&dir.path().join(name), text.as_bytes(), files::Durability::Rename).expect("write");
+    let write = |name: &str, text: &str| {
+        files::write(
+            &dir.path().join(name),
+            text.as_bytes(),
+            files::Durability::Rename,
+        )
+        .expect("write")
+    };
     std::fs::create_dir(dir.path().join("providers.d")).expect("dir");
     write("agent.toml", "[providers]\nload = [\"a\", \"b\"]\n");
     write("providers.d/a.toml", a);
     write("providers.d/b.toml", b);
-    let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+    let flags = HomeFlags {
+        home: Some(dir.path().to_owned()),
+        ..HomeFlags::default()
+    };
     let home = Home::resolve(flags, &|_| None).expect("home");
     let loaded = crate::config::load(&home, &Environment::of(&[]), &[]).expect("config");
     let ledger = Ledger::start(&dir.path().join("cost.db"), chrono_tz::UTC).expect("ledger");
     let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();
-    providers.insert("a".into(), Arc::new(Fickle { failures: failures.into(), error }));
-    providers.insert("b".into(), Arc::new(Fickle { failures: 0.into(), error }));
-    let client = Client::new(ledger, providers, loaded.models, caps, Duration::from_secs(5));
+    providers.insert(
+        "a".into(),
+        Arc::new(Fickle {
+            failures: failures.into(),
+            error,
+        }),
+    );
+    providers.insert(
+        "b".into(),
+        Arc::new(Fickle {
+            failures: 0.into(),
+            error,
+        }),
+    );
+    let client = Client::new(
+        ledger,
+        providers,
+        loaded.models,
+        caps,
+        Duration::from_secs(5),
+    );
     House { dir, client }
 }
 
@@ -90,16 +174,34 @@ const PRICE: &str = "cost_per_mtok = [3, 15, 0.3, 3.75]";
 
 impl House {
     async fn ask(&self) -> Result<Paid, Error> {
-        let prompt =
-            Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages: vec![Message::text(Role::User, "hello")] };
-        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli", budget_usd: None, share_usd: None };
-        self.client.complete(purpose, "primary", &prompt, &|_| {}, &|_| {}).await
+        let prompt = Prompt {
+            system: Vec::new(),
+            tools: [].into(),
+            may_call: true,
+            messages: vec![Message::text(Role::User, "hello")],
+        };
+        let purpose = Purpose {
+            run_id: "r",
+            session_id: "s",
+            source: "cli",
+            budget_usd: None,
+            share_usd: None,
+        };
+        self.client
+            .complete(purpose, "primary", &prompt, &|_| {}, &|_| {})
+            .await
     }
 
     fn rows(&self) -> Vec<(String, Option<i64>, Option<i64>)> {
-        let connection = db::open_read(&self.dir.path().join("cost.db")).expect("open").expect("ledger");
-        let mut query = connection.prepare("SELECT model, ok, cost_nano_usd FROM costs ORDER BY call_id").expect("query");
-        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+        let connection = db::open_read(&self.dir.path().join("cost.db"))
+            .expect("open")
+            .expect("ledger");
+        let mut query = connection
+            .prepare("SELECT model, ok, cost_nano_usd FROM costs ORDER BY call_id")
+            .expect("query");
+        let rows = query
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .expect("rows");
         rows.collect::<Result<_, _>>().expect("rows")
     }
 }
@@ -111,9 +213,15 @@ const COST: i64 = 450_000;
 async fn each_attempt_is_a_row_and_a_refused_one_costs_nothing() {
     let house = house(Cost::default(), PRICE, 2, busy);
     let paid = house.ask().await.expect("third time lucky");
-    assert_eq!((paid.model.as_str(), paid.cost_nano_usd), ("primary", Some(COST)));
+    assert_eq!(
+        (paid.model.as_str(), paid.cost_nano_usd),
+        ("primary", Some(COST))
+    );
     let primary = |ok, cost| ("primary".to_owned(), Some(ok), Some(cost));
-    assert_eq!(house.rows(), [primary(0, 0), primary(0, 0), primary(1, COST)]);
+    assert_eq!(
+        house.rows(),
+        [primary(0, 0), primary(0, 0), primary(1, COST)]
+    );
 }
 
 #[tokio::test]
@@ -121,7 +229,10 @@ async fn a_broken_off_call_stays_at_its_reservation() {
     let house = house(Cost::default(), PRICE, 1, broke_off);
     house.ask().await.expect("second time");
     let rows = house.rows();
-    assert!(rows[0].1 == Some(0) && rows[0].2.expect("reserved") > COST, "{rows:?}");
+    assert!(
+        rows[0].1 == Some(0) && rows[0].2.expect("reserved") > COST,
+        "{rows:?}"
+    );
     assert_eq!(rows[1].2, Some(COST));
 }
 
@@ -134,13 +245,26 @@ async fn the_fallback_answers_when_the_model_cannot() {
 
 #[tokio::test]
 async fn parallel_payers_never_exceed_a_cap_together() {
-    let caps = Cost { day_usd: 0.05, ..Cost::default() };
+    let caps = Cost {
+        day_usd: 0.05,
+        ..Cost::default()
+    };
     let house = house(caps, PRICE, 0, busy);
     let answers = futures_util::future::join_all((0..16).map(|_| house.ask())).await;
-    let refused: Vec<String> = answers.into_iter().filter_map(|answer| answer.err()).map(|error| error.to_string()).collect();
+    let refused: Vec<String> = answers
+        .into_iter()
+        .filter_map(|answer| answer.err())
+        .map(|error| error.to_string())
+        .collect();
     let spent: i64 = house.rows().iter().filter_map(|row| row.2).sum();
     assert!(spent <= 50_000_000, "{spent}");
-    assert!(!refused.is_empty() && refused.iter().all(|text| text.contains("[cost] day_usd = 0.05")), "{refused:?}");
+    assert!(
+        !refused.is_empty()
+            && refused
+                .iter()
+                .all(|text| text.contains("[cost] day_usd = 0.05")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -148,7 +272,15 @@ async fn a_model_without_a_price_is_unpriced_never_free_and_refused_under_a_cap(
     let free = house(Cost::default(), "", 0, busy);
     assert_eq!(free.ask().await.expect("no cap").cost_nano_usd, None);
     assert_eq!(free.rows(), [("primary".to_owned(), Some(1), None)]);
-    let capped = house(Cost { month_usd: 1.0, ..Cost::default() }, "", 0, busy);
+    let capped = house(
+        Cost {
+            month_usd: 1.0,
+            ..Cost::default()
+        },
+        "",
+        0,
+        busy,
+    );
     let error = capped.ask().await.expect_err("refused").to_string();
     assert!(error.contains("cost_per_mtok = [0, 0, 0, 0]"), "{error}");
     assert_eq!(capped.rows(), []);
@@ -156,8 +288,15 @@ async fn a_model_without_a_price_is_unpriced_never_free_and_refused_under_a_cap(
 
 /// A conversation of one picture.
 fn picture() -> Vec<Message> {
-    let image = Block::Image { file: "a/0-x".into(), content_type: "image/png".into(), data: Some("A".repeat(1_000_000).into()) };
-    vec![Message { role: Role::User, content: vec![image] }]
+    let image = Block::Image {
+        file: "a/0-x".into(),
+        content_type: "image/png".into(),
+        data: Some("A".repeat(1_000_000).into()),
+    };
+    vec![Message {
+        role: Role::User,
+        content: vec![image],
+    }]
 }
 
 #[test]
@@ -173,20 +312,40 @@ fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
         thinking: false,
         begin_within: None,
     };
-    assert!((PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)), "{}", input_bytes(&request));
+    assert!(
+        (PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)),
+        "{}",
+        input_bytes(&request)
+    );
 }
 
 /// Refuses every request with a picture, and answers with what it was shown.
 struct Blind;
 
 impl Provider for Blind {
-    fn complete<'a>(&'a self, request: &'a Request, _: OnText<'a>) -> BoxFuture<'a, Result<Response, provider::Error>> {
-        let refused = provider::Error::Rejected { host: "h".into(), status: 400, message: "Could not process image".into() };
-        let shown = match request.messages.first().and_then(|message| message.content.first()) {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        _: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let refused = provider::Error::Rejected {
+            host: "h".into(),
+            status: 400,
+            message: "Could not process image".into(),
+        };
+        let shown = match request
+            .messages
+            .first()
+            .and_then(|message| message.content.first())
+        {
             Some(Block::Context { text }) => Ok(text.clone()),
             _ => Err(refused),
         };
-        let response = |text| Response { message: Message::text(Role::Assistant, text), stop: StopReason::EndTurn, usage: USAGE };
+        let response = |text| Response {
+            message: Message::text(Role::Assistant, text),
+            stop: StopReason::EndTurn,
+            usage: USAGE,
+        };
         Box::pin(async move { shown.map(response) })
     }
 }
@@ -194,15 +353,36 @@ impl Provider for Blind {
 #[tokio::test]
 async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing() {
     for (vision, expected) in [
-        (false, "⟦a picture; the model primary does not see pictures (vision = true in providers.d)⟧"),
-        (true, "⟦a picture that the server of the model primary refused⟧"),
+        (
+            false,
+            "⟦a picture; the model primary does not see pictures (vision = true in providers.d)⟧",
+        ),
+        (
+            true,
+            "⟦a picture that the server of the model primary refused⟧",
+        ),
     ] {
         let mut house = house(Cost::default(), &format!("vision = {vision}"), 0, busy);
         house.client.providers.insert("a".into(), Arc::new(Blind));
         assert_eq!(house.client.sees_pictures("primary"), vision);
-        let prompt = Prompt { system: Vec::new(), tools: [].into(), may_call: true, messages: picture() };
-        let purpose = Purpose { run_id: "r", session_id: "s", source: "cli", budget_usd: None, share_usd: None };
-        let paid = house.client.complete(purpose, "primary", &prompt, &|_| {}, &|_| {}).await.expect("an answer");
+        let prompt = Prompt {
+            system: Vec::new(),
+            tools: [].into(),
+            may_call: true,
+            messages: picture(),
+        };
+        let purpose = Purpose {
+            run_id: "r",
+            session_id: "s",
+            source: "cli",
+            budget_usd: None,
+            share_usd: None,
+        };
+        let paid = house
+            .client
+            .complete(purpose, "primary", &prompt, &|_| {}, &|_| {})
+            .await
+            .expect("an answer");
         assert_eq!(paid.response.message.plain_text(), expected);
     }
 }

@@ -8,17 +8,24 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
 /// Says whether something in a text is to be erased.
-pub type Hit = Arc<dyn Fn(&str) -> bool + Send + Sync + std::panic::RefUnwindSafe + std::panic::UnwindSafe>;
+pub type Hit =
+    Arc<dyn Fn(&str) -> bool + Send + Sync + std::panic::RefUnwindSafe + std::panic::UnwindSafe>;
 
 /// Deletes every row in whose words `hit` finds something, of all tables but `but`, and returns how many there were in each. The
 /// caller's transaction must not check references.
 ///
 /// # Errors
 /// What SQLite says.
-pub fn erase_rows(connection: &Connection, hit: &Hit, but: &[&str]) -> rusqlite::Result<BTreeMap<String, usize>> {
-    with_rows(connection, hit, |table, condition| match but.contains(&table) {
-        true => Ok(0),
-        false => connection.execute(&format!("DELETE FROM \"{table}\" WHERE {condition}"), []),
+pub fn erase_rows(
+    connection: &Connection,
+    hit: &Hit,
+    but: &[&str],
+) -> rusqlite::Result<BTreeMap<String, usize>> {
+    with_rows(connection, hit, |table, condition| {
+        match but.contains(&table) {
+            true => Ok(0),
+            false => connection.execute(&format!("DELETE FROM \"{table}\" WHERE {condition}"), []),
+        }
     })
 }
 
@@ -29,9 +36,17 @@ pub fn erase_rows(connection: &Connection, hit: &Hit, but: &[&str]) -> rusqlite:
 pub fn count_rows(connection: &Connection, table: &str, hit: &Hit) -> rusqlite::Result<usize> {
     let count = |name: &str, condition: &str| {
         let sql = format!("SELECT count(*) FROM \"{name}\" WHERE {condition}");
-        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map(|count| usize::try_from(count).unwrap_or(0))
+        connection
+            .query_row(&sql, [], |row| row.get::<_, i64>(0))
+            .map(|count| usize::try_from(count).unwrap_or(0))
     };
-    let all = with_rows(connection, hit, |name, condition| if name == table { count(name, condition) } else { Ok(0) })?;
+    let all = with_rows(connection, hit, |name, condition| {
+        if name == table {
+            count(name, condition)
+        } else {
+            Ok(0)
+        }
+    })?;
     Ok(all.into_values().sum())
 }
 
@@ -41,24 +56,35 @@ fn with_rows(
     work: impl Fn(&str, &str) -> rusqlite::Result<usize>,
 ) -> rusqlite::Result<BTreeMap<String, usize>> {
     let hit = hit.clone();
-    connection.create_scalar_function("is_hit", -1, FunctionFlags::SQLITE_UTF8, move |context| {
-        let mut words = String::new();
-        for number in 0..context.len() {
-            if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = context.get_raw(number) {
-                words.push_str(&String::from_utf8_lossy(bytes));
-                words.push('\n');
+    connection.create_scalar_function(
+        "is_hit",
+        -1,
+        FunctionFlags::SQLITE_UTF8,
+        move |context| {
+            let mut words = String::new();
+            for number in 0..context.len() {
+                if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = context.get_raw(number) {
+                    words.push_str(&String::from_utf8_lossy(bytes));
+                    words.push('\n');
+                }
             }
-        }
-        Ok(hit(&words))
-    })?;
+            Ok(hit(&words))
+        },
+    )?;
     let list = |sql: &str, of: &[&str]| -> rusqlite::Result<Vec<String>> {
-        connection.prepare(sql)?.query_map(rusqlite::params_from_iter(of), |row| row.get(0))?.collect()
+        connection
+            .prepare(sql)?
+            .query_map(rusqlite::params_from_iter(of), |row| row.get(0))?
+            .collect()
     };
     let tables = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'";
     let mut counts = BTreeMap::new();
     for table in list(tables, &[])? {
         let columns = list("SELECT name FROM pragma_table_info(?1)", &[&table])?;
-        let names: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+        let names: Vec<String> = columns
+            .iter()
+            .map(|column| format!("\"{column}\""))
+            .collect();
         let count = work(&table, &format!("is_hit({})", names.join(", ")))?;
         if count > 0 {
             counts.insert(table, count);
@@ -74,9 +100,16 @@ fn with_rows(
 pub fn wring_out(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA temp_store=MEMORY; VACUUM;")?;
     // Answers with a row: whether it was kept from it.
-    let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)).optional()?;
+    let busy = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            row.get::<_, i64>(0)
+        })
+        .optional()?;
     match busy {
-        Some(1) => Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)),
+        Some(1) => Err(rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+            None,
+        )),
         _ => Ok(()),
     }
 }

@@ -27,28 +27,45 @@ pub enum Health {
 /// # Errors
 /// See [`Error`]; a file that is no database at all is [`Error::Damaged`].
 pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<Health, Error> {
-    let Some(connection) = open_read_within(path, patience)? else { return Ok(Health::Empty) };
+    let Some(connection) = open_read_within(path, patience)? else {
+        return Ok(Health::Empty);
+    };
     let fail = |source| Error::of(path, source);
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(fail)?;
+    let found: i64 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(fail)?;
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known {
-        return Err(Error::Newer { path: path.to_owned(), found, known });
+        return Err(Error::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
     }
     match within(patience, &connection, quick_check) {
         Ok(lines) if lines != ["ok"] => Ok(Health::Damaged(lines)),
         Ok(_) if found == 0 => Ok(Health::Empty),
         Ok(_) => Ok(Health::Sound),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(Health::Unfinished),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            Ok(Health::Unfinished)
+        }
         Err(error) => Err(fail(error)),
     }
 }
 
 fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    connection.prepare("PRAGMA quick_check(10)")?.query_map([], |row| row.get(0))?.collect()
+    connection
+        .prepare("PRAGMA quick_check(10)")?
+        .query_map([], |row| row.get(0))?
+        .collect()
 }
 
 /// Runs `work` and interrupts it when the time is over.
-fn within<T>(patience: Duration, connection: &Connection, work: impl FnOnce(&Connection) -> T) -> T {
+fn within<T>(
+    patience: Duration,
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> T,
+) -> T {
     let handle = connection.get_interrupt_handle();
     let (done, over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -88,12 +105,28 @@ mod tests {
     fn a_database_is_absent_empty_sound_or_newer() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
-        assert_eq!(examine(&path, SCHEMA, PATIENCE).expect("examined"), Health::Empty);
+        assert_eq!(
+            examine(&path, SCHEMA, PATIENCE).expect("examined"),
+            Health::Empty
+        );
         atomic::write(&path, b"", atomic::Durability::Rename).expect("write");
-        assert_eq!(examine(&path, SCHEMA, PATIENCE).expect("examined"), Health::Empty);
+        assert_eq!(
+            examine(&path, SCHEMA, PATIENCE).expect("examined"),
+            Health::Empty
+        );
         filled(&path, 100);
-        assert_eq!(examine(&path, SCHEMA, PATIENCE).expect("examined"), Health::Sound);
-        assert!(matches!(examine(&path, &[], PATIENCE), Err(Error::Newer { found: 1, known: 0, .. })));
+        assert_eq!(
+            examine(&path, SCHEMA, PATIENCE).expect("examined"),
+            Health::Sound
+        );
+        assert!(matches!(
+            examine(&path, &[], PATIENCE),
+            Err(Error::Newer {
+                found: 1,
+                known: 0,
+                ..
+            })
+        ));
     }
 
     #[test]
@@ -103,13 +136,23 @@ mod tests {
         filled(&path, 100);
         let mut bytes = std::fs::read(&path).expect("read");
         let middle = bytes.len() / 2;
-        bytes.iter_mut().skip(middle).take(3000).for_each(|byte| *byte = 7);
+        bytes
+            .iter_mut()
+            .skip(middle)
+            .take(3000)
+            .for_each(|byte| *byte = 7);
         atomic::write(&path, &bytes, atomic::Durability::Rename).expect("write");
-        let damaged = matches!(examine(&path, SCHEMA, PATIENCE), Ok(Health::Damaged(_)) | Err(Error::Damaged { .. }));
+        let damaged = matches!(
+            examine(&path, SCHEMA, PATIENCE),
+            Ok(Health::Damaged(_)) | Err(Error::Damaged { .. })
+        );
         assert!(damaged);
         assert_eq!(std::fs::read(&path).expect("read"), bytes);
         atomic::write(&path, &[7; 5000], atomic::Durability::Rename).expect("write");
-        assert!(matches!(examine(&path, SCHEMA, PATIENCE), Err(Error::Damaged { .. })));
+        assert!(matches!(
+            examine(&path, SCHEMA, PATIENCE),
+            Err(Error::Damaged { .. })
+        ));
     }
 
     #[test]
@@ -117,7 +160,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
         filled(&path, 20_000);
-        assert_eq!(examine(&path, SCHEMA, Duration::from_millis(1)).expect("examined"), Health::Unfinished);
+        assert_eq!(
+            examine(&path, SCHEMA, Duration::from_millis(1)).expect("examined"),
+            Health::Unfinished
+        );
     }
 
     #[test]
@@ -125,13 +171,24 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let (path, copy) = (dir.path().join("queue.db"), dir.path().join("copy.db"));
         let writer = open(&path, SCHEMA).expect("open");
-        writer.execute("INSERT INTO t VALUES ('x', x'00')", []).expect("insert");
+        writer
+            .execute("INSERT INTO t VALUES ('x', x'00')", [])
+            .expect("insert");
         for suffix in ["", "-wal"] {
-            std::fs::copy(dir.path().join(format!("queue.db{suffix}")), dir.path().join(format!("copy.db{suffix}")))
-                .expect("copy");
+            std::fs::copy(
+                dir.path().join(format!("queue.db{suffix}")),
+                dir.path().join(format!("copy.db{suffix}")),
+            )
+            .expect("copy");
         }
         let log = std::fs::read(dir.path().join("copy.db-wal")).expect("there is a log");
-        assert_eq!(examine(&copy, SCHEMA, PATIENCE).expect("examined"), Health::Sound);
-        assert_eq!(std::fs::read(dir.path().join("copy.db-wal")).expect("it is still there"), log);
+        assert_eq!(
+            examine(&copy, SCHEMA, PATIENCE).expect("examined"),
+            Health::Sound
+        );
+        assert_eq!(
+            std::fs::read(dir.path().join("copy.db-wal")).expect("it is still there"),
+            log
+        );
     }
 }

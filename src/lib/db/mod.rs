@@ -81,15 +81,26 @@ pub enum Error {
 impl Error {
     /// Returns the error for a failed operation on the database at `path`.
     pub fn of(path: &Path, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase, ReadOnly, SystemIoFailure};
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseCorrupt, NotADatabase, ReadOnly, SystemIoFailure,
+        };
         match source.sqlite_error_code() {
-            Some(DatabaseCorrupt | NotADatabase) => Error::Damaged { path: path.to_owned(), source },
+            Some(DatabaseCorrupt | NotADatabase) => Error::Damaged {
+                path: path.to_owned(),
+                source,
+            },
             // A directory can be opened for reading, and not be read.
             Some(CannotOpen | ReadOnly | SystemIoFailure) => match refusal(path) {
                 Some(errno) => Error::File(sys::Error::at("open", path)(errno)),
-                None => Error::Failed { path: path.to_owned(), source },
+                None => Error::Failed {
+                    path: path.to_owned(),
+                    source,
+                },
             },
-            _ => Error::Failed { path: path.to_owned(), source },
+            _ => Error::Failed {
+                path: path.to_owned(),
+                source,
+            },
         }
     }
 }
@@ -104,8 +115,15 @@ fn refusal(path: &Path) -> Option<Errno> {
         return Some(Errno::ENOENT);
     }
     let beside = path.parent().unwrap_or(path);
-    let asked = [(path, AccessFlags::R_OK), (path, AccessFlags::W_OK), (beside, AccessFlags::W_OK)];
-    asked.into_iter().filter_map(|(path, right)| access(path, right).err()).find(|e| matches!(e, Errno::EACCES | Errno::EROFS))
+    let asked = [
+        (path, AccessFlags::R_OK),
+        (path, AccessFlags::W_OK),
+        (beside, AccessFlags::W_OK),
+    ];
+    asked
+        .into_iter()
+        .filter_map(|(path, right)| access(path, right).err())
+        .find(|e| matches!(e, Errno::EACCES | Errno::EROFS))
 }
 
 impl Error {
@@ -113,7 +131,10 @@ impl Error {
     pub fn is_busy(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
         match self {
-            Error::Failed { source, .. } => matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked)),
+            Error::Failed { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(DatabaseBusy | DatabaseLocked)
+            ),
             _ => false,
         }
     }
@@ -183,21 +204,31 @@ pub fn abandon(connection: Connection) {
 fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
     let fail = |source| Error::of(path, source);
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
-    let schema = |connection: &Connection| connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    let schema = |connection: &Connection| {
+        connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
+    };
     let found = schema(connection).map_err(fail)?;
     if found > known {
-        return Err(Error::Newer { path: path.to_owned(), found, known });
+        return Err(Error::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
     }
     if found == known {
         return Ok(());
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(fail)?;
     // Another process may have migrated while we waited for the lock.
     let found = usize::try_from(schema(&transaction).map_err(fail)?).unwrap_or(0);
     for sql in migrations.iter().skip(found) {
         transaction.execute_batch(sql).map_err(fail)?;
     }
-    transaction.pragma_update(None, "user_version", known).map_err(fail)?;
+    transaction
+        .pragma_update(None, "user_version", known)
+        .map_err(fail)?;
     transaction.commit().map_err(fail)
 }
 
@@ -228,14 +259,21 @@ impl Writer {
     pub fn start(path: &Path, migrations: &[&str]) -> Result<Self, Error> {
         let connection = open(path, migrations)?;
         let (tasks, inbox) = mpsc::channel();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let thread_path = path.to_owned();
         std::thread::Builder::new()
             .name(format!("{name}-db"))
             .stack_size(1 << 19)
             .spawn(move || serve(connection, &thread_path, &inbox))
             .map_err(|_| Error::Closed(path.to_owned()))?;
-        Ok(Self { path: path.to_owned(), tasks })
+        Ok(Self {
+            path: path.to_owned(),
+            tasks,
+        })
     }
 
     /// Runs `job` in a transaction and returns its value once the commit is on the disk.
@@ -271,10 +309,13 @@ impl Writer {
         let (answer, result) = oneshot::channel::<Result<T, Error>>();
         let path = self.path.clone();
         let job: Job = Box::new(move |connection| {
-            let outcome = connection.and_then(|connection| job(connection).map_err(|error| Error::of(&path, error)));
+            let outcome = connection
+                .and_then(|connection| job(connection).map_err(|error| Error::of(&path, error)));
             match outcome {
                 // A caller that no longer waits needs no answer.
-                Ok(value) => Some(Box::new(move |commit| drop(answer.send(commit.map(|()| value))))),
+                Ok(value) => Some(Box::new(move |commit| {
+                    drop(answer.send(commit.map(|()| value)))
+                })),
                 Err(error) => {
                     drop(answer.send(Err(error)));
                     None
@@ -282,7 +323,9 @@ impl Writer {
             }
         });
         let closed = || Error::Closed(self.path.clone());
-        self.tasks.send(Task { job, durable }).map_err(|_| closed())?;
+        self.tasks
+            .send(Task { job, durable })
+            .map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
     }
 }
@@ -304,7 +347,8 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
     let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
     let result = (|| {
         connection.pragma_update(None, "synchronous", if durable { "FULL" } else { "NORMAL" })?;
-        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for task in tasks.by_ref() {
             let savepoint = transaction.savepoint()?;
             match (task.job)(Ok(&savepoint)) {
@@ -323,7 +367,12 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
         transaction.commit()
     })();
     for tell in told {
-        tell(result.as_ref().copied().map_err(|error| Error::of(path, copy(error))));
+        tell(
+            result
+                .as_ref()
+                .copied()
+                .map_err(|error| Error::of(path, copy(error))),
+        );
     }
     if let Err(error) = &result {
         for task in tasks {
@@ -334,13 +383,18 @@ fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
 
 fn rolled_back() -> rusqlite::Error {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT);
-    rusqlite::Error::SqliteFailure(code, Some("the group was rolled back when one of it failed".to_owned()))
+    rusqlite::Error::SqliteFailure(
+        code,
+        Some("the group was rolled back when one of it failed".to_owned()),
+    )
 }
 
 /// Every waiting caller gets the one failure of the shared commit.
 fn copy(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
-        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
+        rusqlite::Error::SqliteFailure(code, text) => {
+            rusqlite::Error::SqliteFailure(*code, text.clone())
+        }
         other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
     }
 }
@@ -356,11 +410,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("test.db");
         let writer = Writer::start(&path, SCHEMA).expect("start");
-        let insert = |value: i64| writer.write(move |t| t.execute("INSERT INTO n VALUES (?1)", [value]));
+        let insert =
+            |value: i64| writer.write(move |t| t.execute("INSERT INTO n VALUES (?1)", [value]));
         let results = tokio::join!(insert(1), insert(2), insert(1), insert(3));
         assert!(results.0.is_ok() && results.1.is_ok() && results.2.is_err() && results.3.is_ok());
         let reader = open_read(&path).expect("open").expect("exists");
-        let sum: i64 = reader.query_row("SELECT sum(value) FROM n", [], |row| row.get(0)).expect("sum");
+        let sum: i64 = reader
+            .query_row("SELECT sum(value) FROM n", [], |row| row.get(0))
+            .expect("sum");
         assert_eq!(sum, 6);
     }
 
@@ -370,7 +427,8 @@ mod tests {
         let path = dir.path().join("test.db");
         assert!(open_read(&path).expect("open").is_none());
         let new = Connection::open(&path).expect("make");
-        new.execute_batch("PRAGMA journal_mode=WAL;").expect("a file");
+        new.execute_batch("PRAGMA journal_mode=WAL;")
+            .expect("a file");
         assert!(path.exists() && open_read(&path).expect("open").is_none());
         drop(Writer::start(&path, SCHEMA).expect("start"));
         assert!(open_read(&path).expect("open").is_some());
@@ -380,8 +438,12 @@ mod tests {
     async fn a_full_disk_splits_no_group() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("test.db");
-        let writer = Writer::start(&path, &["CREATE TABLE t(name TEXT, bytes BLOB) STRICT;"]).expect("start");
-        writer.write(|connection| connection.pragma_update(None, "max_page_count", 20)).await.expect("limit");
+        let writer = Writer::start(&path, &["CREATE TABLE t(name TEXT, bytes BLOB) STRICT;"])
+            .expect("start");
+        writer
+            .write(|connection| connection.pragma_update(None, "max_page_count", 20))
+            .await
+            .expect("limit");
         let (go, wait) = mpsc::channel::<()>();
         // While the first job waits, the three others gather into one group.
         let first = writer.write(move |_| {
@@ -390,20 +452,34 @@ mod tests {
             Ok(())
         });
         let put = |name: &'static str, size: usize| {
-            writer.write(move |c| c.execute("INSERT INTO t VALUES (?1, zeroblob(?2))", (name, i64::try_from(size).unwrap_or(0))))
+            writer.write(move |c| {
+                c.execute(
+                    "INSERT INTO t VALUES (?1, zeroblob(?2))",
+                    (name, i64::try_from(size).unwrap_or(0)),
+                )
+            })
         };
         let release = async {
             tokio::task::yield_now().await;
             go.send(())
         };
-        let (_, a, b, c, _) = tokio::join!(first, put("a", 10), put("b", 1_000_000), put("c", 10), release);
+        let (_, a, b, c, _) = tokio::join!(
+            first,
+            put("a", 10),
+            put("b", 1_000_000),
+            put("c", 10),
+            release
+        );
         let reader = open_read(&path).expect("open").expect("exists");
         let names: Vec<String> = reader
             .prepare("SELECT name FROM t")
             .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
             .expect("names");
-        let told: Vec<&str> =
-            [("a", &a), ("b", &b), ("c", &c)].iter().filter(|(_, told)| told.is_ok()).map(|(name, _)| *name).collect();
+        let told: Vec<&str> = [("a", &a), ("b", &b), ("c", &c)]
+            .iter()
+            .filter(|(_, told)| told.is_ok())
+            .map(|(name, _)| *name)
+            .collect();
         assert_eq!(names, told, "what is told is what is there");
         assert!(b.is_err());
     }
@@ -412,7 +488,8 @@ mod tests {
     fn a_damaged_file_is_named_and_left_alone() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
-        crate::sys::atomic::write(&path, &[7; 5000], crate::sys::atomic::Durability::Rename).expect("write");
+        crate::sys::atomic::write(&path, &[7; 5000], crate::sys::atomic::Durability::Rename)
+            .expect("write");
         assert!(matches!(open(&path, SCHEMA), Err(Error::Damaged { .. })));
         assert_eq!(std::fs::read(&path).expect("read"), vec![7; 5000]);
     }
@@ -422,7 +499,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
         assert!(open_read(&path).expect("no file").is_none());
-        crate::sys::atomic::write(&path, b"", crate::sys::atomic::Durability::Rename).expect("write");
+        crate::sys::atomic::write(&path, b"", crate::sys::atomic::Durability::Rename)
+            .expect("write");
         assert!(open_read(&path).expect("no schema").is_none());
         open(&path, SCHEMA).expect("open");
         assert!(open_read(&path).expect("a schema").is_some());
@@ -432,8 +510,12 @@ mod tests {
     fn a_path_that_leads_nowhere_is_no_missing_database() {
         let dir = tempfile::tempdir().expect("dir");
         let file = dir.path().join("state");
-        crate::sys::atomic::write(&file, b"", crate::sys::atomic::Durability::Rename).expect("write");
-        assert!(matches!(open_read(&file.join("queue.db")), Err(Error::File(_))));
+        crate::sys::atomic::write(&file, b"", crate::sys::atomic::Durability::Rename)
+            .expect("write");
+        assert!(matches!(
+            open_read(&file.join("queue.db")),
+            Err(Error::File(_))
+        ));
         assert!(matches!(open_read(dir.path()), Err(Error::File(_))));
     }
 
@@ -442,6 +524,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
         open(&path, &["SELECT 1;", "SELECT 1;"]).expect("two");
-        assert!(matches!(open(&path, &["SELECT 1;"]), Err(Error::Newer { found: 2, known: 1, .. })));
+        assert!(matches!(
+            open(&path, &["SELECT 1;"]),
+            Err(Error::Newer {
+                found: 2,
+                known: 1,
+                ..
+            })
+        ));
     }
 }

@@ -20,7 +20,10 @@ pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
 }
 
 /// Opens like [`open_read`], waiting for no longer than `patience`.
-pub(super) fn open_read_within(path: &Path, patience: Duration) -> Result<Option<Connection>, Error> {
+pub(super) fn open_read_within(
+    path: &Path,
+    patience: Duration,
+) -> Result<Option<Connection>, Error> {
     // Not `exists`: a directory that may not be searched is not one without a database.
     if !path.try_exists().map_err(sys::Error::at("open", path))? {
         return Ok(None);
@@ -36,7 +39,12 @@ fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Err
     // Read-write, because a reader of a WAL database must be able to make its -shm file; the
     // pragma then keeps it from changing anything.
     let connection = Connection::open_with_flags(path, flags)
-        .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX))
+        .or_else(|_| {
+            Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )
+        })
         .map_err(fail)?;
     let version = |connection: &Connection| -> rusqlite::Result<i64> {
         connection.busy_timeout(busy)?;
@@ -56,14 +64,18 @@ fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Err
     // What a crash left in the log is put in its place by the daemon. The last reader to close would
     // do it too, and a reader changes nothing.
     if has_log {
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(fail)?;
     }
     Ok((schema > 0).then_some(connection))
 }
 
 fn is_no_room(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, DiskFull, ReadOnly, SystemIoFailure};
-    error.sqlite_error_code().is_some_and(|code| [CannotOpen, DiskFull, ReadOnly, SystemIoFailure].contains(&code))
+    error
+        .sqlite_error_code()
+        .is_some_and(|code| [CannotOpen, DiskFull, ReadOnly, SystemIoFailure].contains(&code))
 }
 
 /// Opens a database as a file that nobody changes meanwhile.
@@ -77,6 +89,8 @@ fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     uri.push_str("?immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(uri, flags)
 }

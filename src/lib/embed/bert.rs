@@ -137,18 +137,49 @@ impl Bert {
         limit: Option<usize>,
         tensors: &mut Tensors<R>,
     ) -> Result<Self, String> {
-        let special = |piece: &str| vocabulary.get(piece).ok_or_else(|| format!("its vocabulary has no piece {piece}"));
-        let special = Special { begin: special("[CLS]")?, end: special("[SEP]")?, unknown: special("[UNK]")? };
-        if vocabulary.highest().is_none_or(|highest| u64::from(highest) >= shape.vocab_size as u64) {
+        let special = |piece: &str| {
+            vocabulary
+                .get(piece)
+                .ok_or_else(|| format!("its vocabulary has no piece {piece}"))
+        };
+        let special = Special {
+            begin: special("[CLS]")?,
+            end: special("[SEP]")?,
+            unknown: special("[UNK]")?,
+        };
+        if vocabulary
+            .highest()
+            .is_none_or(|highest| u64::from(highest) >= shape.vocab_size as u64)
+        {
             let has = vocabulary.len();
-            return Err(format!("its vocabulary ({has} pieces) is not that of config.json (vocab_size {})", shape.vocab_size));
+            return Err(format!(
+                "its vocabulary ({has} pieces) is not that of config.json (vocab_size {})",
+                shape.vocab_size
+            ));
         }
         let (width, deep) = (shape.hidden_size, shape.intermediate_size);
-        let prefix = if tensors.shape("bert.embeddings.word_embeddings.weight").is_some() { "bert." } else { "" };
-        let mut read = |name: &str, shape: &[usize]| tensors.read(&format!("{prefix}{name}"), shape);
-        let words = read("embeddings.word_embeddings.weight", &[shape.vocab_size, width])?;
-        let mut places = read("embeddings.position_embeddings.weight", &[shape.max_position_embeddings, width])?;
-        let types = read("embeddings.token_type_embeddings.weight", &[shape.type_vocab_size, width])?;
+        let prefix = if tensors
+            .shape("bert.embeddings.word_embeddings.weight")
+            .is_some()
+        {
+            "bert."
+        } else {
+            ""
+        };
+        let mut read =
+            |name: &str, shape: &[usize]| tensors.read(&format!("{prefix}{name}"), shape);
+        let words = read(
+            "embeddings.word_embeddings.weight",
+            &[shape.vocab_size, width],
+        )?;
+        let mut places = read(
+            "embeddings.position_embeddings.weight",
+            &[shape.max_position_embeddings, width],
+        )?;
+        let types = read(
+            "embeddings.token_type_embeddings.weight",
+            &[shape.type_vocab_size, width],
+        )?;
         add(&mut places, types.get(..width).unwrap_or_default());
         let norm = shape.norm(&mut read, "embeddings.LayerNorm")?;
         let mut layers = Vec::new();
@@ -156,21 +187,51 @@ impl Bert {
             let at = |name: &str| format!("encoder.layer.{layer}.{name}");
             let (mut weights, mut bias) = (Vec::new(), Vec::new());
             for part in ["query", "key", "value"] {
-                weights.extend(read(&at(&format!("attention.self.{part}.weight")), &[width, width])?);
+                weights.extend(read(
+                    &at(&format!("attention.self.{part}.weight")),
+                    &[width, width],
+                )?);
                 bias.extend(read(&at(&format!("attention.self.{part}.bias")), &[width])?);
             }
             let mut linear = |name: &str, outputs: usize, inputs: usize| {
                 let weights = read(&at(&format!("{name}.weight")), &[outputs, inputs])?;
-                Ok::<_, String>(Linear::new(&weights, read(&at(&format!("{name}.bias")), &[outputs])?))
+                Ok::<_, String>(Linear::new(
+                    &weights,
+                    read(&at(&format!("{name}.bias")), &[outputs])?,
+                ))
             };
             let mixed = linear("attention.output.dense", width, width)?;
-            let (up, down) = (linear("intermediate.dense", deep, width)?, linear("output.dense", width, deep)?);
+            let (up, down) = (
+                linear("intermediate.dense", deep, width)?,
+                linear("output.dense", width, deep)?,
+            );
             let mixed_norm = shape.norm(&mut read, &at("attention.output.LayerNorm"))?;
             let norm = shape.norm(&mut read, &at("output.LayerNorm"))?;
-            layers.push(Layer { attention: Linear::new(&weights, bias), mixed, mixed_norm, up, down, norm });
+            layers.push(Layer {
+                attention: Linear::new(&weights, bias),
+                mixed,
+                mixed_norm,
+                up,
+                down,
+                norm,
+            });
         }
-        let limit = limit.unwrap_or(MAX_PLACES).min(shape.max_position_embeddings).clamp(3, MAX_PLACES);
-        Ok(Self { vocabulary, special, width, heads: shape.num_attention_heads, limit, pooling, words, places, norm, layers })
+        let limit = limit
+            .unwrap_or(MAX_PLACES)
+            .min(shape.max_position_embeddings)
+            .clamp(3, MAX_PLACES);
+        Ok(Self {
+            vocabulary,
+            special,
+            width,
+            heads: shape.num_attention_heads,
+            limit,
+            pooling,
+            words,
+            places,
+            norm,
+            layers,
+        })
     }
 
     /// Returns how many numbers a vector has.
@@ -186,19 +247,39 @@ impl Bert {
     /// Returns the vector of each text behind `prompt`, of length 1; `None` for a text that is empty or mostly unknown.
     pub(super) fn vectors(&self, prompt: &str, texts: &[&str]) -> Vec<Option<Vec<f32>>> {
         let (prompt, _) = self.pieces(prompt);
-        let windows = texts.iter().enumerate().flat_map(|(at, text)| self.windows(at, &prompt, text));
+        let windows = texts
+            .iter()
+            .enumerate()
+            .flat_map(|(at, text)| self.windows(at, &prompt, text));
         let mut windows: Vec<Window> = windows.collect();
         // Short ones with short ones: a batch ends when the next would not fit.
         windows.sort_by_key(|window| window.pieces.len());
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let most = (windows.iter().map(|window| window.pieces.len()).sum::<usize>() / threads).clamp(1, BATCH);
+        let threads = thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MAX_THREADS);
+        let most = (windows
+            .iter()
+            .map(|window| window.pieces.len())
+            .sum::<usize>()
+            / threads)
+            .clamp(1, BATCH);
         let mut sums: Vec<Option<Vec<f32>>> = vec![None; texts.len()];
-        for (window, vector) in windows.iter().zip(self.side_by_side(&batches(&windows, most), threads)) {
-            let (Some(sum), Some(vector)) = (sums.get_mut(window.text), normal(vector)) else { continue };
+        for (window, vector) in windows
+            .iter()
+            .zip(self.side_by_side(&batches(&windows, most), threads))
+        {
+            let (Some(sum), Some(vector)) = (sums.get_mut(window.text), normal(vector)) else {
+                continue;
+            };
             let sum = sum.get_or_insert_with(|| vec![0.0; self.width]);
-            #[expect(clippy::cast_precision_loss, reason = "a window has at most 512 pieces")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a window has at most 512 pieces"
+            )]
             let weight = (window.pieces.len() - prompt.len() - 2) as f32;
-            sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += weight * x);
+            sum.iter_mut()
+                .zip(vector)
+                .for_each(|(sum, x)| *sum += weight * x);
         }
         sums.into_iter().map(|sum| sum.and_then(normal)).collect()
     }
@@ -224,7 +305,10 @@ impl Bert {
             let pieces = [&[self.special.begin], prompt, part, &[self.special.end]].concat();
             Window { text, pieces }
         };
-        pieces.chunks(pieces.len().div_ceil(count)).map(window).collect()
+        pieces
+            .chunks(pieces.len().div_ceil(count))
+            .map(window)
+            .collect()
     }
 
     /// Returns the vectors of all batches in their order, computed by as many threads as can be had.
@@ -234,17 +318,24 @@ impl Bert {
             let (mut scratch, mut found) = (Scratch::default(), Vec::new());
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(batch) = batches.get(at) else { return found };
+                let Some(batch) = batches.get(at) else {
+                    return found;
+                };
                 found.push((at, self.pass(batch, &mut scratch)));
             }
         };
         let mut found = thread::scope(|scope| {
-            let more = (1..threads.min(batches.len())).map(|_| thread::Builder::new().spawn_scoped(scope, work));
+            let more = (1..threads.min(batches.len()))
+                .map(|_| thread::Builder::new().spawn_scoped(scope, work));
             // Where no thread can be had this one does it all.
             let more: Vec<_> = more.filter_map(Result::ok).collect();
             let mut found = work();
             for thread in more {
-                found.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                found.extend(
+                    thread
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                );
             }
             found
         });
@@ -256,9 +347,20 @@ impl Bert {
     fn pass(&self, windows: &[Window], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let mut rows = Vec::new();
         for window in windows {
-            for (piece, place) in window.pieces.iter().zip(self.places.chunks_exact(self.width)) {
-                let word = usize::try_from(*piece).ok().and_then(|at| self.words.chunks_exact(self.width).nth(at));
-                rows.extend(word.unwrap_or_default().iter().zip(place).map(|(word, place)| word + place));
+            for (piece, place) in window
+                .pieces
+                .iter()
+                .zip(self.places.chunks_exact(self.width))
+            {
+                let word = usize::try_from(*piece)
+                    .ok()
+                    .and_then(|at| self.words.chunks_exact(self.width).nth(at));
+                rows.extend(
+                    word.unwrap_or_default()
+                        .iter()
+                        .zip(place)
+                        .map(|(word, place)| word + place),
+                );
             }
         }
         self.norm.apply(&mut rows);
@@ -280,9 +382,16 @@ impl Bert {
             let (these, others) = rest.split_at(window.pieces.len() * self.width);
             rest = others;
             let mut vector = vec![0.0; self.width];
-            let count = if self.pooling == Pooling::Mean { window.pieces.len() } else { 1 };
+            let count = if self.pooling == Pooling::Mean {
+                window.pieces.len()
+            } else {
+                1
+            };
             // The sum points where the mean does, and only that is asked for.
-            these.chunks_exact(self.width).take(count).for_each(|row| add(&mut vector, row));
+            these
+                .chunks_exact(self.width)
+                .take(count)
+                .for_each(|row| add(&mut vector, row));
             pooled.push(vector);
         }
         pooled
@@ -291,7 +400,16 @@ impl Bert {
     /// Mixes the rows of each window, from `wide` (question, key and value of each) to `mixed`.
     fn attention(&self, windows: &[Window], scratch: &mut Scratch) {
         let (width, size) = (self.width, self.width / self.heads);
-        let Scratch { wide, mixed, asked, keys, scores, values, context, .. } = scratch;
+        let Scratch {
+            wide,
+            mixed,
+            asked,
+            keys,
+            scores,
+            values,
+            context,
+            ..
+        } = scratch;
         mixed.clear();
         mixed.resize(wide.len() / 3, 0.0);
         #[expect(clippy::cast_precision_loss, reason = "a head is shorter than 2^24")]
@@ -303,13 +421,23 @@ impl Bert {
             let mixed = &mut mixed[begin * width..(begin + count) * width];
             for first in (0..width).step_by(size) {
                 asked.clear();
-                rows.chunks_exact(3 * width).for_each(|row| asked.extend_from_slice(&row[first..first + size]));
-                keys.fill(count, size, |piece, at| rows[piece * 3 * width + width + first + at]);
+                rows.chunks_exact(3 * width)
+                    .for_each(|row| asked.extend_from_slice(&row[first..first + size]));
+                keys.fill(count, size, |piece, at| {
+                    rows[piece * 3 * width + width + first + at]
+                });
                 keys.apply(asked, scores);
-                scores.chunks_exact_mut(count).for_each(|row| shares(row, scale));
-                values.fill(size, count, |at, piece| rows[piece * 3 * width + 2 * width + first + at]);
+                scores
+                    .chunks_exact_mut(count)
+                    .for_each(|row| shares(row, scale));
+                values.fill(size, count, |at, piece| {
+                    rows[piece * 3 * width + 2 * width + first + at]
+                });
                 values.apply(scores, context);
-                for (mixed, context) in mixed.chunks_exact_mut(width).zip(context.chunks_exact(size)) {
+                for (mixed, context) in mixed
+                    .chunks_exact_mut(width)
+                    .zip(context.chunks_exact(size))
+                {
                     mixed[first..first + size].copy_from_slice(context);
                 }
             }
@@ -325,33 +453,57 @@ impl Shape {
     /// In words.
     pub(super) fn check(&self) -> Result<(), String> {
         let wrong = Err::<(), String>;
-        if self.hidden_size == 0 || self.intermediate_size == 0 || self.num_attention_heads == 0 || self.type_vocab_size == 0 {
+        if self.hidden_size == 0
+            || self.intermediate_size == 0
+            || self.num_attention_heads == 0
+            || self.type_vocab_size == 0
+        {
             return wrong("a size is 0".to_owned());
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             let (size, heads) = (self.hidden_size, self.num_attention_heads);
-            return wrong(format!("hidden_size {size} cannot be shared among {heads} heads"));
+            return wrong(format!(
+                "hidden_size {size} cannot be shared among {heads} heads"
+            ));
         }
         if self.max_position_embeddings < 3 {
-            return wrong(format!("max_position_embeddings is {}; a text needs 3", self.max_position_embeddings));
+            return wrong(format!(
+                "max_position_embeddings is {}; a text needs 3",
+                self.max_position_embeddings
+            ));
         }
         if self.hidden_act != "gelu" {
-            return wrong(format!("hidden_act is {:?}; only \"gelu\" is computed", self.hidden_act));
+            return wrong(format!(
+                "hidden_act is {:?}; only \"gelu\" is computed",
+                self.hidden_act
+            ));
         }
         if self.position_embedding_type != "absolute" {
             let kind = &self.position_embedding_type;
-            return wrong(format!("position_embedding_type is {kind:?}; only \"absolute\" is computed"));
+            return wrong(format!(
+                "position_embedding_type is {kind:?}; only \"absolute\" is computed"
+            ));
         }
         if self.is_decoder {
-            return wrong("it writes texts (is_decoder); a model that reads them is needed".to_owned());
+            return wrong(
+                "it writes texts (is_decoder); a model that reads them is needed".to_owned(),
+            );
         }
         Ok(())
     }
 
-    fn norm(&self, read: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, String>, name: &str) -> Result<Norm, String> {
+    fn norm(
+        &self,
+        read: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, String>,
+        name: &str,
+    ) -> Result<Norm, String> {
         let gain = read(&format!("{name}.weight"), &[self.hidden_size])?;
         let shift = read(&format!("{name}.bias"), &[self.hidden_size])?;
-        Ok(Norm { gain, shift, epsilon: self.layer_norm_eps })
+        Ok(Norm {
+            gain,
+            shift,
+            epsilon: self.layer_norm_eps,
+        })
     }
 }
 

@@ -23,10 +23,17 @@ impl Packed {
     pub(super) fn fill(&mut self, outputs: usize, inputs: usize, at: impl Fn(usize, usize) -> f32) {
         (self.inputs, self.outputs) = (inputs, outputs);
         self.numbers.clear();
-        self.numbers.reserve(outputs.next_multiple_of(LANES) * inputs);
+        self.numbers
+            .reserve(outputs.next_multiple_of(LANES) * inputs);
         for first in (0..outputs).step_by(LANES) {
             for input in 0..inputs {
-                self.numbers.extend((first..first + LANES).map(|output| if output < outputs { at(output, input) } else { 0.0 }));
+                self.numbers.extend((first..first + LANES).map(|output| {
+                    if output < outputs {
+                        at(output, input)
+                    } else {
+                        0.0
+                    }
+                }));
             }
         }
     }
@@ -35,9 +42,15 @@ impl Packed {
     pub(super) fn apply(&self, rows: &[f32], to: &mut Vec<f32>) {
         to.clear();
         to.resize(rows.len() / self.inputs.max(1) * self.outputs, 0.0);
-        for (panel, first) in self.numbers.chunks_exact((LANES * self.inputs).max(1)).zip((0..).step_by(LANES)) {
+        for (panel, first) in self
+            .numbers
+            .chunks_exact((LANES * self.inputs).max(1))
+            .zip((0..).step_by(LANES))
+        {
             let width = LANES.min(self.outputs - first);
-            let blocks = rows.chunks(ROWS * self.inputs).zip(to.chunks_mut(ROWS * self.outputs));
+            let blocks = rows
+                .chunks(ROWS * self.inputs)
+                .zip(to.chunks_mut(ROWS * self.outputs));
             for (rows, to) in blocks {
                 if rows.len() == ROWS * self.inputs {
                     let (ab, cd) = rows.split_at(2 * self.inputs);
@@ -47,7 +60,10 @@ impl Packed {
                         to[first..first + width].copy_from_slice(&product[..width]);
                     }
                 } else {
-                    for (row, to) in rows.chunks_exact(self.inputs).zip(to.chunks_exact_mut(self.outputs)) {
+                    for (row, to) in rows
+                        .chunks_exact(self.inputs)
+                        .zip(to.chunks_exact_mut(self.outputs))
+                    {
                         to[first..first + width].copy_from_slice(&one(row, panel)[..width]);
                     }
                 }
@@ -59,7 +75,15 @@ impl Packed {
 fn four(rows: [&[f32]; ROWS], panel: &[f32]) -> [[f32; LANES]; ROWS] {
     let mut sums = [[0.0; LANES]; ROWS];
     let [a, b, c, d] = rows;
-    for ((((column, a), b), c), d) in panel.as_chunks::<LANES>().0.iter().zip(a).zip(b).zip(c).zip(d) {
+    for ((((column, a), b), c), d) in panel
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(a)
+        .zip(b)
+        .zip(c)
+        .zip(d)
+    {
         for (sums, x) in sums.iter_mut().zip([a, b, c, d]) {
             for (sum, y) in sums.iter_mut().zip(column) {
                 *sum += x * y;
@@ -91,7 +115,9 @@ impl Linear {
     pub(super) fn new(weights: &[f32], bias: Vec<f32>) -> Self {
         let inputs = weights.len() / bias.len().max(1);
         let mut packed = Packed::default();
-        packed.fill(bias.len(), inputs, |output, input| weights[output * inputs + input]);
+        packed.fill(bias.len(), inputs, |output, input| {
+            weights[output * inputs + input]
+        });
         Self { packed, bias }
     }
 
@@ -135,7 +161,10 @@ impl Norm {
 
 /// Makes a row's numbers, times `scale`, shares of 1: the larger the number, the larger its share.
 pub(super) fn shares(row: &mut [f32], scale: f32) {
-    let most = row.iter().fold(f32::NEG_INFINITY, |most, x| if *x > most { *x } else { most });
+    let most = row.iter().fold(
+        f32::NEG_INFINITY,
+        |most, x| if *x > most { *x } else { most },
+    );
     row.iter_mut().for_each(|x| *x = exp((*x - most) * scale));
     let total = total(row, |x| x);
     row.iter_mut().for_each(|x| *x /= total);
@@ -143,13 +172,17 @@ pub(super) fn shares(row: &mut [f32], scale: f32) {
 
 /// The activation of the BERT family: x times the normal distribution at x.
 pub(super) fn gelu(numbers: &mut [f32]) {
-    numbers.iter_mut().for_each(|x| *x *= 0.5 * (1.0 + erf(*x * std::f32::consts::FRAC_1_SQRT_2)));
+    numbers
+        .iter_mut()
+        .for_each(|x| *x *= 0.5 * (1.0 + erf(*x * std::f32::consts::FRAC_1_SQRT_2)));
 }
 
 /// Abramowitz and Stegun 7.1.26: at most 1.5e-7 off.
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
-    let polynomial = ((((1.061_405_4 * t - 1.453_152_1) * t + 1.421_413_8) * t - 0.284_496_72) * t + 0.254_829_6) * t;
+    let polynomial = ((((1.061_405_4 * t - 1.453_152_1) * t + 1.421_413_8) * t - 0.284_496_72) * t
+        + 0.254_829_6)
+        * t;
     (1.0 - polynomial * exp(-x * x)).copysign(x)
 }
 
@@ -162,7 +195,11 @@ fn exp(x: f32) -> f32 {
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let whole = shifted - ROUND;
     let x = x - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
-    let polynomial = ((((1.987_569_1e-4 * x + 1.398_2e-3) * x + 8.333_452e-3) * x + 4.166_579_6e-2) * x + 0.166_666_65) * x + 0.5;
+    let polynomial =
+        ((((1.987_569_1e-4 * x + 1.398_2e-3) * x + 8.333_452e-3) * x + 4.166_579_6e-2) * x
+            + 0.166_666_65)
+            * x
+            + 0.5;
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
     (polynomial * x * x + x + 1.0) * power
 }
@@ -172,7 +209,9 @@ fn total(numbers: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     let (lanes, rest) = numbers.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
     for eight in lanes {
-        sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += of(*x));
+        sums.iter_mut()
+            .zip(eight)
+            .for_each(|(sum, x)| *sum += of(*x));
     }
     sums.iter().sum::<f32>() + rest.iter().map(|x| of(*x)).sum::<f32>()
 }
@@ -193,15 +232,28 @@ mod tests {
 
     #[test]
     fn products_are_those_of_the_definition_for_every_size() {
-        for (rows, inputs, outputs) in [(1, 1, 1), (3, 5, 7), (4, 8, 8), (9, 3, 17), (5, 40, 24), (0, 4, 4)] {
+        for (rows, inputs, outputs) in [
+            (1, 1, 1),
+            (3, 5, 7),
+            (4, 8, 8),
+            (9, 3, 17),
+            (5, 40, 24),
+            (0, 4, 4),
+        ] {
             let (a, w, bias) = (some(rows * inputs), some(outputs * inputs), some(outputs));
             let mut found = vec![9.0];
             Linear::new(&w, bias.clone()).apply(&a, &mut found);
             assert_eq!(found.len(), rows * outputs);
             for (at, found) in found.iter().enumerate() {
                 let (row, output) = (at / outputs, at % outputs);
-                let expected: f32 = (0..inputs).map(|i| a[row * inputs + i] * w[output * inputs + i]).sum::<f32>() + bias[output];
-                assert!((found - expected).abs() < 1e-5, "{rows} {inputs} {outputs}: {found} {expected}");
+                let expected: f32 = (0..inputs)
+                    .map(|i| a[row * inputs + i] * w[output * inputs + i])
+                    .sum::<f32>()
+                    + bias[output];
+                assert!(
+                    (found - expected).abs() < 1e-5,
+                    "{rows} {inputs} {outputs}: {found} {expected}"
+                );
             }
         }
     }
@@ -216,7 +268,16 @@ mod tests {
         // scipy.stats.norm.cdf(x) * x
         let mut numbers = [-3.0, -1.0, -0.1, 0.0, 0.5, 2.0, 20.0, -20.0];
         gelu(&mut numbers);
-        let expected = [-0.004_049_69, -0.158_655_25, -0.046_017_216, 0.0, 0.345_731_23, 1.954_499_7, 20.0, 0.0];
+        let expected = [
+            -0.004_049_69,
+            -0.158_655_25,
+            -0.046_017_216,
+            0.0,
+            0.345_731_23,
+            1.954_499_7,
+            20.0,
+            0.0,
+        ];
         for (found, expected) in numbers.iter().zip(expected) {
             assert!((found - expected).abs() < 5e-7, "{found} {expected}");
         }
@@ -229,13 +290,24 @@ mod tests {
         row.push(299.0);
         shares(&mut row, 1.0);
         assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6);
-        assert!((row[19] - 0.731_058_6).abs() < 1e-6 && row[0] < 1e-30, "{row:?}");
+        assert!(
+            (row[19] - 0.731_058_6).abs() < 1e-6 && row[0] < 1e-30,
+            "{row:?}"
+        );
         let mut rows = some(2 * 19);
-        Norm { gain: vec![2.0; 19], shift: vec![0.5; 19], epsilon: 1e-12 }.apply(&mut rows);
+        Norm {
+            gain: vec![2.0; 19],
+            shift: vec![0.5; 19],
+            epsilon: 1e-12,
+        }
+        .apply(&mut rows);
         for row in rows.chunks_exact(19) {
             let mean = row.iter().sum::<f32>() / 19.0;
             let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / 19.0;
-            assert!((mean - 0.5).abs() < 1e-5 && (variance - 4.0).abs() < 1e-4, "{mean} {variance}");
+            assert!(
+                (mean - 0.5).abs() < 1e-5 && (variance - 4.0).abs() < 1e-4,
+                "{mean} {variance}"
+            );
         }
     }
 }

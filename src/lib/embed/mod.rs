@@ -103,7 +103,9 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     // Eight sums at once, which the compiler keeps in one register.
     let mut sums = [0.0; 8];
     for (a, b) in a.iter().zip(b) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
+        sums.iter_mut()
+            .zip(a.iter().zip(b))
+            .for_each(|(sum, (a, b))| *sum += a * b);
     }
     let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
     sums.iter().sum::<f32>() + rest

@@ -43,23 +43,38 @@ impl<R: Read + Seek> Tensors<R> {
     /// # Errors
     /// In words, when the file is too long or its header is not true.
     pub(super) fn open(mut source: R) -> Result<Self, String> {
-        let length = source.seek(SeekFrom::End(0)).map_err(|error| error.to_string())?;
+        let length = source
+            .seek(SeekFrom::End(0))
+            .map_err(|error| error.to_string())?;
         if length > MAX_BYTES {
-            return Err(format!("it has {length} bytes; a model may have {MAX_BYTES}"));
+            return Err(format!(
+                "it has {length} bytes; a model may have {MAX_BYTES}"
+            ));
         }
         source.rewind().map_err(|error| error.to_string())?;
         let mut head = [0; 8];
-        source.read_exact(&mut head).map_err(|_| "it ends before its header: not a safetensors file".to_owned())?;
+        source
+            .read_exact(&mut head)
+            .map_err(|_| "it ends before its header: not a safetensors file".to_owned())?;
         let header = u64::from_le_bytes(head);
         if header > MAX_HEADER || header > length.saturating_sub(8) {
-            return Err(format!("its header is said to have {header} bytes: not a safetensors file, or not whole"));
+            return Err(format!(
+                "its header is said to have {header} bytes: not a safetensors file, or not whole"
+            ));
         }
         let mut bytes = vec![0; usize::try_from(header).map_err(|error| error.to_string())?];
-        source.read_exact(&mut bytes).map_err(|error| error.to_string())?;
-        let Header(entries) = serde_json::from_slice(&bytes).map_err(|error| format!("its header cannot be read: {error}"))?;
+        source
+            .read_exact(&mut bytes)
+            .map_err(|error| error.to_string())?;
+        let Header(entries) = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("its header cannot be read: {error}"))?;
         let begin = 8 + header;
         lies(&entries, length - begin)?;
-        Ok(Self { source, begin, entries })
+        Ok(Self {
+            source,
+            begin,
+            entries,
+        })
     }
 
     /// Returns the lengths of a tensor's sides, outermost first.
@@ -76,32 +91,70 @@ impl<R: Read + Seek> Tensors<R> {
         let Some(entry) = self.entries.get(name) else {
             return Err(format!("the tensor {name} is missing"));
         };
-        if !entry.shape.iter().copied().eq(shape.iter().map(|side| *side as u64)) {
-            return Err(format!("the tensor {name} has the shape {:?}, and config.json makes it {shape:?}", entry.shape));
+        if !entry
+            .shape
+            .iter()
+            .copied()
+            .eq(shape.iter().map(|side| *side as u64))
+        {
+            return Err(format!(
+                "the tensor {name} has the shape {:?}, and config.json makes it {shape:?}",
+                entry.shape
+            ));
         }
         let convert: fn(&[u8], &mut Vec<f32>) = match entry.dtype.as_str() {
-            "F32" => |bytes, numbers| numbers.extend(bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four))),
-            "F16" => |bytes, numbers| numbers.extend(bytes.as_chunks().0.iter().map(|two| half(u16::from_le_bytes(*two)))),
+            "F32" => |bytes, numbers| {
+                numbers.extend(
+                    bytes
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .map(|four| f32::from_le_bytes(*four)),
+                )
+            },
+            "F16" => |bytes, numbers| {
+                numbers.extend(
+                    bytes
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .map(|two| half(u16::from_le_bytes(*two))),
+                )
+            },
             "BF16" => |bytes, numbers| {
-                numbers.extend(bytes.as_chunks().0.iter().map(|two| f32::from_bits(u32::from(u16::from_le_bytes(*two)) << 16)));
+                numbers.extend(
+                    bytes
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .map(|two| f32::from_bits(u32::from(u16::from_le_bytes(*two)) << 16)),
+                );
             },
             other => {
-                return Err(format!("the tensor {name} is of type {other}; F32, F16 and BF16 are read (not quantised models)"));
+                return Err(format!(
+                    "the tensor {name} is of type {other}; F32, F16 and BF16 are read (not quantised models)"
+                ));
             }
         };
         let [from, to] = entry.data_offsets;
         let mut left = usize::try_from(to - from).map_err(|error| error.to_string())?;
         let mut numbers = Vec::with_capacity(shape.iter().product());
         let mut bytes = vec![0; left.min(STEP)];
-        self.source.seek(SeekFrom::Start(self.begin + from)).map_err(|error| error.to_string())?;
+        self.source
+            .seek(SeekFrom::Start(self.begin + from))
+            .map_err(|error| error.to_string())?;
         while left > 0 {
             bytes.truncate(left);
-            self.source.read_exact(&mut bytes).map_err(|error| format!("the tensor {name}: {error}"))?;
+            self.source
+                .read_exact(&mut bytes)
+                .map_err(|error| format!("the tensor {name}: {error}"))?;
             convert(&bytes, &mut numbers);
             left -= bytes.len();
         }
         if numbers.iter().any(|x| !x.is_finite()) {
-            return Err(format!("the tensor {name} holds an infinite number, or none: it was damaged"));
+            return Err(format!(
+                "the tensor {name} holds an infinite number, or none: it was damaged"
+            ));
         }
         Ok(numbers)
     }
@@ -115,17 +168,31 @@ fn lies(entries: &HashMap<String, Entry>, length: u64) -> Result<(), String> {
     for (name, entry) in parts {
         let [from, to] = entry.data_offsets;
         if from != end || to < from || to > length {
-            return Err(format!("the tensor {name} is said to lie at {from} to {to}: {end} was expected, of {length} bytes"));
+            return Err(format!(
+                "the tensor {name} is said to lie at {from} to {to}: {end} was expected, of {length} bytes"
+            ));
         }
         if let Some(size) = size(&entry.dtype) {
-            let bytes = entry.shape.iter().try_fold(size, |bytes, side| bytes.checked_mul(*side));
+            let bytes = entry
+                .shape
+                .iter()
+                .try_fold(size, |bytes, side| bytes.checked_mul(*side));
             if bytes != Some(to - from) {
-                return Err(format!("the tensor {name} ({} {:?}) does not have {} bytes", entry.dtype, entry.shape, to - from));
+                return Err(format!(
+                    "the tensor {name} ({} {:?}) does not have {} bytes",
+                    entry.dtype,
+                    entry.shape,
+                    to - from
+                ));
             }
         }
         end = to;
     }
-    if end == length { Ok(()) } else { Err(format!("its tensors end at {end} of {length} bytes")) }
+    if end == length {
+        Ok(())
+    } else {
+        Err(format!("its tensors end at {end} of {length} bytes"))
+    }
 }
 
 /// Returns how many bytes a number of the type has; `None` for types that came later.
@@ -221,25 +288,47 @@ pub(super) mod tests {
             "i":{"dtype":"I64","shape":[1],"data_offsets":[24,32]},"none":{"dtype":"F32","shape":[0,9],"data_offsets":[32,32]}}"#;
         let mut numbers = [1.5_f32, -2.0].map(f32::to_le_bytes).concat();
         // 1, -2, the largest, the smallest, 0.333…, infinity; then 1 and -0.5
-        numbers.extend([0x3c00_u16, 0xc000, 0x7bff, 0x0001, 0x3555, 0x7c00, 0x3f80, 0xbf00].map(u16::to_le_bytes).concat());
+        numbers.extend(
+            [
+                0x3c00_u16, 0xc000, 0x7bff, 0x0001, 0x3555, 0x7c00, 0x3f80, 0xbf00,
+            ]
+            .map(u16::to_le_bytes)
+            .concat(),
+        );
         numbers.extend(7_i64.to_le_bytes());
         let mut tensors = Tensors::open(Cursor::new(with(header, &numbers))).expect("a file");
         assert_eq!(tensors.read("a", &[1, 2]), Ok(vec![1.5, -2.0]));
-        assert_eq!(tensors.read("h", &[5]), Ok(vec![1.0, -2.0, 65504.0, 5.960_464_5e-8, 0.333_251_95]));
+        assert_eq!(
+            tensors.read("h", &[5]),
+            Ok(vec![1.0, -2.0, 65504.0, 5.960_464_5e-8, 0.333_251_95])
+        );
         assert_eq!(tensors.read("b", &[2]), Ok(vec![1.0, -0.5]));
         assert_eq!(tensors.read("none", &[0, 9]), Ok(Vec::new()));
-        assert_eq!((tensors.shape("a"), tensors.shape("z")), (Some(&[1, 2][..]), None));
+        assert_eq!(
+            (tensors.shape("a"), tensors.shape("z")),
+            (Some(&[1, 2][..]), None)
+        );
         let mut why = |name: &str, shape: &[usize]| tensors.read(name, shape).expect_err("refused");
         assert_eq!(why("z", &[1]), "the tensor z is missing");
-        assert_eq!(why("inf", &[1]), "the tensor inf holds an infinite number, or none: it was damaged");
-        assert_eq!(why("a", &[2, 1]), "the tensor a has the shape [1, 2], and config.json makes it [2, 1]");
-        assert_eq!(why("i", &[1]), "the tensor i is of type I64; F32, F16 and BF16 are read (not quantised models)");
+        assert_eq!(
+            why("inf", &[1]),
+            "the tensor inf holds an infinite number, or none: it was damaged"
+        );
+        assert_eq!(
+            why("a", &[2, 1]),
+            "the tensor a has the shape [1, 2], and config.json makes it [2, 1]"
+        );
+        assert_eq!(
+            why("i", &[1]),
+            "the tensor i is of type I64; F32, F16 and BF16 are read (not quantised models)"
+        );
     }
 
     #[test]
     fn a_tensor_longer_than_one_step_is_whole() {
         let numbers: Vec<f32> = (0..200_000_u32).map(|i| i as f32).collect();
-        let mut tensors = Tensors::open(Cursor::new(file(&[("n", &[200_000], &numbers)]))).expect("a file");
+        let mut tensors =
+            Tensors::open(Cursor::new(file(&[("n", &[200_000], &numbers)]))).expect("a file");
         assert_eq!(tensors.read("n", &[200_000]), Ok(numbers));
     }
 
@@ -248,18 +337,35 @@ pub(super) mod tests {
         let entry = |shape: &str, from: u64, to: u64| {
             format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[{from},{to}]}}}}"#)
         };
-        let check = |bytes: &[u8], expected: &str| assert!(why(bytes).contains(expected), "{} ({expected})", why(bytes));
+        let check = |bytes: &[u8], expected: &str| {
+            assert!(why(bytes).contains(expected), "{} ({expected})", why(bytes))
+        };
         check(b"", "before its header");
-        check(&u64::MAX.to_le_bytes(), "said to have 18446744073709551615 bytes");
-        check(&[9, 0, 0, 0, 0, 0, 0, 0, b'{', b'}'], "said to have 9 bytes");
+        check(
+            &u64::MAX.to_le_bytes(),
+            "said to have 18446744073709551615 bytes",
+        );
+        check(
+            &[9, 0, 0, 0, 0, 0, 0, 0, b'{', b'}'],
+            "said to have 9 bytes",
+        );
         check(&with("[]", b""), "cannot be read");
         check(&with("{", b""), "cannot be read");
-        check(&with(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, &[0; 4]), "cannot be read");
+        check(
+            &with(
+                r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#,
+                &[0; 4],
+            ),
+            "cannot be read",
+        );
         check(&with(&entry("[1]", 0, 8), &[0; 4]), "said to lie at 0 to 8");
         check(&with(&entry("[1]", 4, 0), &[0; 4]), "said to lie at 4 to 0");
         check(&with(&entry("[1]", 1, 5), &[0; 5]), "0 was expected");
         check(&with(&entry("[2]", 0, 4), &[0; 4]), "does not have 4 bytes");
-        check(&with(&entry("[4294967296,4294967296]", 0, 4), &[0; 4]), "does not have 4 bytes");
+        check(
+            &with(&entry("[4294967296,4294967296]", 0, 4), &[0; 4]),
+            "does not have 4 bytes",
+        );
         check(&with(&entry("[1]", 0, 4), &[0; 5]), "end at 4 of 5 bytes");
         check(&with(&"[".repeat(10_000), b""), "cannot be read");
     }
@@ -276,11 +382,25 @@ pub(super) mod tests {
         }
         impl Seek for Hollow {
             fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-                Ok(if matches!(to, SeekFrom::End(_)) { self.0 } else { 0 })
+                Ok(if matches!(to, SeekFrom::End(_)) {
+                    self.0
+                } else {
+                    0
+                })
             }
         }
-        assert!(Tensors::open(Hollow(MAX_BYTES + 1)).err().expect("refused").contains("a model may have 2147483648"));
-        assert!(Tensors::open(Hollow(MAX_BYTES)).err().expect("refused").contains("is said to have"));
+        assert!(
+            Tensors::open(Hollow(MAX_BYTES + 1))
+                .err()
+                .expect("refused")
+                .contains("a model may have 2147483648")
+        );
+        assert!(
+            Tensors::open(Hollow(MAX_BYTES))
+                .err()
+                .expect("refused")
+                .contains("is said to have")
+        );
     }
 
     proptest! {

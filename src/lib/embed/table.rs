@@ -66,18 +66,28 @@ impl Table {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let unusable = |why: String| Error::Unusable(format!("{}: {why}", path.display()));
         let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
-        let length = file.metadata().map_err(|error| unusable(error.to_string()))?.len();
+        let length = file
+            .metadata()
+            .map_err(|error| unusable(error.to_string()))?
+            .len();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > MAX_BYTES {
-            return Err(unusable(format!("it has {length} bytes, a table has at most {MAX_BYTES}")));
+            return Err(unusable(format!(
+                "it has {length} bytes, a table has at most {MAX_BYTES}"
+            )));
         }
-        let shared = Shared::new(file, length).ok_or_else(|| unusable("it is no table of vectors, or not whole".to_owned()))?;
+        let shared = Shared::new(file, length)
+            .ok_or_else(|| unusable("it is no table of vectors, or not whole".to_owned()))?;
         Ok(Self::of(Arc::new(shared)))
     }
 
     /// Returns a table of what another one read.
     pub fn of(shared: Arc<Shared>) -> Self {
-        Self { shared, rows: Rows::keeping(KEPT), words: Vec::new() }
+        Self {
+            shared,
+            rows: Rows::keeping(KEPT),
+            words: Vec::new(),
+        }
     }
 
     /// Returns what others may use, too.
@@ -101,7 +111,9 @@ impl Table {
     /// [`Error::Unusable`] when they cannot.
     pub fn check(&self) -> Result<(), Error> {
         let whole = self.shared.pieces().vocabulary.len() == self.shared.count;
-        whole.then_some(()).ok_or_else(|| Error::Unusable(format!("{}: its pieces cannot be read", self.name())))
+        whole
+            .then_some(())
+            .ok_or_else(|| Error::Unusable(format!("{}: its pieces cannot be read", self.name())))
     }
 
     /// Returns how many pieces it knows.
@@ -111,7 +123,9 @@ impl Table {
 
     /// Adds the vector of a piece to `sum`.
     fn add(&mut self, piece: u32, weighted: bool, sum: &mut [f32]) {
-        let Some((scale, weight, numbers)) = self.piece(piece) else { return };
+        let Some((scale, weight, numbers)) = self.piece(piece) else {
+            return;
+        };
         let factor = if weighted { scale * weight } else { scale };
         for (sum, number) in sum.iter_mut().zip(numbers) {
             *sum += factor * f32::from(number.cast_signed());
@@ -123,7 +137,11 @@ impl Table {
         let Self { shared, rows, .. } = self;
         let at = usize::try_from(piece).ok()?;
         let pieces = shared.pieces();
-        Some((*pieces.scales.get(at)?, *pieces.weights.get(at)?, rows.get(shared, at)?))
+        Some((
+            *pieces.scales.get(at)?,
+            *pieces.weights.get(at)?,
+            rows.get(shared, at)?,
+        ))
     }
 
     /// Returns the vector of a text, of length 1; `None` when most of its words are unknown.
@@ -142,8 +160,13 @@ impl Table {
             };
             match cut.pieces() {
                 Some([]) => take(self, None),
-                Some(pieces) => pieces.iter().for_each(|piece| take(self, Some(u32::from(*piece)))),
-                None => shared.pieces().vocabulary.word(word, &mut |piece| take(self, piece)),
+                Some(pieces) => pieces
+                    .iter()
+                    .for_each(|piece| take(self, Some(u32::from(*piece)))),
+                None => shared
+                    .pieces()
+                    .vocabulary
+                    .word(word, &mut |piece| take(self, piece)),
             }
         });
         normal(sum).filter(|_| known > unknown)
@@ -154,16 +177,21 @@ impl Table {
         let mut sum = vec![0.0; self.dims()];
         let mut is_known = true;
         let shared = self.shared.clone();
-        shared.pieces().vocabulary.word(word, &mut |piece| match piece {
-            Some(piece) => self.add(piece, false, &mut sum),
-            None => is_known = false,
-        });
+        shared
+            .pieces()
+            .vocabulary
+            .word(word, &mut |piece| match piece {
+                Some(piece) => self.add(piece, false, &mut sum),
+                None => is_known = false,
+            });
         normal(sum).filter(|_| is_known)
     }
 
     /// Returns the pieces of one word, written as [`Table::word`] wants it.
     pub(super) fn cut(&mut self, word: &str) -> &mut Cut {
-        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         if self.words.is_empty() {
             self.words = vec![Default::default(); WORDS];
         }
@@ -174,8 +202,14 @@ impl Table {
             std::mem::swap(first, second);
         }
         if first.key != key {
-            *first = Cut { key, ..Cut::default() };
-            self.shared.pieces().vocabulary.word(word, &mut |piece| first.push(piece));
+            *first = Cut {
+                key,
+                ..Cut::default()
+            };
+            self.shared
+                .pieces()
+                .vocabulary
+                .word(word, &mut |piece| first.push(piece));
         }
         first
     }
@@ -183,7 +217,10 @@ impl Table {
     /// Returns the length of the vector of a word of these pieces.
     pub(super) fn length(&mut self, cut: &Cut) -> f32 {
         let mut sum = vec![0.0; self.dims()];
-        cut.pieces().unwrap_or_default().iter().for_each(|piece| self.add(u32::from(*piece), false, &mut sum));
+        cut.pieces()
+            .unwrap_or_default()
+            .iter()
+            .for_each(|piece| self.add(u32::from(*piece), false, &mut sum));
         dot(&sum, &sum).sqrt()
     }
 
@@ -207,14 +244,26 @@ impl Shared {
         let (dims, count, words, name) = (size()?, size()?, size()?, size()?);
         let start = head.len().checked_add(name)?;
         // Of each piece two numbers of four bytes, and those of its vector.
-        let whole = dims.checked_add(8)?.checked_mul(count)?.checked_add(words)?.checked_add(start)?;
+        let whole = dims
+            .checked_add(8)?
+            .checked_mul(count)?
+            .checked_add(words)?
+            .checked_add(start)?;
         if dims == 0 || whole != length {
             return None;
         }
         let mut name = vec![0; name];
         file.read_exact_at(&mut name, 24).ok()?;
         let name = format!("local/{}/{dims}", std::str::from_utf8(&name).ok()?);
-        Some(Self { file, name, dims, count, words, start, pieces: OnceLock::new() })
+        Some(Self {
+            file,
+            name,
+            dims,
+            count,
+            words,
+            start,
+            pieces: OnceLock::new(),
+        })
     }
 
     /// Returns the pieces; none where they cannot be read: then every word is unknown.
@@ -224,12 +273,25 @@ impl Shared {
 
     fn read(&self) -> Option<Pieces> {
         let mut bytes = vec![0; self.words + 8 * self.count];
-        self.file.read_exact_at(&mut bytes, u64::try_from(self.start).ok()?).ok()?;
+        self.file
+            .read_exact_at(&mut bytes, u64::try_from(self.start).ok()?)
+            .ok()?;
         let (words, numbers) = bytes.split_at_checked(self.words)?;
         let (scales, weights) = numbers.split_at_checked(4 * self.count)?;
         let vocabulary = Vocabulary::new(std::str::from_utf8(words).ok()?.split_terminator('\n'));
-        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
-        (vocabulary.len() == self.count).then(|| Pieces { vocabulary, scales: floats(scales), weights: floats(weights) })
+        let floats = |bytes: &[u8]| {
+            bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|four| f32::from_le_bytes(*four))
+                .collect()
+        };
+        (vocabulary.len() == self.count).then(|| Pieces {
+            vocabulary,
+            scales: floats(scales),
+            weights: floats(weights),
+        })
     }
 }
 
@@ -254,7 +316,10 @@ impl Cut {
             self.count = Self::UNKNOWN;
             return;
         };
-        match (self.pieces.get_mut(usize::from(self.count)), u16::try_from(piece)) {
+        match (
+            self.pieces.get_mut(usize::from(self.count)),
+            u16::try_from(piece),
+        ) {
             (Some(place), Ok(piece)) => {
                 *place = piece;
                 self.count += 1;
@@ -284,11 +349,17 @@ struct Rows {
 
 impl Rows {
     fn keeping(most: u16) -> Self {
-        Self { most, places: Vec::new(), numbers: Vec::new(), count: 0 }
+        Self {
+            most,
+            places: Vec::new(),
+            numbers: Vec::new(),
+            count: 0,
+        }
     }
 
     fn get(&mut self, shared: &Shared, piece: usize) -> Option<&[u8]> {
-        let row = |place: u16| usize::from(place - 1) * shared.dims..usize::from(place) * shared.dims;
+        let row =
+            |place: u16| usize::from(place - 1) * shared.dims..usize::from(place) * shared.dims;
         match self.places.get(piece) {
             Some(place) if *place > 0 => return self.numbers.get(row(*place)),
             _ => {}
@@ -302,7 +373,10 @@ impl Rows {
         }
         let numbers = self.numbers.get_mut(row(place))?;
         let start = shared.start + shared.words + 8 * shared.count + piece * shared.dims;
-        shared.file.read_exact_at(numbers, u64::try_from(start).ok()?).ok()?;
+        shared
+            .file
+            .read_exact_at(numbers, u64::try_from(start).ok()?)
+            .ok()?;
         *self.places.get_mut(piece)? = place;
         self.count = place;
         Some(numbers)
@@ -317,18 +391,32 @@ pub(crate) mod tests {
 
     /// A table of two dimensions: animals point one way, vehicles the other.
     pub(crate) fn small() -> Vec<u8> {
-        let pieces: [(&str, [i8; 2]); 5] =
-            [("cat", [100, 0]), ("dog", [90, 10]), ("car", [0, 100]), ("##s", [1, 1]), ("the", [50, 50])];
-        let words: String = pieces.iter().map(|(piece, _)| format!("{piece}\n")).collect();
+        let pieces: [(&str, [i8; 2]); 5] = [
+            ("cat", [100, 0]),
+            ("dog", [90, 10]),
+            ("car", [0, 100]),
+            ("##s", [1, 1]),
+            ("the", [50, 50]),
+        ];
+        let words: String = pieces
+            .iter()
+            .map(|(piece, _)| format!("{piece}\n"))
+            .collect();
         let mut bytes = MAGIC.to_vec();
         for size in [2, pieces.len(), words.len(), 4] {
             bytes.extend(u32::try_from(size).expect("small").to_le_bytes());
         }
         bytes.extend(b"tiny");
         bytes.extend(words.as_bytes());
-        pieces.iter().for_each(|_| bytes.extend(0.01_f32.to_le_bytes()));
-        [1.0_f32, 1.0, 1.0, 1.0, 0.01].iter().for_each(|weight| bytes.extend(weight.to_le_bytes()));
-        pieces.iter().for_each(|(_, numbers)| bytes.extend(numbers.map(i8::cast_unsigned)));
+        pieces
+            .iter()
+            .for_each(|_| bytes.extend(0.01_f32.to_le_bytes()));
+        [1.0_f32, 1.0, 1.0, 1.0, 0.01]
+            .iter()
+            .for_each(|weight| bytes.extend(weight.to_le_bytes()));
+        pieces
+            .iter()
+            .for_each(|(_, numbers)| bytes.extend(numbers.map(i8::cast_unsigned)));
         bytes
     }
 
@@ -339,7 +427,11 @@ pub(crate) mod tests {
     }
 
     fn near(a: Option<Vec<f32>>, b: Option<Vec<f32>>) -> f32 {
-        a.expect("a vector").iter().zip(b.expect("a vector")).map(|(a, b)| a * b).sum()
+        a.expect("a vector")
+            .iter()
+            .zip(b.expect("a vector"))
+            .map(|(a, b)| a * b)
+            .sum()
     }
 
     #[test]
@@ -347,24 +439,55 @@ pub(crate) mod tests {
         let mut table = table(&small()).expect("a table");
         assert_eq!((table.name(), table.dims()), ("local/tiny/2", 2));
         assert!(near(table.text("The cats"), table.text("dog")) > 0.98);
-        assert!(near(table.text("the cat"), table.text("the cars")) < 0.1, "frequent words say little");
-        assert!(near(table.word("the"), table.text("cat")) > 0.7, "a word alone says all it has");
-        assert_eq!((table.text("bicycle"), table.text(""), table.word("bicycle")), (None, None, None));
-        assert_eq!(table.text("cat bicycle tram"), None, "most of it is unknown");
-        assert!(near(table.passage(["cat cat cat cat", "car"].into_iter()), table.text("cat car")) > 0.99);
+        assert!(
+            near(table.text("the cat"), table.text("the cars")) < 0.1,
+            "frequent words say little"
+        );
+        assert!(
+            near(table.word("the"), table.text("cat")) > 0.7,
+            "a word alone says all it has"
+        );
+        assert_eq!(
+            (table.text("bicycle"), table.text(""), table.word("bicycle")),
+            (None, None, None)
+        );
+        assert_eq!(
+            table.text("cat bicycle tram"),
+            None,
+            "most of it is unknown"
+        );
+        assert!(
+            near(
+                table.passage(["cat cat cat cat", "car"].into_iter()),
+                table.text("cat car")
+            ) > 0.99
+        );
     }
 
     #[test]
     fn numbers_are_right_also_after_more_pieces_than_are_kept() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("share").join(FILE);
-        let (mut table, bytes) = (Table::open(&path).expect("a table"), std::fs::read(&path).expect("read"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("share")
+            .join(FILE);
+        let (mut table, bytes) = (
+            Table::open(&path).expect("a table"),
+            std::fs::read(&path).expect("read"),
+        );
         let (count, dims, most) = (table.len(), table.dims(), 8192);
         table.rows = Rows::keeping(most);
         assert!(count > usize::from(most) * 2);
         let numbers = bytes.get(bytes.len() - count * dims..).expect("numbers");
-        for at in (0..count).chain((0..count).step_by(7)).chain([3, 3, count - 1, 3]) {
-            let (_, _, found) = table.piece(u32::try_from(at).expect("small")).expect("a piece");
-            assert!(numbers.get(at * dims..(at + 1) * dims) == Some(found), "{at}");
+        for at in (0..count)
+            .chain((0..count).step_by(7))
+            .chain([3, 3, count - 1, 3])
+        {
+            let (_, _, found) = table
+                .piece(u32::try_from(at).expect("small"))
+                .expect("a piece");
+            assert!(
+                numbers.get(at * dims..(at + 1) * dims) == Some(found),
+                "{at}"
+            );
         }
         assert!(table.piece(u32::try_from(count).expect("small")).is_none());
         assert!(table.rows.numbers.len() <= usize::from(most) * dims);
@@ -379,7 +502,10 @@ pub(crate) mod tests {
         let mut long = whole.clone();
         long.push(0);
         assert!(table(&long).is_none());
-        let why = Table::open(Path::new("/nowhere/table.bin")).err().expect("none").to_string();
+        let why = Table::open(Path::new("/nowhere/table.bin"))
+            .err()
+            .expect("none")
+            .to_string();
         assert!(why.starts_with("/nowhere/table.bin: "), "{why}");
     }
 }

@@ -74,37 +74,73 @@ pub(super) fn read(dir: &Path) -> Result<Vocabulary, String> {
         return of_json(&bytes).map_err(|why| format!("{}: {why}", dir.join(name).display()));
     }
     let Some(bytes) = beside(dir, list, MAX_BYTES)? else {
-        return Err(super::directory::missing(dir, "vocab.txt or tokenizer.json"));
+        return Err(super::directory::missing(
+            dir,
+            "vocab.txt or tokenizer.json",
+        ));
     };
-    let text = str::from_utf8(&bytes).map_err(|error| format!("{}: {error}", dir.join(list).display()))?;
-    let Plain { do_lower_case, strip_accents } = json(dir, "tokenizer_config.json")?.unwrap_or_default();
+    let text =
+        str::from_utf8(&bytes).map_err(|error| format!("{}: {error}", dir.join(list).display()))?;
+    let Plain {
+        do_lower_case,
+        strip_accents,
+    } = json(dir, "tokenizer_config.json")?.unwrap_or_default();
     let lower = do_lower_case.unwrap_or(true);
-    let spelling = Spelling { lower, plain: strip_accents.unwrap_or(lower) };
-    Ok(Vocabulary::numbered(text.lines().map(Box::from).zip(0..), spelling))
+    let spelling = Spelling {
+        lower,
+        plain: strip_accents.unwrap_or(lower),
+    };
+    Ok(Vocabulary::numbered(
+        text.lines().map(Box::from).zip(0..),
+        spelling,
+    ))
 }
 
 fn of_json(bytes: &[u8]) -> Result<Vocabulary, String> {
-    let Tokenizer { normalizer, pre_tokenizer, model } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let guess = if model.merges.is_none() && model.continuing_subword_prefix.is_some() { "WordPiece" } else { "unnamed" };
+    let Tokenizer {
+        normalizer,
+        pre_tokenizer,
+        model,
+    } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let guess = if model.merges.is_none() && model.continuing_subword_prefix.is_some() {
+        "WordPiece"
+    } else {
+        "unnamed"
+    };
     let kind = model.kind.as_deref().unwrap_or(guess);
     if kind != "WordPiece" {
-        return Err(format!("a tokenizer of the kind {kind}; only WordPiece is read (all-MiniLM, bge-…-en, e5-…)"));
+        return Err(format!(
+            "a tokenizer of the kind {kind}; only WordPiece is read (all-MiniLM, bge-…-en, e5-…)"
+        ));
     }
-    if model.continuing_subword_prefix.is_some_and(|prefix| prefix != "##") {
-        return Err("its pieces are not marked with ##, as those of the BERT family are".to_owned());
+    if model
+        .continuing_subword_prefix
+        .is_some_and(|prefix| prefix != "##")
+    {
+        return Err(
+            "its pieces are not marked with ##, as those of the BERT family are".to_owned(),
+        );
     }
     let bert = normalizer.filter(|normalizer| {
         let default = |setting: Option<bool>| setting.unwrap_or(true);
-        normalizer.kind == "BertNormalizer" && default(normalizer.clean_text) && default(normalizer.handle_chinese_chars)
+        normalizer.kind == "BertNormalizer"
+            && default(normalizer.clean_text)
+            && default(normalizer.handle_chinese_chars)
     });
     let Some(bert) = bert else {
         return Err("it prepares texts in another way than the BERT family (its normalizer is no BertNormalizer)".to_owned());
     };
     if pre_tokenizer.is_none_or(|splitter| splitter.kind != "BertPreTokenizer") {
-        return Err("it cuts texts into words in another way than the BERT family (no BertPreTokenizer)".to_owned());
+        return Err(
+            "it cuts texts into words in another way than the BERT family (no BertPreTokenizer)"
+                .to_owned(),
+        );
     }
     let lower = bert.lowercase.unwrap_or(true);
-    let spelling = Spelling { lower, plain: bert.strip_accents.unwrap_or(lower) };
+    let spelling = Spelling {
+        lower,
+        plain: bert.strip_accents.unwrap_or(lower),
+    };
     let Pieces { model } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     Ok(Vocabulary::numbered(model.vocab.into_iter(), spelling))
 }

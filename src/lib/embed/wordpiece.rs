@@ -43,7 +43,10 @@ pub struct Spelling {
 
 impl Default for Spelling {
     fn default() -> Self {
-        Self { lower: true, plain: true }
+        Self {
+            lower: true,
+            plain: true,
+        }
     }
 }
 
@@ -59,12 +62,26 @@ impl Vocabulary {
         Self::made(pieces.iter().map(|piece| &**piece), Some(numbers), spelling)
     }
 
-    fn made<'a>(pieces: impl Iterator<Item = &'a str>, numbers: Option<Vec<u32>>, spelling: Spelling) -> Self {
-        let (text, starts, slots, there) = (String::new(), vec![0], Vec::new(), vec![0; THERE / 64]);
-        let mut all = Self { text, starts, slots, there, numbers, longest: 0, spelling };
+    fn made<'a>(
+        pieces: impl Iterator<Item = &'a str>,
+        numbers: Option<Vec<u32>>,
+        spelling: Spelling,
+    ) -> Self {
+        let (text, starts, slots, there) =
+            (String::new(), vec![0], Vec::new(), vec![0; THERE / 64]);
+        let mut all = Self {
+            text,
+            starts,
+            slots,
+            there,
+            numbers,
+            longest: 0,
+            spelling,
+        };
         for piece in pieces {
             all.text.push_str(piece);
-            all.starts.push(u32::try_from(all.text.len()).unwrap_or(u32::MAX));
+            all.starts
+                .push(u32::try_from(all.text.len()).unwrap_or(u32::MAX));
             all.longest = all.longest.max(piece.len());
         }
         all.slots = vec![(0, FREE); (all.len() * 2).next_power_of_two()];
@@ -73,8 +90,14 @@ impl Vocabulary {
             let hash = hash(BASIS, piece);
             let (at, bit) = bit_of(hash);
             if let Err(place) = all.find(hash, piece, &[]) {
-                all.slots.get_mut(place).into_iter().for_each(|slot| *slot = (hash, number));
-                all.there.get_mut(at).into_iter().for_each(|bits| *bits |= bit);
+                all.slots
+                    .get_mut(place)
+                    .into_iter()
+                    .for_each(|slot| *slot = (hash, number));
+                all.there
+                    .get_mut(at)
+                    .into_iter()
+                    .for_each(|bits| *bits |= bit);
             }
         }
         all
@@ -93,7 +116,9 @@ impl Vocabulary {
     /// Returns the highest number of a piece.
     pub fn highest(&self) -> Option<u32> {
         let last = u32::try_from(self.len()).ok()?.checked_sub(1)?;
-        self.numbers.as_ref().map_or(Some(last), |numbers| numbers.iter().max().copied())
+        self.numbers
+            .as_ref()
+            .map_or(Some(last), |numbers| numbers.iter().max().copied())
     }
 
     /// Returns the number of `piece`.
@@ -106,14 +131,23 @@ impl Vocabulary {
         let (place, bit) = bit_of(hash);
         self.there.get(place).filter(|bits| *bits & bit != 0)?;
         let at = self.find(hash, begin, end).ok()?;
-        self.numbers.as_ref().map_or(Some(at), |numbers| numbers.get(usize::try_from(at).ok()?).copied())
+        self.numbers.as_ref().map_or(Some(at), |numbers| {
+            numbers.get(usize::try_from(at).ok()?).copied()
+        })
     }
 
     fn piece(&self, number: u32) -> &str {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
-        let bounds = self.starts.get(at).zip(self.starts.get(at.saturating_add(1)));
-        let bounds = bounds.and_then(|(start, end)| Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?));
-        bounds.and_then(|bounds| self.text.get(bounds)).unwrap_or_default()
+        let bounds = self
+            .starts
+            .get(at)
+            .zip(self.starts.get(at.saturating_add(1)));
+        let bounds = bounds.and_then(|(start, end)| {
+            Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?)
+        });
+        bounds
+            .and_then(|bounds| self.text.get(bounds))
+            .unwrap_or_default()
     }
 
     /// Returns the place of that piece, else the slot that is free for it.
@@ -125,7 +159,13 @@ impl Vocabulary {
             if number == FREE {
                 return Err(place);
             }
-            if other == hash && self.piece(number).as_bytes().strip_prefix(begin).is_some_and(|rest| rest == end) {
+            if other == hash
+                && self
+                    .piece(number)
+                    .as_bytes()
+                    .strip_prefix(begin)
+                    .is_some_and(|rest| rest == end)
+            {
                 return Ok(number);
             }
             place = (place + 1) & mask;
@@ -156,9 +196,18 @@ impl Vocabulary {
         };
         let Spelling { lower, plain } = self.spelling;
         let letters = text.chars().filter(|c| !is_nothing(*c));
-        let mut spell = |c: char| if lower { c.to_lowercase().for_each(&mut put) } else { put(c) };
+        let mut spell = |c: char| {
+            if lower {
+                c.to_lowercase().for_each(&mut put)
+            } else {
+                put(c)
+            }
+        };
         if plain && !text.is_ascii() {
-            letters.nfd().filter(|c| !is_accent(*c)).for_each(&mut spell);
+            letters
+                .nfd()
+                .filter(|c| !is_accent(*c))
+                .for_each(&mut spell);
         } else {
             letters.for_each(&mut spell);
         }
@@ -180,15 +229,25 @@ impl Vocabulary {
             let rest = word.as_bytes().get(start..).unwrap_or_default();
             let most = rest.len().min(self.longest.saturating_sub(begin.len()));
             hashes.clear();
-            hashes.extend(rest.iter().take(most).scan(hash(BASIS, begin), |sum, byte| {
-                *sum = step(*sum, *byte);
-                Some(*sum)
-            }));
-            let fitting = (1..=most).rev().zip(hashes.iter().rev()).find_map(|(length, hash)| {
-                let piece = rest.get(..length).filter(|_| word.is_char_boundary(start + length))?;
-                Some((start + length, self.number(*hash, begin, piece)?))
-            });
-            let Some((end, number)) = fitting.filter(|_| word.chars().count() <= MAX_LETTERS) else {
+            hashes.extend(
+                rest.iter()
+                    .take(most)
+                    .scan(hash(BASIS, begin), |sum, byte| {
+                        *sum = step(*sum, *byte);
+                        Some(*sum)
+                    }),
+            );
+            let fitting = (1..=most)
+                .rev()
+                .zip(hashes.iter().rev())
+                .find_map(|(length, hash)| {
+                    let piece = rest
+                        .get(..length)
+                        .filter(|_| word.is_char_boundary(start + length))?;
+                    Some((start + length, self.number(*hash, begin, piece)?))
+                });
+            let Some((end, number)) = fitting.filter(|_| word.chars().count() <= MAX_LETTERS)
+            else {
                 return each(None);
             };
             found.push(number);
@@ -246,7 +305,9 @@ mod tests {
 
     #[test]
     fn words_become_the_longest_pieces_that_are_known() {
-        let vocabulary = Vocabulary::new(["the", "cat", "##s", "play", "##ing", "!", "cafe", "東", "'"].into_iter());
+        let vocabulary = Vocabulary::new(
+            ["the", "cat", "##s", "play", "##ing", "!", "cafe", "東", "'"].into_iter(),
+        );
         let check = |text: &str, expected: &[Option<u32>]| {
             let mut found = Vec::new();
             vocabulary.pieces(text, |piece| found.push(piece));
@@ -265,14 +326,53 @@ mod tests {
     #[test]
     fn a_vocabulary_with_capitals_or_accents_keeps_them() {
         let found = |spelling: Spelling, text: &str| {
-            let pieces = ["Cafe", "café", "cafe", "CAFÉ"].into_iter().map(Box::from).zip(0..);
+            let pieces = ["Cafe", "café", "cafe", "CAFÉ"]
+                .into_iter()
+                .map(Box::from)
+                .zip(0..);
             let mut found = Vec::new();
             Vocabulary::numbered(pieces, spelling).pieces(text, |piece| found.extend(piece));
             found
         };
-        assert_eq!(found(Spelling { lower: false, plain: true }, "Café"), [0]);
-        assert_eq!(found(Spelling { lower: true, plain: false }, "CAFÉ"), [1]);
-        assert_eq!(found(Spelling { lower: true, plain: true }, "CAFÉ"), [2]);
-        assert_eq!(found(Spelling { lower: false, plain: false }, "CAFÉ"), [3]);
+        assert_eq!(
+            found(
+                Spelling {
+                    lower: false,
+                    plain: true
+                },
+                "Café"
+            ),
+            [0]
+        );
+        assert_eq!(
+            found(
+                Spelling {
+                    lower: true,
+                    plain: false
+                },
+                "CAFÉ"
+            ),
+            [1]
+        );
+        assert_eq!(
+            found(
+                Spelling {
+                    lower: true,
+                    plain: true
+                },
+                "CAFÉ"
+            ),
+            [2]
+        );
+        assert_eq!(
+            found(
+                Spelling {
+                    lower: false,
+                    plain: false
+                },
+                "CAFÉ"
+            ),
+            [3]
+        );
     }
 }

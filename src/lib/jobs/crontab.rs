@@ -66,22 +66,41 @@ impl Crontab {
         let (text, fields) = match fields.as_slice() {
             [word] if word.starts_with('@') => (word.to_ascii_lowercase(), of_word(word)?),
             [minute, hour, day, month, weekday] => (line, [*minute, *hour, *day, *month, *weekday]),
-            other => return Err(Error::Fields { found: other.len(), write: instead(other), line }),
+            other => {
+                return Err(Error::Fields {
+                    found: other.len(),
+                    write: instead(other),
+                    line,
+                });
+            }
         };
         let [minute, hour, day, month, weekday] = fields;
         let times = [MINUTE.read(minute)?, HOUR.read(hour)?].join(" ");
         let (days, months, weekdays) = (DAY.read(day)?, MONTH.read(month)?, WEEKDAY.read(weekday)?);
         let either = !day.starts_with('*') && !weekday.starts_with('*');
         let lines = if either {
-            vec![format!("0 {times} {days} {months} *"), format!("0 {times} * {months} {weekdays}")]
+            vec![
+                format!("0 {times} {days} {months} *"),
+                format!("0 {times} * {months} {weekdays}"),
+            ]
         } else {
             vec![format!("0 {times} {days} {months} {weekdays}")]
         };
         let days = lines.iter().map(|line| cron::Schedule::from_str(line));
-        let days = days.collect::<Result<_, _>>().map_err(|_| Error::Never { line: text.clone() })?;
-        let pace = if minute.starts_with('*') || hour.starts_with('*') { Pace::Interval } else { Pace::Fixed };
+        let days = days
+            .collect::<Result<_, _>>()
+            .map_err(|_| Error::Never { line: text.clone() })?;
+        let pace = if minute.starts_with('*') || hour.starts_with('*') {
+            Pace::Interval
+        } else {
+            Pace::Fixed
+        };
         let line = Self { text, days, pace };
-        if line.next_wall(NaiveDateTime::default()).is_none() { Err(Error::Never { line: line.text }) } else { Ok(line) }
+        if line.next_wall(NaiveDateTime::default()).is_none() {
+            Err(Error::Never { line: line.text })
+        } else {
+            Ok(line)
+        }
     }
 
     /// Returns the line, its fields apart by one space.
@@ -97,8 +116,16 @@ impl Crontab {
         }
         let after = DateTime::from_timestamp_millis(after_ms.max(-1))?.with_timezone(&zone);
         let ahead = self.ahead(after);
-        let again = if self.pace == Pace::Interval { self.again(after) } else { None };
-        ahead.into_iter().chain(again).min().filter(|next| *next < END_MS)
+        let again = if self.pace == Pace::Interval {
+            self.again(after)
+        } else {
+            None
+        };
+        ahead
+            .into_iter()
+            .chain(again)
+            .min()
+            .filter(|next| *next < END_MS)
     }
 
     /// Returns the first time of the line whose wall-clock time is later than that of `after`.
@@ -106,7 +133,9 @@ impl Crontab {
         let mut wall = after.naive_local();
         loop {
             wall = self.next_wall(wall)?;
-            let next = self.instants(wall, after.timezone()).find(|next| *next > after.timestamp_millis());
+            let next = self
+                .instants(wall, after.timezone())
+                .find(|next| *next > after.timestamp_millis());
             if next.is_some() {
                 return next;
             }
@@ -117,7 +146,10 @@ impl Crontab {
     /// up to `after`.
     fn again(&self, after: DateTime<Tz>) -> Option<i64> {
         let now = after.naive_local();
-        let LocalResult::Ambiguous(first, second) = after.timezone().from_local_datetime(&now) else { return None };
+        let LocalResult::Ambiguous(first, second) = after.timezone().from_local_datetime(&now)
+        else {
+            return None;
+        };
         if first != after {
             return None;
         }
@@ -134,18 +166,29 @@ impl Crontab {
     /// Returns when a job of the line runs that the clock of `zone` shows, skips or shows twice as `wall`.
     fn instants(&self, wall: NaiveDateTime, zone: Tz) -> impl Iterator<Item = i64> {
         let (first, second) = match (zone.from_local_datetime(&wall), self.pace) {
-            (LocalResult::Single(only), _) | (LocalResult::Ambiguous(only, _), Pace::Fixed) => (Some(only), None),
+            (LocalResult::Single(only), _) | (LocalResult::Ambiguous(only, _), Pace::Fixed) => {
+                (Some(only), None)
+            }
             (LocalResult::Ambiguous(first, second), Pace::Interval) => (Some(first), Some(second)),
-            (LocalResult::None, Pace::Fixed) => (GapInfo::new(&wall, &zone).and_then(|gap| gap.end), None),
+            (LocalResult::None, Pace::Fixed) => {
+                (GapInfo::new(&wall, &zone).and_then(|gap| gap.end), None)
+            }
             (LocalResult::None, Pace::Interval) => (None, None),
         };
-        first.into_iter().chain(second).map(|time| time.timestamp_millis())
+        first
+            .into_iter()
+            .chain(second)
+            .map(|time| time.timestamp_millis())
     }
 
     /// Returns the first wall-clock time of the line after `wall`.
     fn next_wall(&self, wall: NaiveDateTime) -> Option<NaiveDateTime> {
         let wall: DateTime<Utc> = wall.and_utc();
-        self.days.iter().filter_map(|days| days.after(&wall).next()).min().map(|next| next.naive_utc())
+        self.days
+            .iter()
+            .filter_map(|days| days.after(&wall).next())
+            .min()
+            .map(|next| next.naive_utc())
     }
 }
 
@@ -162,9 +205,14 @@ fn of_word(word: &str) -> Result<[&'static str; 5], Error> {
                 "@reboot" => {
                     "a time instead of a start of the machine: @hourly, @daily, @weekly, @monthly, @yearly or five fields"
                 }
-                _ => "@hourly, @daily, @weekly, @monthly, @yearly or five fields such as `30 7 * * 1-5`",
+                _ => {
+                    "@hourly, @daily, @weekly, @monthly, @yearly or five fields such as `30 7 * * 1-5`"
+                }
             };
-            Err(Error::Word { word: word.to_owned(), write })
+            Err(Error::Word {
+                word: word.to_owned(),
+                write,
+            })
         }
     }
 }
@@ -190,16 +238,38 @@ struct Field {
     names: &'static [&'static str],
 }
 
-const MINUTE: Field = Field { name: "minute", min: 0, max: 59, names: &[] };
-const HOUR: Field = Field { name: "hour", min: 0, max: 23, names: &[] };
-const DAY: Field = Field { name: "day of month", min: 1, max: 31, names: &[] };
+const MINUTE: Field = Field {
+    name: "minute",
+    min: 0,
+    max: 59,
+    names: &[],
+};
+const HOUR: Field = Field {
+    name: "hour",
+    min: 0,
+    max: 23,
+    names: &[],
+};
+const DAY: Field = Field {
+    name: "day of month",
+    min: 1,
+    max: 31,
+    names: &[],
+};
 const MONTH: Field = Field {
     name: "month",
     min: 1,
     max: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    names: &[
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ],
 };
-const WEEKDAY: Field = Field { name: "day of week", min: 0, max: 7, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+const WEEKDAY: Field = Field {
+    name: "day of week",
+    min: 0,
+    max: 7,
+    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+};
 
 impl Field {
     /// Returns the numbers that `text` names as a list for the cron crate, `*` for all.
@@ -209,20 +279,28 @@ impl Field {
             let (from, to, step) = self.item(item, text)?;
             for number in (from..=to).step_by(step) {
                 // Sunday is 0 and 7.
-                let number = if self.is_weekday() { number % 7 } else { number };
+                let number = if self.is_weekday() {
+                    number % 7
+                } else {
+                    number
+                };
                 if let Some(named) = named.get_mut(number as usize) {
                     *named = true;
                 }
             }
         }
         let last = if self.is_weekday() { 6 } else { self.max };
-        let numbers = || (self.min..=last).filter(|number| named.get(*number as usize) == Some(&true));
+        let numbers =
+            || (self.min..=last).filter(|number| named.get(*number as usize) == Some(&true));
         if numbers().count() == (self.min..=last).count() {
             return Ok("*".to_owned());
         }
         // The cron crate calls Sunday 1.
         let shift = u32::from(self.is_weekday());
-        Ok(numbers().map(|number| (number + shift).to_string()).collect::<Vec<_>>().join(","))
+        Ok(numbers()
+            .map(|number| (number + shift).to_string())
+            .collect::<Vec<_>>()
+            .join(","))
     }
 
     /// Returns the first and last number of `item` and the step between, as one item of `field`.
@@ -234,14 +312,23 @@ impl Field {
                 "write one comma between two items, none at the ends",
             ));
         }
-        let (range, step) = item.split_once('/').map_or((item, None), |(range, step)| (range, Some(step)));
+        let (range, step) = item
+            .split_once('/')
+            .map_or((item, None), |(range, step)| (range, Some(step)));
         let (from, to) = match range.split_once('-') {
-            Some((from, to)) => self.ordered(self.number(from, item)?, self.number(to, item)?, item)?,
+            Some((from, to)) => {
+                self.ordered(self.number(from, item)?, self.number(to, item)?, item)?
+            }
             None if range == "*" => (self.min, self.max),
             None => {
                 let number = self.number(range, item)?;
                 if step.is_some() {
-                    let write = format!("write `{number}-{}/{}` or `*/{}`", self.max, step.unwrap_or(""), step.unwrap_or(""));
+                    let write = format!(
+                        "write `{number}-{}/{}` or `*/{}`",
+                        self.max,
+                        step.unwrap_or(""),
+                        step.unwrap_or("")
+                    );
                     return Err(self.wrong(item, "has a step after a single number", &write));
                 }
                 (number, number)
@@ -259,8 +346,18 @@ impl Field {
             (7, to) if self.is_weekday() => Ok((0, to)),
             (from, to) => {
                 let last = if self.is_weekday() { 6 } else { self.max };
-                let span = |from, to| if from == to { format!("{from}") } else { format!("{from}-{to}") };
-                let write = format!("write `{},{}` for what goes past the end", span(from, last), span(self.min, to));
+                let span = |from, to| {
+                    if from == to {
+                        format!("{from}")
+                    } else {
+                        format!("{from}-{to}")
+                    }
+                };
+                let write = format!(
+                    "write `{},{}` for what goes past the end",
+                    span(from, last),
+                    span(self.min, to)
+                );
                 Err(self.wrong(item, "runs backwards", &write))
             }
         }
@@ -268,27 +365,42 @@ impl Field {
 
     /// Returns the number that `text`, a part of `item`, is or names.
     fn number(&self, text: &str, item: &str) -> Result<u32, Error> {
-        if let Some(at) = self.names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
+        if let Some(at) = self
+            .names
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(text))
+        {
             return Ok((self.min..).nth(at).unwrap_or(self.min));
         }
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(self.no_number(text, item));
         }
-        let number = text.parse().ok().filter(|number| (self.min..=self.max).contains(number));
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| (self.min..=self.max).contains(number));
         number.ok_or_else(|| self.wrong(item, "is out of range", &self.takes()))
     }
 
     /// Returns the refusal of `text`, a part of `item` that is neither a number nor a name.
     fn no_number(&self, text: &str, item: &str) -> Error {
         let upper = text.to_ascii_uppercase();
-        let name = self.names.iter().find(|name| upper.starts_with(&name.to_ascii_uppercase()));
+        let name = self
+            .names
+            .iter()
+            .find(|name| upper.starts_with(&name.to_ascii_uppercase()));
         let foreign = |c: char| "LW#?".contains(c);
         match name {
             _ if upper == "?" => self.wrong(item, "is not of crontab(5)", "write `*`"),
-            Some(name) if text.chars().all(char::is_alphabetic) => {
-                self.wrong(item, "is a name at length", &format!("write its first three letters, `{name}`"))
-            }
-            _ if upper.contains(foreign) && upper.chars().all(|c| foreign(c) || c.is_ascii_digit()) || upper.contains('#') => {
+            Some(name) if text.chars().all(char::is_alphabetic) => self.wrong(
+                item,
+                "is a name at length",
+                &format!("write its first three letters, `{name}`"),
+            ),
+            _ if upper.contains(foreign)
+                && upper.chars().all(|c| foreign(c) || c.is_ascii_digit())
+                || upper.contains('#') =>
+            {
                 let write = format!("L, W and # have no meaning here; {}", self.takes());
                 self.wrong(item, "is not of crontab(5)", &write)
             }
@@ -299,10 +411,16 @@ impl Field {
     /// Returns the step `text` of `item`.
     fn step(&self, text: &str, item: &str) -> Result<usize, Error> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let step = text.parse().ok().filter(|step| digits && (1..=self.max).contains(step));
+        let step = text
+            .parse()
+            .ok()
+            .filter(|step| digits && (1..=self.max).contains(step));
         // A longer step would come round at the start of the field: `*/90` would be each hour.
         let wrong = || {
-            let write = format!("write a whole number from 1 to {} after the `/`; `every` takes other intervals", self.max);
+            let write = format!(
+                "write a whole number from 1 to {} after the `/`; `every` takes other intervals",
+                self.max
+            );
             self.wrong(item, "has a step that is out of range", &write)
         };
         step.map(|step: u32| step as usize).ok_or_else(wrong)
@@ -319,10 +437,18 @@ impl Field {
             (Some(_), Some(_)) => " or jan to dec",
             _ => "",
         };
-        format!("write {} to {}{names}, `*`, a range `a-b`, a step `*/n` or `a-b/n`, or a list of these", self.min, self.max)
+        format!(
+            "write {} to {}{names}, `*`, a range `a-b`, a step `*/n` or `a-b/n`, or a list of these",
+            self.min, self.max
+        )
     }
 
     fn wrong(&self, value: &str, wrong: &str, write: &str) -> Error {
-        Error::Field { field: self.name, value: value.to_owned(), wrong: wrong.to_owned(), write: write.to_owned() }
+        Error::Field {
+            field: self.name,
+            value: value.to_owned(),
+            wrong: wrong.to_owned(),
+            write: write.to_owned(),
+        }
     }
 }

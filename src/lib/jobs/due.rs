@@ -51,16 +51,25 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
         return Ok(None);
     }
     let times = job.times().map_err(Stuck::Schedule)?;
-    let newest = job.last_at.map_or(job.created_at, |last| last.max(job.created_at)).0;
+    let newest = job
+        .last_at
+        .map_or(job.created_at, |last| last.max(job.created_at))
+        .0;
     if newest > now + BEHIND_MS {
         return Err(Stuck::Clock);
     }
     let Some(Time(at)) = job.next_at.filter(|at| is_time(&times, at.0)) else {
         // It is new, or its schedule was changed by hand; one that is over has no next time.
-        let next_at =
-            if job.last_at.is_some() { times.next_after(now) } else { job.first_after(now).map_err(Stuck::Schedule)? };
+        let next_at = if job.last_at.is_some() {
+            times.next_after(now)
+        } else {
+            job.first_after(now).map_err(Stuck::Schedule)?
+        };
         let is_news = next_at != job.next_at.map(|at| at.0);
-        return Ok(is_news.then_some(Due { next_at, ..Due::default() }));
+        return Ok(is_news.then_some(Due {
+            next_at,
+            ..Due::default()
+        }));
     };
     if at > now {
         return Ok(None);
@@ -75,7 +84,10 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
         // The newest is on time, whatever passed before it.
         _ if count == 1 && !is_late => (missed, ""),
         Missed::All => (missed, "more were missed than are made up for"),
-        Missed::Once => (missed.last().copied().into_iter().collect(), "missed; one run makes up for all"),
+        Missed::Once => (
+            missed.last().copied().into_iter().collect(),
+            "missed; one run makes up for all",
+        ),
         Missed::Skip if !is_late => (missed.last().copied().into_iter().collect(), "missed"),
         Missed::Skip => (Vec::new(), "missed"),
     };
@@ -84,16 +96,37 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
     let last_left_out = || match first_run {
         None => times.missed(at - 1, now, 1).0.last().copied().unwrap_or(at),
         // The one before the first that runs.
-        Some(first) => times.missed(at - 1, first - 1, 1).0.last().copied().unwrap_or(at),
+        Some(first) => times
+            .missed(at - 1, first - 1, 1)
+            .0
+            .last()
+            .copied()
+            .unwrap_or(at),
     };
-    let skipped = (left_out > 0).then(|| Skipped { at: last_left_out(), count: left_out, why });
+    let skipped = (left_out > 0).then(|| Skipped {
+        at: last_left_out(),
+        count: left_out,
+        why,
+    });
     let busy = job.overlap == Overlap::Skip && !job.running.is_empty();
     Ok(Some(match (busy, runs.last()) {
         (true, Some(last)) => {
-            let skipped = Skipped { at: *last, count, why: "the run before it has not ended" };
-            Due { runs: Vec::new(), skipped: Some(skipped), next_at }
+            let skipped = Skipped {
+                at: *last,
+                count,
+                why: "the run before it has not ended",
+            };
+            Due {
+                runs: Vec::new(),
+                skipped: Some(skipped),
+                next_at,
+            }
         }
-        _ => Due { runs, skipped, next_at },
+        _ => Due {
+            runs,
+            skipped,
+            next_at,
+        },
     }))
 }
 
@@ -113,90 +146,219 @@ mod tests {
     }
 
     fn daily() -> Job {
-        let ask = Ask { cron: Some("0 9 * * *".into()), text: "look".into(), deliver: true, ..Ask::default() };
-        ask.job("a", Tz::UTC, at("2026-03-01T00:00:00Z")).expect("a job")
+        let ask = Ask {
+            cron: Some("0 9 * * *".into()),
+            text: "look".into(),
+            deliver: true,
+            ..Ask::default()
+        };
+        ask.job("a", Tz::UTC, at("2026-03-01T00:00:00Z"))
+            .expect("a job")
     }
 
     /// `runs/left out (how many)/next`.
     fn told(due: Result<Option<Due>, Stuck>) -> String {
-        let Some(due) = due.expect("not stuck") else { return "wait".to_owned() };
+        let Some(due) = due.expect("not stuck") else {
+            return "wait".to_owned();
+        };
         let day = |at: &i64| rfc3339(*at).chars().skip(5).take(11).collect::<String>();
         let runs: Vec<String> = due.runs.iter().map(day).collect();
-        let skipped = due.skipped.map_or_else(String::new, |skipped| format!("{} ({})", day(&skipped.at), skipped.count));
-        format!("{}/{skipped}/{}", runs.join(" "), due.next_at.map_or_else(|| "never".to_owned(), |at| day(&at)))
+        let skipped = due.skipped.map_or_else(String::new, |skipped| {
+            format!("{} ({})", day(&skipped.at), skipped.count)
+        });
+        format!(
+            "{}/{skipped}/{}",
+            runs.join(" "),
+            due.next_at
+                .map_or_else(|| "never".to_owned(), |at| day(&at))
+        )
     }
 
     #[test]
     fn a_time_runs_once_it_is_there_and_the_next_one_is_known() {
         let job = daily();
         assert_eq!(told(due(&job, at("2026-03-01T08:59:59Z"), true)), "wait");
-        assert_eq!(told(due(&job, at("2026-03-01T09:00:00Z"), true)), "03-01T09:00//03-02T09:00");
-        assert_eq!(told(due(&job, at("2026-03-01T09:01:00Z"), false)), "03-01T09:00//03-02T09:00");
-        assert_eq!(told(due(&Job { enabled: false, ..job }, at("2026-03-01T09:00:00Z"), true)), "wait");
+        assert_eq!(
+            told(due(&job, at("2026-03-01T09:00:00Z"), true)),
+            "03-01T09:00//03-02T09:00"
+        );
+        assert_eq!(
+            told(due(&job, at("2026-03-01T09:01:00Z"), false)),
+            "03-01T09:00//03-02T09:00"
+        );
+        assert_eq!(
+            told(due(
+                &Job {
+                    enabled: false,
+                    ..job
+                },
+                at("2026-03-01T09:00:00Z"),
+                true
+            )),
+            "wait"
+        );
     }
 
     #[test]
     fn what_was_missed_is_made_up_for_as_the_job_says() {
         let check = |missed, now: &str, expected: &str| {
-            assert_eq!(told(due(&Job { missed, ..daily() }, at(now), true)), expected, "{missed:?} {now}");
+            assert_eq!(
+                told(due(&Job { missed, ..daily() }, at(now), true)),
+                expected,
+                "{missed:?} {now}"
+            );
         };
         let four_days_later = "2026-03-05T08:00:00Z";
-        check(Missed::Once, four_days_later, "03-04T09:00/03-03T09:00 (3)/03-05T09:00");
-        check(Missed::Skip, four_days_later, "/03-04T09:00 (4)/03-05T09:00");
-        check(Missed::All, four_days_later, "03-01T09:00 03-02T09:00 03-03T09:00 03-04T09:00//03-05T09:00");
+        check(
+            Missed::Once,
+            four_days_later,
+            "03-04T09:00/03-03T09:00 (3)/03-05T09:00",
+        );
+        check(
+            Missed::Skip,
+            four_days_later,
+            "/03-04T09:00 (4)/03-05T09:00",
+        );
+        check(
+            Missed::All,
+            four_days_later,
+            "03-01T09:00 03-02T09:00 03-03T09:00 03-04T09:00//03-05T09:00",
+        );
         // The newest is on time.
-        check(Missed::Skip, "2026-03-05T09:00:01Z", "03-05T09:00/03-04T09:00 (4)/03-06T09:00");
-        check(Missed::Once, "2026-03-05T09:00:01Z", "03-05T09:00/03-04T09:00 (4)/03-06T09:00");
-        let all = Job { missed: Missed::All, ..daily() };
-        let far = due(&all, at("2027-03-05T08:00:00Z"), true).expect("not stuck").expect("due");
-        assert_eq!((far.runs.len(), far.skipped.map(|skipped| skipped.count)), (MOST, Some(269)));
+        check(
+            Missed::Skip,
+            "2026-03-05T09:00:01Z",
+            "03-05T09:00/03-04T09:00 (4)/03-06T09:00",
+        );
+        check(
+            Missed::Once,
+            "2026-03-05T09:00:01Z",
+            "03-05T09:00/03-04T09:00 (4)/03-06T09:00",
+        );
+        let all = Job {
+            missed: Missed::All,
+            ..daily()
+        };
+        let far = due(&all, at("2027-03-05T08:00:00Z"), true)
+            .expect("not stuck")
+            .expect("due");
+        assert_eq!(
+            (far.runs.len(), far.skipped.map(|skipped| skipped.count)),
+            (MOST, Some(269))
+        );
     }
 
     #[test]
     fn what_is_late_waits_for_an_hour_in_which_people_are_told() {
         let job = daily();
         assert_eq!(told(due(&job, at("2026-03-02T03:00:00Z"), false)), "wait");
-        assert_eq!(told(due(&job, at("2026-03-02T08:00:00Z"), true)), "03-01T09:00//03-02T09:00");
-        // Nobody hears of this one, and this one is never made up for.
         assert_eq!(
-            told(due(&Job { deliver: false, ..job.clone() }, at("2026-03-02T03:00:00Z"), false)),
+            told(due(&job, at("2026-03-02T08:00:00Z"), true)),
             "03-01T09:00//03-02T09:00"
         );
-        let skip = Job { missed: Missed::Skip, ..job };
-        assert_eq!(told(due(&skip, at("2026-03-02T03:00:00Z"), false)), "/03-01T09:00 (1)/03-02T09:00");
+        // Nobody hears of this one, and this one is never made up for.
+        assert_eq!(
+            told(due(
+                &Job {
+                    deliver: false,
+                    ..job.clone()
+                },
+                at("2026-03-02T03:00:00Z"),
+                false
+            )),
+            "03-01T09:00//03-02T09:00"
+        );
+        let skip = Job {
+            missed: Missed::Skip,
+            ..job
+        };
+        assert_eq!(
+            told(due(&skip, at("2026-03-02T03:00:00Z"), false)),
+            "/03-01T09:00 (1)/03-02T09:00"
+        );
     }
 
     #[test]
     fn a_time_at_which_the_job_still_runs_is_left_out_or_queued() {
-        let running = Job { running: vec![Time(at("2026-02-28T09:00:00Z"))], ..daily() };
+        let running = Job {
+            running: vec![Time(at("2026-02-28T09:00:00Z"))],
+            ..daily()
+        };
         let now = at("2026-03-01T09:00:00Z");
-        assert_eq!(told(due(&running, now, true)), "/03-01T09:00 (1)/03-02T09:00");
-        assert_eq!(told(due(&Job { overlap: Overlap::Queue, ..running }, now, true)), "03-01T09:00//03-02T09:00");
+        assert_eq!(
+            told(due(&running, now, true)),
+            "/03-01T09:00 (1)/03-02T09:00"
+        );
+        assert_eq!(
+            told(due(
+                &Job {
+                    overlap: Overlap::Queue,
+                    ..running
+                },
+                now,
+                true
+            )),
+            "03-01T09:00//03-02T09:00"
+        );
     }
 
     #[test]
     fn a_schedule_that_was_changed_by_hand_counts_from_now() {
-        let job = Job { schedule: crate::jobs::When::Cron("30 10 * * *".into()), ..daily() };
-        assert_eq!(told(due(&job, at("2026-03-05T08:00:00Z"), true)), "//03-05T10:30");
-        let broken = Job { schedule: crate::jobs::When::Cron("30 25 * * *".into()), ..daily() };
-        assert!(matches!(due(&broken, at("2026-03-05T08:00:00Z"), true), Err(Stuck::Schedule(_))));
+        let job = Job {
+            schedule: crate::jobs::When::Cron("30 10 * * *".into()),
+            ..daily()
+        };
+        assert_eq!(
+            told(due(&job, at("2026-03-05T08:00:00Z"), true)),
+            "//03-05T10:30"
+        );
+        let broken = Job {
+            schedule: crate::jobs::When::Cron("30 25 * * *".into()),
+            ..daily()
+        };
+        assert!(matches!(
+            due(&broken, at("2026-03-05T08:00:00Z"), true),
+            Err(Stuck::Schedule(_))
+        ));
     }
 
     #[test]
     fn a_single_time_that_is_past_runs_once_and_never_again() {
-        let ask = Ask { at: Some("2026-02-01T09:00:00Z".into()), text: "look".into(), ..Ask::default() };
-        let job = ask.job("a", Tz::UTC, at("2026-03-01T00:00:00Z")).expect("a job");
-        assert_eq!(told(due(&job, at("2026-03-01T00:00:05Z"), true)), "02-01T09:00//never");
-        let ran = Job { last_at: job.next_at, next_at: None, ..job };
+        let ask = Ask {
+            at: Some("2026-02-01T09:00:00Z".into()),
+            text: "look".into(),
+            ..Ask::default()
+        };
+        let job = ask
+            .job("a", Tz::UTC, at("2026-03-01T00:00:00Z"))
+            .expect("a job");
+        assert_eq!(
+            told(due(&job, at("2026-03-01T00:00:05Z"), true)),
+            "02-01T09:00//never"
+        );
+        let ran = Job {
+            last_at: job.next_at,
+            next_at: None,
+            ..job
+        };
         assert_eq!(told(due(&ran, at("2026-03-01T00:00:10Z"), true)), "wait");
     }
 
     #[test]
     fn a_machine_without_a_clock_runs_nothing() {
         let job = daily();
-        assert_eq!(due(&job, at("1970-01-01T00:00:10Z"), true), Err(Stuck::Clock));
+        assert_eq!(
+            due(&job, at("1970-01-01T00:00:10Z"), true),
+            Err(Stuck::Clock)
+        );
         assert_eq!(told(due(&job, at("2026-02-28T23:59:30Z"), true)), "wait");
-        let ran = Job { last_at: Some(Time(at("2026-06-01T09:00:00Z"))), ..job };
-        assert_eq!(due(&ran, at("2026-05-01T00:00:00Z"), true), Err(Stuck::Clock));
+        let ran = Job {
+            last_at: Some(Time(at("2026-06-01T09:00:00Z"))),
+            ..job
+        };
+        assert_eq!(
+            due(&ran, at("2026-05-01T00:00:00Z"), true),
+            Err(Stuck::Clock)
+        );
     }
 }

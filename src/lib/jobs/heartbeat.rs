@@ -19,22 +19,35 @@ pub struct Hours {
 impl Hours {
     /// Returns those of `[heartbeat]`.
     pub fn of(settings: &config::Heartbeat) -> Self {
-        Self { start: settings.active_start.0, end: settings.active_end.0 }
+        Self {
+            start: settings.active_start.0,
+            end: settings.active_end.0,
+        }
     }
 
     /// Returns true when `now` is one of them in `zone`.
     pub fn contain(self, now: i64, zone: Tz) -> bool {
         // To the minute: 23:00 is in hours that end at 23:00.
         let time = clock::local(now, zone).time();
-        let minute = chrono::Timelike::with_second(&time, 0).and_then(|time| chrono::Timelike::with_nanosecond(&time, 0));
+        let minute = chrono::Timelike::with_second(&time, 0)
+            .and_then(|time| chrono::Timelike::with_nanosecond(&time, 0));
         let time = minute.unwrap_or(time);
-        if self.start <= self.end { (self.start..=self.end).contains(&time) } else { time >= self.start || time <= self.end }
+        if self.start <= self.end {
+            (self.start..=self.end).contains(&time)
+        } else {
+            time >= self.start || time <= self.end
+        }
     }
 }
 
 impl fmt::Display for Hours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}–{}", self.start.format("%H:%M"), self.end.format("%H:%M"))
+        write!(
+            f,
+            "{}–{}",
+            self.start.format("%H:%M"),
+            self.end.format("%H:%M")
+        )
     }
 }
 
@@ -95,14 +108,24 @@ impl fmt::Display for Asleep {
         match self {
             Self::NoFile => f.write_str("there is no workspace/HEARTBEAT.md"),
             Self::NoItem => f.write_str("workspace/HEARTBEAT.md has no item"),
-            Self::Hours(hours) => write!(f, "the time is outside {hours} ([heartbeat] active_start, active_end)"),
+            Self::Hours(hours) => write!(
+                f,
+                "the time is outside {hours} ([heartbeat] active_start, active_end)"
+            ),
             Self::Woke { every_ms } => {
-                write!(f, "it woke already in these {} ([heartbeat] every)", super::job::period(*every_ms))
+                write!(
+                    f,
+                    "it woke already in these {} ([heartbeat] every)",
+                    super::job::period(*every_ms)
+                )
             }
             Self::Busy => f.write_str("something else is being worked on"),
             Self::Down(why) => f.write_str(why),
             Self::NoWay => f.write_str("there is no way to the owner: agent-send --pair owner"),
-            Self::Spent { limit } => write!(f, "what it may cost today is spent ([heartbeat] day_usd = {limit})"),
+            Self::Spent { limit } => write!(
+                f,
+                "what it may cost today is spent ([heartbeat] day_usd = {limit})"
+            ),
         }
     }
 }
@@ -121,7 +144,9 @@ pub fn gate(world: &World<'_>) -> Result<(), Asleep> {
         return Err(Asleep::Hours(world.hours));
     }
     if world.woke {
-        return Err(Asleep::Woke { every_ms: world.every_ms });
+        return Err(Asleep::Woke {
+            every_ms: world.every_ms,
+        });
     }
     if world.is_busy {
         return Err(Asleep::Busy);
@@ -153,9 +178,15 @@ pub fn has_item(text: &str) -> bool {
             (in_comment, rest) = (false, after.trim());
         }
         let item = rest.trim_start_matches(['-', '*', '+']).trim();
-        let item = ["[ ]", "[x]", "[X]"].iter().find_map(|mark| item.strip_prefix(mark)).unwrap_or(item);
+        let item = ["[ ]", "[x]", "[X]"]
+            .iter()
+            .find_map(|mark| item.strip_prefix(mark))
+            .unwrap_or(item);
         // What is ticked off is done.
-        let is_done = ["[x]", "[X]"].iter().any(|mark| rest.trim_start_matches(['-', '*', '+', ' ']).starts_with(mark));
+        let is_done = ["[x]", "[X]"].iter().any(|mark| {
+            rest.trim_start_matches(['-', '*', '+', ' '])
+                .starts_with(mark)
+        });
         !rest.starts_with('#') && !is_done && !item.trim().is_empty()
     })
 }
@@ -174,7 +205,10 @@ mod tests {
 
     fn hours(start: &str, end: &str) -> Hours {
         let time = |text: &str| NaiveTime::parse_from_str(text, "%H:%M").expect("a time");
-        Hours { start: time(start), end: time(end) }
+        Hours {
+            start: time(start),
+            end: time(end),
+        }
     }
 
     fn at(text: &str) -> i64 {
@@ -183,12 +217,26 @@ mod tests {
 
     #[test]
     fn headings_comments_and_empty_or_done_items_are_nothing_to_look_after() {
-        for nothing in
-            ["", "\n\n", "# Heading\n## more", "# - item", "- \n* [ ]\n", "<!-- - look -->", "<!--\n- look\n-->\n", "- [x] done"]
-        {
+        for nothing in [
+            "",
+            "\n\n",
+            "# Heading\n## more",
+            "# - item",
+            "- \n* [ ]\n",
+            "<!-- - look -->",
+            "<!--\n- look\n-->\n",
+            "- [x] done",
+        ] {
             assert!(!has_item(nothing), "{nothing:?}");
         }
-        for something in ["- look", "look", "# A\n\n* [ ] look", "<!-- a --> look", "<!--\na\n--> look", "1. look"] {
+        for something in [
+            "- look",
+            "look",
+            "# A\n\n* [ ] look",
+            "<!-- a --> look",
+            "<!--\na\n--> look",
+            "1. look",
+        ] {
             assert!(has_item(something), "{something:?}");
         }
     }
@@ -196,19 +244,38 @@ mod tests {
     #[test]
     fn hours_have_both_their_ends_and_may_go_over_midnight() {
         let check = |hours: Hours, time: &str, expected: bool| {
-            assert_eq!(hours.contain(at(&format!("2026-03-01T{time}Z")), Tz::UTC), expected, "{hours} {time}");
+            assert_eq!(
+                hours.contain(at(&format!("2026-03-01T{time}Z")), Tz::UTC),
+                expected,
+                "{hours} {time}"
+            );
         };
         let day = hours("08:00", "23:00");
-        for (time, is_in) in [("07:59:59", false), ("08:00:00", true), ("23:00:59", true), ("23:01:00", false)] {
+        for (time, is_in) in [
+            ("07:59:59", false),
+            ("08:00:00", true),
+            ("23:00:59", true),
+            ("23:01:00", false),
+        ] {
             check(day, time, is_in);
         }
         let night = hours("22:00", "06:00");
-        for (time, is_in) in
-            [("21:59:00", false), ("22:00:00", true), ("00:00:00", true), ("06:00:30", true), ("06:01:00", false)]
-        {
+        for (time, is_in) in [
+            ("21:59:00", false),
+            ("22:00:00", true),
+            ("00:00:00", true),
+            ("06:00:30", true),
+            ("06:01:00", false),
+        ] {
             check(night, time, is_in);
         }
-        assert!(day.contain(at("2026-07-01T21:30:00Z"), "Pacific/Auckland".parse().expect("zone")), "09:30 there");
+        assert!(
+            day.contain(
+                at("2026-07-01T21:30:00Z"),
+                "Pacific/Auckland".parse().expect("zone")
+            ),
+            "09:30 there"
+        );
     }
 
     #[test]
@@ -227,28 +294,98 @@ mod tests {
         };
         assert_eq!(gate(&world()), Ok(()));
         let against = |world: World<'_>| gate(&world).expect_err("asleep").to_string();
-        assert_eq!(against(World { file: None, ..world() }), "there is no workspace/HEARTBEAT.md");
-        assert_eq!(against(World { file: Some("# nothing"), ..world() }), "workspace/HEARTBEAT.md has no item");
-        let night = against(World { now: at("2026-03-01T03:00:00Z"), ..world() });
-        assert_eq!(night, "the time is outside 08:00–23:00 ([heartbeat] active_start, active_end)");
-        assert_eq!(against(World { woke: true, ..world() }), "it woke already in these 30m ([heartbeat] every)");
-        assert_eq!(against(World { is_busy: true, ..world() }), "something else is being worked on");
-        assert_eq!(against(World { down: Some("the provider is down".into()), ..world() }), "the provider is down");
-        assert_eq!(against(World { has_way: false, ..world() }), "there is no way to the owner: agent-send --pair owner");
-        let spent = against(World { spent: (0.5, 0.5), ..world() });
-        assert_eq!(spent, "what it may cost today is spent ([heartbeat] day_usd = 0.5)");
-        assert_eq!(gate(&World { spent: (9.0, 0.0), ..world() }), Ok(()));
+        assert_eq!(
+            against(World {
+                file: None,
+                ..world()
+            }),
+            "there is no workspace/HEARTBEAT.md"
+        );
+        assert_eq!(
+            against(World {
+                file: Some("# nothing"),
+                ..world()
+            }),
+            "workspace/HEARTBEAT.md has no item"
+        );
+        let night = against(World {
+            now: at("2026-03-01T03:00:00Z"),
+            ..world()
+        });
+        assert_eq!(
+            night,
+            "the time is outside 08:00–23:00 ([heartbeat] active_start, active_end)"
+        );
+        assert_eq!(
+            against(World {
+                woke: true,
+                ..world()
+            }),
+            "it woke already in these 30m ([heartbeat] every)"
+        );
+        assert_eq!(
+            against(World {
+                is_busy: true,
+                ..world()
+            }),
+            "something else is being worked on"
+        );
+        assert_eq!(
+            against(World {
+                down: Some("the provider is down".into()),
+                ..world()
+            }),
+            "the provider is down"
+        );
+        assert_eq!(
+            against(World {
+                has_way: false,
+                ..world()
+            }),
+            "there is no way to the owner: agent-send --pair owner"
+        );
+        let spent = against(World {
+            spent: (0.5, 0.5),
+            ..world()
+        });
+        assert_eq!(
+            spent,
+            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+        );
+        assert_eq!(
+            gate(&World {
+                spent: (9.0, 0.0),
+                ..world()
+            }),
+            Ok(())
+        );
     }
 
     #[test]
     fn a_day_is_cut_into_the_same_stretches_at_every_start() {
         let half_hour = 1_800_000;
-        assert_eq!(slot(at("2026-03-01T12:29:59Z"), half_hour, Tz::UTC), at("2026-03-01T12:00:00Z"));
-        assert_eq!(slot(at("2026-03-01T12:30:00Z"), half_hour, Tz::UTC), at("2026-03-01T12:30:00Z"));
+        assert_eq!(
+            slot(at("2026-03-01T12:29:59Z"), half_hour, Tz::UTC),
+            at("2026-03-01T12:00:00Z")
+        );
+        assert_eq!(
+            slot(at("2026-03-01T12:30:00Z"), half_hour, Tz::UTC),
+            at("2026-03-01T12:30:00Z")
+        );
         let zone: Tz = "Asia/Kolkata".parse().expect("zone");
-        assert_eq!(slot(at("2026-03-01T12:10:00Z"), 3_600_000, zone), at("2026-03-01T11:30:00Z"), "17:00 there");
+        assert_eq!(
+            slot(at("2026-03-01T12:10:00Z"), 3_600_000, zone),
+            at("2026-03-01T11:30:00Z"),
+            "17:00 there"
+        );
         // 50 minutes do not divide a day: it begins anew at midnight.
-        assert_eq!(slot(at("2026-03-01T23:59:00Z"), 3_000_000, Tz::UTC), at("2026-03-01T23:20:00Z"));
-        assert_eq!(slot(at("2026-03-02T00:01:00Z"), 3_000_000, Tz::UTC), at("2026-03-02T00:00:00Z"));
+        assert_eq!(
+            slot(at("2026-03-01T23:59:00Z"), 3_000_000, Tz::UTC),
+            at("2026-03-01T23:20:00Z")
+        );
+        assert_eq!(
+            slot(at("2026-03-02T00:01:00Z"), 3_000_000, Tz::UTC),
+            at("2026-03-02T00:00:00Z")
+        );
     }
 }

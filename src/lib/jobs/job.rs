@@ -110,11 +110,15 @@ impl TryFrom<Value> for Period {
 
     fn try_from(value: Value) -> Result<Self, String> {
         match &value {
-            Value::String(text) => parse_every(text).map(Self).map_err(|error| error.to_string()),
+            Value::String(text) => parse_every(text)
+                .map(Self)
+                .map_err(|error| error.to_string()),
             Value::Number(millis) if millis.as_i64().is_some_and(|millis| millis >= 10_000) => {
                 Ok(Self(millis.as_i64().unwrap_or_default()))
             }
-            _ => Err(format!("`every` must be at least 10000 milliseconds, or a text such as \"30m\", not {value}")),
+            _ => Err(format!(
+                "`every` must be at least 10000 milliseconds, or a text such as \"30m\", not {value}"
+            )),
         }
     }
 }
@@ -134,7 +138,9 @@ impl TryFrom<String> for Time {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        clock::parse_rfc3339(&text).map(Self).ok_or_else(|| format!("{text:?} is no time of RFC 3339"))
+        clock::parse_rfc3339(&text)
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is no time of RFC 3339"))
     }
 }
 
@@ -267,11 +273,19 @@ impl Ask {
     /// # Errors
     /// A sentence that says what is wrong and what to write instead.
     pub fn job(self, id: &str, zone: Tz, now: i64) -> Result<Job, String> {
-        let zone = self.tz.as_deref().map_or(Ok(zone), parse_zone).map_err(|error| error.to_string())?;
+        let zone = self
+            .tz
+            .as_deref()
+            .map_or(Ok(zone), parse_zone)
+            .map_err(|error| error.to_string())?;
         let schedule = match (&self.at, &self.every, &self.cron) {
             // The instant is kept, not the words: what a zone means may change.
-            (Some(at), None, None) => When::At(clock::rfc3339(parse_at(at, zone).map_err(|error| error.to_string())?)),
-            (None, Some(every), None) => When::Every(Period(parse_every(every).map_err(|error| error.to_string())?)),
+            (Some(at), None, None) => When::At(clock::rfc3339(
+                parse_at(at, zone).map_err(|error| error.to_string())?,
+            )),
+            (None, Some(every), None) => When::Every(Period(
+                parse_every(every).map_err(|error| error.to_string())?,
+            )),
             (None, None, Some(line)) => {
                 Crontab::parse(line).map_err(|error| error.to_string())?;
                 When::Cron(line.trim().to_owned())
@@ -281,11 +295,21 @@ impl Ask {
         };
         let words = self.text.trim();
         if words.is_empty() || words.len() > MAX_TEXT {
-            return Err(format!("the text of a job must say something, in at most {MAX_TEXT} bytes"));
+            return Err(format!(
+                "the text of a job must say something, in at most {MAX_TEXT} bytes"
+            ));
         }
-        let name = self.name.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(words);
+        let name = self
+            .name
+            .as_deref()
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(words);
         let name = text::shorten(&text::visible(name), MAX_NAME);
-        if self.budget_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0) {
+        if self
+            .budget_usd
+            .is_some_and(|usd| !usd.is_finite() || usd < 0.0)
+        {
             return Err("the budget of a job is an amount of US dollars, such as 0.05".to_owned());
         }
         let once = matches!(schedule, When::At(_));
@@ -329,7 +353,10 @@ impl Job {
         let zone = parse_zone(&self.tz).map_err(|error| error.to_string())?;
         let schedule = match &self.schedule {
             When::At(at) => parse_at(at, zone).map(|at_ms| Schedule::At { at_ms }),
-            When::Every(every) => Ok(Schedule::Every { every_ms: every.0, from_ms: self.created_at.0 }),
+            When::Every(every) => Ok(Schedule::Every {
+                every_ms: every.0,
+                from_ms: self.created_at.0,
+            }),
             When::Cron(line) => Crontab::parse(line).map(|line| Schedule::Cron { line, zone }),
         };
         schedule.map_err(|error: Error| error.to_string())
@@ -372,7 +399,9 @@ impl Job {
             "model": self.model, "budget_usd": self.budget_usd,
         });
         if let Some(fields) = document.as_object_mut() {
-            fields.retain(|name, value| !value.is_null() || ["next_at", "last_at", "last_status"].contains(&name.as_str()));
+            fields.retain(|name, value| {
+                !value.is_null() || ["next_at", "last_at", "last_status"].contains(&name.as_str())
+            });
         }
         document
     }
@@ -380,9 +409,17 @@ impl Job {
 
 /// Returns `millis` as `1d`, `2h`, `90m` or `45s`, in the largest unit that it is whole in.
 pub fn period(millis: i64) -> String {
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1000, "s"),
+    ];
     let unit = units.into_iter().find(|(size, _)| millis % size == 0);
-    unit.map_or_else(|| format!("{millis}ms"), |(size, name)| format!("{}{name}", millis / size))
+    unit.map_or_else(
+        || format!("{millis}ms"),
+        |(size, name)| format!("{}{name}", millis / size),
+    )
 }
 
 fn yes() -> bool {
@@ -393,7 +430,10 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands a reference over"
+)]
 fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -75,7 +75,10 @@ impl Run {
 pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
     std::fs::create_dir_all(dir).map_err(sys::Error::at("make", dir))?;
     let path = dir.join(format!("{id}.jsonl"));
-    if newest(dir, id, LATELY)?.iter().any(|last| (last.at, last.status) == (run.at, run.status)) {
+    if newest(dir, id, LATELY)?
+        .iter()
+        .any(|last| (last.at, last.status) == (run.at, run.status))
+    {
         return Ok(());
     }
     let mut line = serde_json::to_vec(run).expect("plain data with string keys");
@@ -85,7 +88,11 @@ pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         jsonl::for_each_line(&path, length / 2, |line, _| lines.push(line.to_vec()))?;
         // The first is torn where the file was cut.
-        let kept: Vec<u8> = lines.iter().skip(1).flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+        let kept: Vec<u8> = lines
+            .iter()
+            .skip(1)
+            .flat_map(|line| line.iter().copied().chain([b'\n']))
+            .collect();
         atomic::write(&path, &kept, atomic::Durability::Rename)?;
     }
     Ok(())
@@ -120,16 +127,37 @@ mod tests {
         assert_eq!(newest(&runs, "a", 3).expect("read"), []);
         let reply = Some("x".repeat(1000));
         for at in 0..600 {
-            note(&runs, "a", &Run { reply: reply.clone(), ..Run::new(at, Status::Ok, at + 1) }).expect("note");
+            note(
+                &runs,
+                "a",
+                &Run {
+                    reply: reply.clone(),
+                    ..Run::new(at, Status::Ok, at + 1)
+                },
+            )
+            .expect("note");
         }
-        let last: Vec<i64> = newest(&runs, "a", 3).expect("read").iter().map(|run| run.at.0).collect();
+        let last: Vec<i64> = newest(&runs, "a", 3)
+            .expect("read")
+            .iter()
+            .map(|run| run.at.0)
+            .collect();
         assert_eq!(last, [597, 598, 599]);
         note(&runs, "a", &Run::new(599, Status::Ok, 700)).expect("note");
-        let last: Vec<i64> = newest(&runs, "a", 2).expect("read").iter().map(|run| run.at.0).collect();
+        let last: Vec<i64> = newest(&runs, "a", 2)
+            .expect("read")
+            .iter()
+            .map(|run| run.at.0)
+            .collect();
         assert_eq!(last, [598, 599], "one line says what came of a time");
-        let size = std::fs::metadata(runs.join("a.jsonl")).expect("there").len();
+        let size = std::fs::metadata(runs.join("a.jsonl"))
+            .expect("there")
+            .len();
         assert!(size <= MAX_BYTES, "{size}");
         let all = newest(&runs, "a", 1000).expect("read");
-        assert!(all.len() > 100 && all.windows(2).all(|pair| pair[0].at < pair[1].at), "none is lost between");
+        assert!(
+            all.len() > 100 && all.windows(2).all(|pair| pair[0].at < pair[1].at),
+            "none is lost between"
+        );
     }
 }

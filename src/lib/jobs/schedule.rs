@@ -22,11 +22,11 @@ const MIN_EVERY_MS: i64 = 10_000;
 const MAX_EVERY_MS: i64 = 366 * 86_400_000;
 
 /// How a moment is written.
-pub(super) const MOMENT: &str =
-    "a date and a time of day such as `2026-03-08T14:30`, or with an offset `2026-03-08T14:30:00+01:00`";
+pub(super) const MOMENT: &str = "a date and a time of day such as `2026-03-08T14:30`, or with an offset `2026-03-08T14:30:00+01:00`";
 
 /// How an interval is written.
-pub(super) const SPAN: &str = "whole numbers with s, m, h or d such as `90m`, `1h30m` or `7d`, from 10s to 366d in all";
+pub(super) const SPAN: &str =
+    "whole numbers with s, m, h or d such as `90m`, `1h30m` or `7d`, from 10s to 366d in all";
 
 /// When a job runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,9 @@ impl Schedule {
 
     /// Returns the first times after `after_ms`, at most `most`, oldest first.
     pub fn times_after(&self, after_ms: i64, most: usize) -> Vec<i64> {
-        std::iter::successors(self.next_after(after_ms), |last| self.next_after(*last)).take(most).collect()
+        std::iter::successors(self.next_after(after_ms), |last| self.next_after(*last))
+            .take(most)
+            .collect()
     }
 
     /// Returns the times after `last_ms` up to `now_ms`: the newest `most` of them, oldest first, and how many there
@@ -77,11 +79,19 @@ impl Schedule {
             Self::At { .. } | Self::Cron { .. } => self.walked(last_ms, now_ms, most),
             Self::Every { every_ms, from_ms } => {
                 let before = rounds(*every_ms, *from_ms, last_ms);
-                let (Some(before), Some(until)) = (before, rounds(*every_ms, *from_ms, now_ms)) else { return (Vec::new(), 0) };
+                let (Some(before), Some(until)) = (before, rounds(*every_ms, *from_ms, now_ms))
+                else {
+                    return (Vec::new(), 0);
+                };
                 let count = u64::try_from(until.saturating_sub(before)).unwrap_or(0);
                 let shown = count.min(most as u64).min(MOST_COUNTED);
                 let first = until - i64::try_from(shown).unwrap_or(0) + 1;
-                ((first..=until).filter_map(|round| nth(*every_ms, *from_ms, round)).collect(), count)
+                (
+                    (first..=until)
+                        .filter_map(|round| nth(*every_ms, *from_ms, round))
+                        .collect(),
+                    count,
+                )
             }
         }
     }
@@ -109,7 +119,10 @@ impl Schedule {
     /// it went through.
     fn newest(&self, last_ms: i64, now_ms: i64, most: usize, limit: u64) -> (Vec<i64>, u64) {
         let (mut newest, mut count, mut at) = (VecDeque::new(), 0, last_ms);
-        while let Some(next) = self.next_after(at).filter(|next| *next <= now_ms && count < limit) {
+        while let Some(next) = self
+            .next_after(at)
+            .filter(|next| *next <= now_ms && count < limit)
+        {
             newest.push_back(next);
             if newest.len() > most {
                 newest.pop_front();
@@ -142,39 +155,67 @@ fn nth(every_ms: i64, from_ms: i64, round: i64) -> Option<i64> {
 /// What is wrong with it, and how a moment is written.
 pub fn parse_at(text: &str, zone: Tz) -> Result<i64, Error> {
     let trimmed = text.trim();
-    let wrong = |wrong| Error::At { text: trimmed.to_owned(), wrong };
+    let wrong = |wrong| Error::At {
+        text: trimmed.to_owned(),
+        wrong,
+    };
     let (date, rest) = match trimmed.split_at_checked(10) {
         Some((date, rest)) if shaped(date, "0000-00-00") => (date, rest),
         _ => return Err(wrong("does not begin with a date")),
     };
-    let Some(rest) = rest.strip_prefix(['T', 't', ' ']).filter(|rest| !rest.is_empty()) else {
-        return Err(wrong(if rest.len() < 2 { "has no time of day" } else { "has no T or space after its date" }));
+    let Some(rest) = rest
+        .strip_prefix(['T', 't', ' '])
+        .filter(|rest| !rest.is_empty())
+    else {
+        return Err(wrong(if rest.len() < 2 {
+            "has no time of day"
+        } else {
+            "has no T or space after its date"
+        }));
     };
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.')
+        .unwrap_or(rest.len());
     let (time, offset) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    let date: NaiveDate = date.parse().map_err(|_| wrong("is a day that no calendar has"))?;
+    let date: NaiveDate = date
+        .parse()
+        .map_err(|_| wrong("is a day that no calendar has"))?;
     let local = date.and_time(time_of_day(time).map_err(wrong)?);
     if offset.is_empty() {
         return Ok(clock::instant_of(local, zone));
     }
     let ahead_ms = offset_ms(offset.strip_prefix(' ').unwrap_or(offset));
-    let ahead_ms = ahead_ms.ok_or_else(|| wrong("ends in something that is no offset (a zone is named apart)"))?;
+    let ahead_ms = ahead_ms
+        .ok_or_else(|| wrong("ends in something that is no offset (a zone is named apart)"))?;
     Ok(local.and_utc().timestamp_millis() - ahead_ms)
 }
 
 /// Returns the time of day in `text`, or what is wrong with it.
 fn time_of_day(text: &str) -> Result<NaiveTime, &'static str> {
-    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
-    let digits = |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = text
+        .split_once('.')
+        .map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
+    let digits = |text: &str| {
+        (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let seconds = shaped(whole, "00:00:00") && fraction.is_none_or(digits);
     if !seconds && (!shaped(whole, "00:00") || fraction.is_some()) {
         return Err("has no time of day with hours and minutes of two digits");
     }
-    let part = |at: usize| text.get(at..at + 2).and_then(|part| part.parse().ok()).unwrap_or(0);
+    let part = |at: usize| {
+        text.get(at..at + 2)
+            .and_then(|part| part.parse().ok())
+            .unwrap_or(0)
+    };
     let millis = fraction.map_or(0, |fraction| {
-        fraction.chars().chain("00".chars()).take(3).fold(0, |ms, c| ms * 10 + c.to_digit(10).unwrap_or(0))
+        fraction
+            .chars()
+            .chain("00".chars())
+            .take(3)
+            .fold(0, |ms, c| ms * 10 + c.to_digit(10).unwrap_or(0))
     });
-    NaiveTime::from_hms_milli_opt(part(0), part(3), part(6), millis).ok_or("is a time of day that no clock shows")
+    NaiveTime::from_hms_milli_opt(part(0), part(3), part(6), millis)
+        .ok_or("is a time of day that no clock shows")
 }
 
 /// Returns how far `text` (`Z`, `+01`, `+01:00`, `+0100`) is ahead of UTC.
@@ -183,16 +224,29 @@ fn offset_ms(text: &str) -> Option<i64> {
         return Some(0);
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
-    let digits =
-        text.strip_prefix(['+', '-']).filter(|digits| ["00:00", "0000", "00"].iter().any(|shape| shaped(digits, shape)))?;
+    let digits = text.strip_prefix(['+', '-']).filter(|digits| {
+        ["00:00", "0000", "00"]
+            .iter()
+            .any(|shape| shaped(digits, shape))
+    })?;
     let hours: i64 = digits.get(..2)?.parse().ok()?;
-    let minutes: i64 = digits.get(digits.len() - 2..).filter(|_| digits.len() > 2).map_or(Ok(0), str::parse).ok()?;
+    let minutes: i64 = digits
+        .get(digits.len() - 2..)
+        .filter(|_| digits.len() > 2)
+        .map_or(Ok(0), str::parse)
+        .ok()?;
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 
 /// Returns true when `text` has a digit wherever `shape` has one, and is the same elsewhere.
 fn shaped(text: &str, shape: &str) -> bool {
-    let same = |(byte, shape): (u8, u8)| if shape == b'0' { byte.is_ascii_digit() } else { byte == shape };
+    let same = |(byte, shape): (u8, u8)| {
+        if shape == b'0' {
+            byte.is_ascii_digit()
+        } else {
+            byte == shape
+        }
+    };
     text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(same)
 }
 
@@ -202,13 +256,20 @@ fn shaped(text: &str, shape: &str) -> bool {
 /// What is wrong with it, and how an interval is written.
 pub fn parse_every(text: &str) -> Result<i64, Error> {
     let trimmed = text.trim();
-    let wrong = |wrong: &str| Error::Every { text: trimmed.to_owned(), wrong: wrong.to_owned() };
+    let wrong = |wrong: &str| Error::Every {
+        text: trimmed.to_owned(),
+        wrong: wrong.to_owned(),
+    };
     let mut every_ms: i64 = 0;
     let mut rest = trimmed;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(|| wrong("has a number without a unit"))?;
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .ok_or_else(|| wrong("has a number without a unit"))?;
         let (number, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let unit_end = after
+            .find(|c: char| !c.is_alphabetic())
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at_checked(unit_end).unwrap_or((after, ""));
         if number.is_empty() || unit.is_empty() {
             return Err(wrong("is no number with a unit"));
@@ -218,10 +279,20 @@ pub fn parse_every(text: &str) -> Result<i64, Error> {
             "m" | "M" => 60_000,
             "h" | "H" => 3_600_000,
             "d" | "D" => 86_400_000,
-            _ => return Err(wrong(&format!("has the unit `{}`, which is none of these", super::shown(unit)))),
+            _ => {
+                return Err(wrong(&format!(
+                    "has the unit `{}`, which is none of these",
+                    super::shown(unit)
+                )));
+            }
         };
-        let part_ms = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit_ms));
-        every_ms = part_ms.and_then(|part_ms| every_ms.checked_add(part_ms)).unwrap_or(i64::MAX);
+        let part_ms = number
+            .parse::<i64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit_ms));
+        every_ms = part_ms
+            .and_then(|part_ms| every_ms.checked_add(part_ms))
+            .unwrap_or(i64::MAX);
         if every_ms > MAX_EVERY_MS {
             return Err(wrong("is more than 366 days"));
         }
@@ -240,26 +311,43 @@ pub fn parse_every(text: &str) -> Result<i64, Error> {
 /// The names that are most alike.
 pub fn parse_zone(text: &str) -> Result<Tz, Error> {
     let name = text.trim();
-    let known = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
-    known.copied().ok_or_else(|| Error::Zone { name: name.to_owned(), near: near(name) })
+    let known = TZ_VARIANTS
+        .iter()
+        .find(|zone| zone.name().eq_ignore_ascii_case(name));
+    known.copied().ok_or_else(|| Error::Zone {
+        name: name.to_owned(),
+        near: near(name),
+    })
 }
 
 /// Returns the zones whose name, or whose place, is most alike `name`; examples, when none is.
 fn near(name: &str) -> String {
     // No zone has a name half as long as this, and edits are counted in the square of the length.
-    let letters = name.chars().take(64).collect::<String>().to_lowercase().replace(' ', "_");
+    let letters = name
+        .chars()
+        .take(64)
+        .collect::<String>()
+        .to_lowercase()
+        .replace(' ', "_");
     let alike = |zone: &Tz| {
         let full = zone.name().to_lowercase();
         let whole = apart(&full, &letters);
-        let far = whole.into_iter().chain(apart(place(&full), place(&letters))).min()?;
+        let far = whole
+            .into_iter()
+            .chain(apart(place(&full), place(&letters)))
+            .min()?;
         // Of two as near, the one whose region was named too.
         Some((far, whole.is_none(), zone.name()))
     };
     let mut found: Vec<_> = TZ_VARIANTS.iter().filter_map(alike).collect();
     found.sort_unstable();
     let best = found.first().map_or(0, |(far, ..)| *far);
-    let names: Vec<String> =
-        found.iter().filter(|(far, ..)| *far == best).take(3).map(|(.., name)| format!("`{name}`")).collect();
+    let names: Vec<String> = found
+        .iter()
+        .filter(|(far, ..)| *far == best)
+        .take(3)
+        .map(|(.., name)| format!("`{name}`"))
+        .collect();
     if names.is_empty() {
         "an IANA name such as `Europe/Berlin`, `America/New_York` or `UTC`".to_owned()
     } else {

@@ -49,17 +49,35 @@ pub struct Broken {
 impl Jobs {
     /// Returns the jobs.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
-        self.entries.iter().filter_map(|entry| if let Entry::Job(job) = entry { Some(&**job) } else { None })
+        self.entries.iter().filter_map(|entry| {
+            if let Entry::Job(job) = entry {
+                Some(&**job)
+            } else {
+                None
+            }
+        })
     }
 
     /// Returns the jobs, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
-        self.entries.iter_mut().filter_map(|entry| if let Entry::Job(job) = entry { Some(&mut **job) } else { None })
+        self.entries.iter_mut().filter_map(|entry| {
+            if let Entry::Job(job) = entry {
+                Some(&mut **job)
+            } else {
+                None
+            }
+        })
     }
 
     /// Returns the entries that make no sense.
     pub fn broken(&self) -> impl Iterator<Item = &Broken> {
-        self.entries.iter().filter_map(|entry| if let Entry::Broken(broken) = entry { Some(broken) } else { None })
+        self.entries.iter().filter_map(|entry| {
+            if let Entry::Broken(broken) = entry {
+                Some(broken)
+            } else {
+                None
+            }
+        })
     }
 
     /// Returns the job called `id`.
@@ -93,24 +111,43 @@ impl Jobs {
     /// Takes every entry out for whose JSON `hits` is true; returns how many that are.
     pub fn remove_where(&mut self, hits: impl Fn(&str) -> bool) -> usize {
         let before = self.entries.len();
-        self.entries.retain(|entry| !hits(&entry.value().to_string()));
+        self.entries
+            .retain(|entry| !hits(&entry.value().to_string()));
         before - self.entries.len()
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         let mut rest: Map<String, Value> = serde_json::from_slice(bytes)?;
         rest.remove("version");
-        let list: Vec<Value> = rest.remove("jobs").map(serde_json::from_value).transpose()?.unwrap_or_default();
-        let mut jobs = Self { entries: Vec::with_capacity(list.len()), rest };
+        let list: Vec<Value> = rest
+            .remove("jobs")
+            .map(serde_json::from_value)
+            .transpose()?
+            .unwrap_or_default();
+        let mut jobs = Self {
+            entries: Vec::with_capacity(list.len()),
+            rest,
+        };
         for (number, value) in (1..).zip(list) {
             let entry = match serde_json::from_value::<Job>(value.clone()) {
                 Ok(job) => match jobs.unfit(&job) {
                     None => Entry::Job(Box::new(job)),
-                    Some(why) => Entry::Broken(Broken { id: format!("#{number}"), why, value }),
+                    Some(why) => Entry::Broken(Broken {
+                        id: format!("#{number}"),
+                        why,
+                        value,
+                    }),
                 },
                 Err(error) => {
-                    let id = value.get("id").and_then(Value::as_str).map_or_else(|| format!("#{number}"), str::to_owned);
-                    Entry::Broken(Broken { id, why: error.to_string(), value })
+                    let id = value
+                        .get("id")
+                        .and_then(Value::as_str)
+                        .map_or_else(|| format!("#{number}"), str::to_owned);
+                    Entry::Broken(Broken {
+                        id,
+                        why: error.to_string(),
+                        value,
+                    })
                 }
             };
             jobs.entries.push(entry);
@@ -121,9 +158,14 @@ impl Jobs {
     /// Returns why a job of the file cannot be one.
     fn unfit(&self, job: &Job) -> Option<String> {
         if Id::parse(&job.id).is_some() {
-            return self.get(&job.id).map(|_| format!("another job is called {:?}, too", job.id));
+            return self
+                .get(&job.id)
+                .map(|_| format!("another job is called {:?}, too", job.id));
         }
-        Some(format!("the id {:?} does not match [A-Za-z0-9_-]{{1,64}}", crate::text::shorten(&job.id, 80)))
+        Some(format!(
+            "the id {:?} does not match [A-Za-z0-9_-]{{1,64}}",
+            crate::text::shorten(&job.id, 80)
+        ))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -164,14 +206,21 @@ pub struct SetAside {
 /// # Errors
 /// When it cannot be read, or is no JSON.
 pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
-    let Some(bytes) = atomic::read(path)? else { return Ok(Jobs::default()) };
-    Jobs::parse(&bytes).map_err(|error| sys::Error::at("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+    let Some(bytes) = atomic::read(path)? else {
+        return Ok(Jobs::default());
+    };
+    Jobs::parse(&bytes).map_err(|error| {
+        sys::Error::at("read", path)(std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+    })
 }
 
 impl Store {
     /// Returns the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), known: Mutex::default() }
+        Self {
+            path: path.to_owned(),
+            known: Mutex::default(),
+        }
     }
 
     /// Returns the jobs there are now, and what became of a file that was no JSON.
@@ -196,7 +245,10 @@ impl Store {
         let result = change(&mut jobs);
         if jobs != known.jobs {
             atomic::write(&self.path, &jobs.bytes(), atomic::Durability::Full)?;
-            *known = Known { stamp: self.stamp(), jobs };
+            *known = Known {
+                stamp: self.stamp(),
+                jobs,
+            };
         }
         Ok(result)
     }
@@ -245,7 +297,11 @@ mod tests {
     use chrono_tz::Tz;
 
     fn job(id: &str) -> Job {
-        let ask = Ask { every: Some("1h".into()), text: "look".into(), ..Ask::default() };
+        let ask = Ask {
+            every: Some("1h".into()),
+            text: "look".into(),
+            ..Ask::default()
+        };
         ask.job(id, Tz::UTC, 1_700_000_000_000).expect("a job")
     }
 
@@ -267,7 +323,8 @@ mod tests {
         assert_eq!(read(&path).expect("read"), store.look().expect("look").0);
 
         // By hand, with a field that nobody here knows, and an entry that makes no sense.
-        let mut document: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
+        let mut document: Value =
+            serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
         document["comment"] = "mine".into();
         document["jobs"][0]["colour"] = "blue".into();
         let list = document["jobs"].as_array_mut().expect("a list");
@@ -277,15 +334,44 @@ mod tests {
         list.push(json!({"id": "a", "schedule": {"every": "90m"}, "text": "x"}));
         write(&path, &document.to_string());
         let (jobs, aside) = store.look().expect("look");
-        assert_eq!((ids(&jobs), aside), (vec!["a".to_owned(), "c".to_owned()], None));
-        assert_eq!(jobs.broken().map(|broken| broken.id.as_str()).collect::<Vec<_>>(), ["b", "#4", "#5"]);
+        assert_eq!(
+            (ids(&jobs), aside),
+            (vec!["a".to_owned(), "c".to_owned()], None)
+        );
+        assert_eq!(
+            jobs.broken()
+                .map(|broken| broken.id.as_str())
+                .collect::<Vec<_>>(),
+            ["b", "#4", "#5"]
+        );
 
-        store.change(|jobs| jobs.get_mut("c").expect("c").enabled = false).expect("change");
-        let document: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
-        assert_eq!((&document["comment"], &document["jobs"][0]["colour"]), (&"mine".into(), &"blue".into()));
-        assert_eq!((&document["jobs"][1]["schedule"]["cron"], &document["jobs"][2]["enabled"]), (&5.into(), &false.into()));
-        assert_eq!(document["jobs"].as_array().map(Vec::len), Some(5), "{document}");
-        assert_eq!(store.change(|jobs| jobs.remove_where(|text| text.contains("by hand"))).expect("change"), 1);
+        store
+            .change(|jobs| jobs.get_mut("c").expect("c").enabled = false)
+            .expect("change");
+        let document: Value =
+            serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("JSON");
+        assert_eq!(
+            (&document["comment"], &document["jobs"][0]["colour"]),
+            (&"mine".into(), &"blue".into())
+        );
+        assert_eq!(
+            (
+                &document["jobs"][1]["schedule"]["cron"],
+                &document["jobs"][2]["enabled"]
+            ),
+            (&5.into(), &false.into())
+        );
+        assert_eq!(
+            document["jobs"].as_array().map(Vec::len),
+            Some(5),
+            "{document}"
+        );
+        assert_eq!(
+            store
+                .change(|jobs| jobs.remove_where(|text| text.contains("by hand")))
+                .expect("change"),
+            1
+        );
         assert!(store.change(|jobs| jobs.remove("b")).expect("change"));
         assert!(!store.change(|jobs| jobs.remove("b")).expect("change"));
     }
@@ -301,7 +387,10 @@ mod tests {
         let (jobs, aside) = store.look().expect("look");
         assert_eq!(ids(&jobs), ["a"]);
         let aside = aside.expect("set aside").path;
-        assert_eq!(std::fs::read_to_string(aside).expect("read"), "{\"jobs\": [");
+        assert_eq!(
+            std::fs::read_to_string(aside).expect("read"),
+            "{\"jobs\": ["
+        );
         assert_eq!(ids(&read(&path).expect("read")), ["a"]);
 
         // At a start nothing is known yet; the file is kept all the same.

@@ -43,7 +43,13 @@ impl Daily {
 
     pub(super) fn with_clock(dir: PathBuf, zone: Tz, keep_days: u32, now_ms: fn() -> i64) -> Self {
         delete_old(&dir, clock::local_date(now_ms(), zone), keep_days);
-        Self { dir, zone, keep_days, now_ms, today: Mutex::default() }
+        Self {
+            dir,
+            zone,
+            keep_days,
+            now_ms,
+            today: Mutex::default(),
+        }
     }
 
     pub(super) fn lost_lines(&self) -> u64 {
@@ -71,7 +77,10 @@ impl Daily {
             Ok(()) => {}
             Err(error) => {
                 if today.lost == 0 {
-                    let words = format!("log file in {} cannot be written: {error}; going on without it\n", self.dir.display());
+                    let words = format!(
+                        "log file in {} cannot be written: {error}; going on without it\n",
+                        self.dir.display()
+                    );
                     let _ = std::io::stderr().write_all(secret::redact(&words).as_bytes());
                 }
                 today.lost += 1;
@@ -85,9 +94,15 @@ impl Daily {
         if today.file.is_none() || now < today.from_ms || now >= today.until_ms {
             self.turn_page(today, now)?;
         }
-        let Some(file) = &mut today.file else { return Ok(()) };
+        let Some(file) = &mut today.file else {
+            return Ok(());
+        };
         // A line begun on a full disk is ended before the next one.
-        let whole = if today.torn { format!("\n{line}") } else { line.to_owned() };
+        let whole = if today.torn {
+            format!("\n{line}")
+        } else {
+            line.to_owned()
+        };
         let written = loop {
             match file.write(whole.as_bytes()) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -95,7 +110,11 @@ impl Daily {
             }
         };
         today.torn = written < whole.len() && (today.torn || written > 0);
-        if written < whole.len() { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if written < whole.len() {
+            Err(std::io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn turn_page(&self, today: &mut Today, now: i64) -> std::io::Result<()> {
@@ -104,19 +123,30 @@ impl Daily {
         let path = self.dir.join(format!("{date}.jsonl"));
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
         today.file = None;
-        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(path)?;
         today.torn = !ends_with_newline(&file)?;
         today.file = Some(file);
         if today.until_ms != 0 {
             delete_old(&self.dir, date, self.keep_days);
         }
-        (today.from_ms, today.until_ms) = (clock::start_of_day(date, self.zone), clock::start_of_day(tomorrow, self.zone));
+        (today.from_ms, today.until_ms) = (
+            clock::start_of_day(date, self.zone),
+            clock::start_of_day(tomorrow, self.zone),
+        );
         Ok(())
     }
 }
 
 fn ends_with_newline(file: &File) -> std::io::Result<bool> {
-    let Some(last) = file.metadata()?.len().checked_sub(1) else { return Ok(true) };
+    let Some(last) = file.metadata()?.len().checked_sub(1) else {
+        return Ok(true);
+    };
     let mut byte = [0];
     file.read_exact_at(&mut byte, last)?;
     Ok(byte == *b"\n")
@@ -125,10 +155,14 @@ fn ends_with_newline(file: &File) -> std::io::Result<bool> {
 /// Deletes the files of days more than `keep_days` before `today`. What cannot be listed or deleted
 /// now is tried again tomorrow; other names are left alone.
 fn delete_old(dir: &Path, today: NaiveDate, keep_days: u32) {
-    let Some(oldest) = today.checked_sub_days(Days::new(u64::from(keep_days))) else { return };
+    let Some(oldest) = today.checked_sub_days(Days::new(u64::from(keep_days))) else {
+        return;
+    };
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let date = name.to_str().and_then(|name| name.strip_suffix(".jsonl")?.parse::<NaiveDate>().ok());
+        let date = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".jsonl")?.parse::<NaiveDate>().ok());
         if date.is_some_and(|date| date < oldest) {
             let _ = std::fs::remove_file(entry.path());
         }

@@ -27,7 +27,11 @@ pub fn newest(dir: &Path, count: usize) -> Result<Vec<Map<String, Value>>, sys::
             {
                 entries.push(entry);
             }
-            if entries.len() == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if entries.len() == count {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         if flow.is_break() {
             break;
@@ -38,7 +42,9 @@ pub fn newest(dir: &Path, count: usize) -> Result<Vec<Map<String, Value>>, sys::
 }
 
 fn is_entry(entry: &Map<String, Value>) -> bool {
-    ["timestamp", "level"].iter().all(|field| entry.get(*field).is_some_and(Value::is_string))
+    ["timestamp", "level"]
+        .iter()
+        .all(|field| entry.get(*field).is_some_and(Value::is_string))
 }
 
 /// Returns the days that have a file, oldest first.
@@ -47,8 +53,16 @@ fn dates(dir: &Path) -> Result<Vec<NaiveDate>, sys::Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(sys::Error::at("read", dir))?,
     };
-    let date = |name: &str| name.strip_suffix(".jsonl").filter(|name| name.len() == 10)?.parse::<NaiveDate>().ok();
-    let mut dates: Vec<NaiveDate> = entries.flatten().filter_map(|entry| date(entry.file_name().to_str()?)).collect();
+    let date = |name: &str| {
+        name.strip_suffix(".jsonl")
+            .filter(|name| name.len() == 10)?
+            .parse::<NaiveDate>()
+            .ok()
+    };
+    let mut dates: Vec<NaiveDate> = entries
+        .flatten()
+        .filter_map(|entry| date(entry.file_name().to_str()?))
+        .collect();
     dates.sort_unstable();
     Ok(dates)
 }
@@ -61,21 +75,35 @@ mod tests {
     fn messages(files: &[(&str, &str)], count: usize) -> Vec<String> {
         let dir = tempfile::tempdir().expect("dir");
         for (name, text) in files {
-            atomic::write(&dir.path().join(name), text.as_bytes(), atomic::Durability::Rename).expect("write");
+            atomic::write(
+                &dir.path().join(name),
+                text.as_bytes(),
+                atomic::Durability::Rename,
+            )
+            .expect("write");
         }
         let entries = newest(dir.path(), count).expect("read");
-        entries.iter().map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+        entries
+            .iter()
+            .map(|entry| entry["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     fn entry(message: &str) -> String {
-        format!("{{\"timestamp\":\"2025-11-21T00:00:00.000Z\",\"level\":\"INFO\",\"message\":\"{message}\"}}\n")
+        format!(
+            "{{\"timestamp\":\"2025-11-21T00:00:00.000Z\",\"level\":\"INFO\",\"message\":\"{message}\"}}\n"
+        )
     }
 
     #[test]
     fn the_newest_come_last_across_days() {
         let (one, two, three) = (entry("one") + &entry("two"), entry("three"), entry("four"));
-        let files =
-            [("2025-11-19.jsonl", &*one), ("2025-11-20.jsonl", ""), ("2025-11-21.jsonl", &*two), ("2025-12-01.jsonl", &*three)];
+        let files = [
+            ("2025-11-19.jsonl", &*one),
+            ("2025-11-20.jsonl", ""),
+            ("2025-11-21.jsonl", &*two),
+            ("2025-12-01.jsonl", &*three),
+        ];
         assert_eq!(messages(&files, 3), ["two", "three", "four"]);
         assert_eq!(messages(&files, 9), ["one", "two", "three", "four"]);
         assert_eq!(messages(&files, 0), [] as [&str; 0]);
@@ -83,9 +111,16 @@ mod tests {
 
     #[test]
     fn what_is_no_entry_is_passed_over() {
-        let text =
-            format!("{}{{\"half\n\n[1]\nfree text\n{{\"level\":\"INFO\"}}\n\u{0}\n{}{{\"torn\":", entry("good"), entry("last"));
-        let files = [("2025-11-21.jsonl", &*text), ("notes.jsonl", &*entry("foreign")), ("2025-11-22.txt", "x")];
+        let text = format!(
+            "{}{{\"half\n\n[1]\nfree text\n{{\"level\":\"INFO\"}}\n\u{0}\n{}{{\"torn\":",
+            entry("good"),
+            entry("last")
+        );
+        let files = [
+            ("2025-11-21.jsonl", &*text),
+            ("notes.jsonl", &*entry("foreign")),
+            ("2025-11-22.txt", "x"),
+        ];
         assert_eq!(messages(&files, 9), ["good", "last"]);
     }
 

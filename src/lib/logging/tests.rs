@@ -35,12 +35,18 @@ impl MakeWriter<'_> for Screen {
 }
 
 fn options() -> Options {
-    Options { level: Level::Info, journal: true, ..Options::stderr_only(0, false) }
+    Options {
+        level: Level::Info,
+        journal: true,
+        ..Options::stderr_only(0, false)
+    }
 }
 
 fn lines(path: &std::path::Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(path).expect("log file");
-    text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON line"))
+        .collect()
 }
 
 fn logged(options: &Options, speak: impl FnOnce()) -> String {
@@ -61,15 +67,39 @@ fn everybody_speaks() {
 #[test]
 fn libraries_speak_from_warn_on_and_quiet_means_errors() {
     let said = |level, verbose, quiet| {
-        let text = logged(&Options { level, verbose, quiet, ..options() }, everybody_speaks);
+        let text = logged(
+            &Options {
+                level,
+                verbose,
+                quiet,
+                ..options()
+            },
+            everybody_speaks,
+        );
         let last_word = |line: &str| {
-            line.split_whitespace().rev().take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(" ")
+            line.split_whitespace()
+                .rev()
+                .take(2)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         text.lines().map(last_word).collect::<Vec<_>>().join(", ")
     };
-    assert_eq!(said(Level::Info, 0, false), "ours error, ours info, hyper warn");
-    assert_eq!(said(Level::Info, 1, false), "ours error, ours info, ours debug, hyper warn");
-    assert_eq!(said(Level::Info, 2, false), "ours error, ours info, ours debug, ours trace, hyper warn");
+    assert_eq!(
+        said(Level::Info, 0, false),
+        "ours error, ours info, hyper warn"
+    );
+    assert_eq!(
+        said(Level::Info, 1, false),
+        "ours error, ours info, ours debug, hyper warn"
+    );
+    assert_eq!(
+        said(Level::Info, 2, false),
+        "ours error, ours info, ours debug, ours trace, hyper warn"
+    );
     assert_eq!(said(Level::Debug, 0, true), "ours error");
     assert_eq!(said(Level::Error, 0, false), "ours error");
 }
@@ -82,12 +112,20 @@ fn no_secret_leaves_by_stderr_or_file() {
     let screen = Screen::default();
     tracing::subscriber::with_default(subscriber(&options(), screen.clone(), Some(file)), || {
         let span = tracing::info_span!("run", url = secret.expose());
-        span.in_scope(|| tracing::error!(key = ?secret.expose(), "GET /bot{}/getMe", secret.expose()));
+        span.in_scope(
+            || tracing::error!(key = ?secret.expose(), "GET /bot{}/getMe", secret.expose()),
+        );
     });
-    let path = dir.path().join(format!("{}.jsonl", crate::clock::local_date(crate::clock::now_ms(), Tz::UTC)));
+    let path = dir.path().join(format!(
+        "{}.jsonl",
+        crate::clock::local_date(crate::clock::now_ms(), Tz::UTC)
+    ));
     let written = std::fs::read_to_string(path).expect("log file");
     for text in [screen.text(), written] {
-        assert!(text.contains("[redacted]") && !text.contains("canary"), "{text}");
+        assert!(
+            text.contains("[redacted]") && !text.contains("canary"),
+            "{text}"
+        );
     }
 }
 
@@ -100,9 +138,21 @@ fn an_event_is_one_line_whatever_it_says() {
 
 #[test]
 fn the_journal_adds_the_time_itself() {
-    assert_eq!(logged(&options(), || tracing::info!("hello")), " INFO hello\n");
-    let with_time = logged(&Options { journal: false, ..options() }, || tracing::info!("hello"));
-    assert!(crate::clock::parse_rfc3339(with_time.split(' ').next().expect("a word")).is_some(), "{with_time}");
+    assert_eq!(
+        logged(&options(), || tracing::info!("hello")),
+        " INFO hello\n"
+    );
+    let with_time = logged(
+        &Options {
+            journal: false,
+            ..options()
+        },
+        || tracing::info!("hello"),
+    );
+    assert!(
+        crate::clock::parse_rfc3339(with_time.split(' ').next().expect("a word")).is_some(),
+        "{with_time}"
+    );
 }
 
 static DAY_CHANGE: AtomicI64 = AtomicI64::new(0);
@@ -110,29 +160,63 @@ static DAY_CHANGE: AtomicI64 = AtomicI64::new(0);
 #[test]
 fn a_new_local_day_is_a_new_private_file_and_old_ones_go() {
     let dir = tempfile::tempdir().expect("dir");
-    for name in ["2025-11-06.jsonl", "2025-11-07.jsonl", "2025-11-05.txt", "x.jsonl"] {
+    for name in [
+        "2025-11-06.jsonl",
+        "2025-11-07.jsonl",
+        "2025-11-05.txt",
+        "x.jsonl",
+    ] {
         std::fs::File::create_new(dir.path().join(name)).expect("file");
     }
-    let set = |time: &str| DAY_CHANGE.store(crate::clock::parse_rfc3339(time).expect("time"), Ordering::Relaxed);
+    let set = |time: &str| {
+        DAY_CHANGE.store(
+            crate::clock::parse_rfc3339(time).expect("time"),
+            Ordering::Relaxed,
+        )
+    };
     set("2025-11-20T22:59:59.000Z");
     let zone = Tz::Europe__Berlin;
-    let file = Arc::new(Daily::with_clock(dir.path().to_owned(), zone, 14, || DAY_CHANGE.load(Ordering::Relaxed)));
-    tracing::subscriber::with_default(subscriber(&options(), Screen::default(), Some(file)), || {
-        tracing::info!(turns = 2, "before");
-        set("2025-11-20T23:00:00.000Z");
-        tracing::info!("after");
-        tracing::info!("again");
-    });
-    let messages = |name: &str| lines(&dir.path().join(name)).iter().map(|line| line["message"].clone()).collect::<Vec<_>>();
+    let file = Arc::new(Daily::with_clock(dir.path().to_owned(), zone, 14, || {
+        DAY_CHANGE.load(Ordering::Relaxed)
+    }));
+    tracing::subscriber::with_default(
+        subscriber(&options(), Screen::default(), Some(file)),
+        || {
+            tracing::info!(turns = 2, "before");
+            set("2025-11-20T23:00:00.000Z");
+            tracing::info!("after");
+            tracing::info!("again");
+        },
+    );
+    let messages = |name: &str| {
+        lines(&dir.path().join(name))
+            .iter()
+            .map(|line| line["message"].clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(messages("2025-11-20.jsonl"), ["before"]);
     assert_eq!(messages("2025-11-21.jsonl"), ["after", "again"]);
     assert_eq!(lines(&dir.path().join("2025-11-20.jsonl"))[0]["turns"], 2);
-    let mode = std::fs::metadata(dir.path().join("2025-11-21.jsonl")).expect("file").permissions().mode();
+    let mode = std::fs::metadata(dir.path().join("2025-11-21.jsonl"))
+        .expect("file")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut left: Vec<String> =
-        std::fs::read_dir(dir.path()).expect("dir").map(|e| e.expect("entry").file_name().into_string().expect("name")).collect();
+    let mut left: Vec<String> = std::fs::read_dir(dir.path())
+        .expect("dir")
+        .map(|e| e.expect("entry").file_name().into_string().expect("name"))
+        .collect();
     left.sort();
-    assert_eq!(left, ["2025-11-05.txt", "2025-11-07.jsonl", "2025-11-20.jsonl", "2025-11-21.jsonl", "x.jsonl"]);
+    assert_eq!(
+        left,
+        [
+            "2025-11-05.txt",
+            "2025-11-07.jsonl",
+            "2025-11-20.jsonl",
+            "2025-11-21.jsonl",
+            "x.jsonl"
+        ]
+    );
 }
 
 #[test]
@@ -140,14 +224,25 @@ fn a_disk_that_takes_nothing_stops_nothing_and_is_reported_when_it_does_again() 
     let home = tempfile::tempdir().expect("dir");
     let dir = home.path().join("logs");
     let file = Arc::new(Daily::open(dir.clone(), Tz::UTC, 14));
-    tracing::subscriber::with_default(subscriber(&options(), Screen::default(), Some(Arc::clone(&file))), || {
-        tracing::info!("lost");
-        tracing::info!("lost too");
-        std::fs::create_dir(&dir).expect("logs");
-        tracing::info!("kept");
-    });
-    let path = std::fs::read_dir(&dir).expect("logs").next().expect("a file").expect("entry").path();
-    let messages: Vec<_> = lines(&path).iter().map(|line| line["message"].clone()).collect();
+    tracing::subscriber::with_default(
+        subscriber(&options(), Screen::default(), Some(Arc::clone(&file))),
+        || {
+            tracing::info!("lost");
+            tracing::info!("lost too");
+            std::fs::create_dir(&dir).expect("logs");
+            tracing::info!("kept");
+        },
+    );
+    let path = std::fs::read_dir(&dir)
+        .expect("logs")
+        .next()
+        .expect("a file")
+        .expect("entry")
+        .path();
+    let messages: Vec<_> = lines(&path)
+        .iter()
+        .map(|line| line["message"].clone())
+        .collect();
     assert_eq!(messages, ["kept", "2 log lines could not be written"]);
     assert_eq!(file.lost_lines(), 2);
 }
@@ -156,9 +251,15 @@ fn a_disk_that_takes_nothing_stops_nothing_and_is_reported_when_it_does_again() 
 fn a_torn_last_line_is_ended_before_the_next() {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("1970-01-01.jsonl");
-    std::fs::File::create_new(&path).expect("file").write_all(b"{\"half").expect("write");
+    std::fs::File::create_new(&path)
+        .expect("file")
+        .write_all(b"{\"half")
+        .expect("write");
     let file = Arc::new(Daily::with_clock(dir.path().to_owned(), Tz::UTC, 14, || 0));
-    tracing::subscriber::with_default(subscriber(&options(), Screen::default(), Some(file)), || tracing::info!("whole"));
+    tracing::subscriber::with_default(
+        subscriber(&options(), Screen::default(), Some(file)),
+        || tracing::info!("whole"),
+    );
     let text = std::fs::read_to_string(path).expect("log file");
     let (half, whole) = text.split_once('\n').expect("two lines");
     assert_eq!(half, "{\"half");

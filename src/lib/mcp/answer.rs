@@ -19,12 +19,21 @@ impl Answer {
         let blocks = result.get("content").and_then(Value::as_array);
         let mut parts: Vec<String> = blocks.into_iter().flatten().map(part).collect();
         if parts.is_empty()
-            && let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null())
+            && let Some(structured) = result
+                .get("structuredContent")
+                .filter(|value| !value.is_null())
         {
             parts.push(structured.to_string());
         }
-        let text = if parts.is_empty() { "(no words)".to_owned() } else { parts.join("\n") };
-        Self { text, is_error: result.get("isError") == Some(&Value::Bool(true)) }
+        let text = if parts.is_empty() {
+            "(no words)".to_owned()
+        } else {
+            parts.join("\n")
+        };
+        Self {
+            text,
+            is_error: result.get("isError") == Some(&Value::Bool(true)),
+        }
     }
 }
 
@@ -34,16 +43,26 @@ fn part(block: &Value) -> String {
         "text" => words("text").to_owned(),
         kind @ ("image" | "audio") => {
             let bytes = words("data").len() / 4 * 3;
-            format!("[{kind}, {}, about {bytes} bytes, not shown]", net::words(words("mimeType")))
+            format!(
+                "[{kind}, {}, about {bytes} bytes, not shown]",
+                net::words(words("mimeType"))
+            )
         }
-        "resource_link" => format!("[a link to {} {}]", net::words(words("uri")), net::words(words("name"))),
+        "resource_link" => format!(
+            "[a link to {} {}]",
+            net::words(words("uri")),
+            net::words(words("name"))
+        ),
         "resource" => {
             let resource = block.get("resource").unwrap_or(&Value::Null);
             let field = |key: &str| resource.get(key).and_then(Value::as_str);
             let uri = net::words(field("uri").unwrap_or_default());
             match field("text") {
                 Some(text) => format!("[resource {uri}]\n{text}"),
-                None => format!("[resource {uri}, {}, not shown]", net::words(field("mimeType").unwrap_or("bytes"))),
+                None => format!(
+                    "[resource {uri}, {}, not shown]",
+                    net::words(field("mimeType").unwrap_or("bytes"))
+                ),
             }
         }
         other => format!("[{}, which is not shown]", net::words(other)),
@@ -67,13 +86,22 @@ mod tests {
         ], "isError": true}));
         let text = "two\nlines\n[image, image/png, about 3 bytes, not shown]\n[resource file:///a]\ninside\n\
             [resource file:///b, application/pdf, not shown]\n[a link to file:///c C]\n[hologram, which is not shown]";
-        assert_eq!(answer, Answer { text: text.to_owned(), is_error: true });
+        assert_eq!(
+            answer,
+            Answer {
+                text: text.to_owned(),
+                is_error: true
+            }
+        );
     }
 
     #[test]
     fn an_answer_without_blocks_is_its_structure_or_nothing() {
         let text = |result: Value| Answer::read(&result).text;
-        assert_eq!(text(json!({"content": [], "structuredContent": {"sum": 3}})), "{\"sum\":3}");
+        assert_eq!(
+            text(json!({"content": [], "structuredContent": {"sum": 3}})),
+            "{\"sum\":3}"
+        );
         assert_eq!(text(json!({"content": "?"})), "(no words)");
         assert_eq!(text(json!(null)), "(no words)");
     }

@@ -66,7 +66,11 @@ impl Link {
         if let Some(session) = response.headers().get(SESSION) {
             *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         }
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .unwrap_or_default();
         if kind.starts_with("text/event-stream") {
             return self.answer_in_events(response, id).await;
         }
@@ -81,26 +85,45 @@ impl Link {
     }
 
     async fn answer_in_events(&self, response: Response, id: u64) -> Result<Value, Fault> {
-        let patience = Patience { first: SILENCE, began: SILENCE, between: SILENCE };
+        let patience = Patience {
+            first: SILENCE,
+            began: SILENCE,
+            between: SILENCE,
+        };
         let mut events = Events::new(Box::pin(response.bytes_stream()), patience);
         for _ in 0..MAX_BEFORE {
-            let Some(event) = events.next().await.map_err(|error| Fault::Protocol(error.to_string()))? else {
-                return Err(Fault::Protocol("its answer ended before it was complete".to_owned()));
+            let Some(event) = events
+                .next()
+                .await
+                .map_err(|error| Fault::Protocol(error.to_string()))?
+            else {
+                return Err(Fault::Protocol(
+                    "its answer ended before it was complete".to_owned(),
+                ));
             };
             if event.len() > MAX_MESSAGE {
-                return Err(Fault::Protocol(format!("it sent a message of more than {} MB", MAX_MESSAGE >> 20)));
+                return Err(Fault::Protocol(format!(
+                    "it sent a message of more than {} MB",
+                    MAX_MESSAGE >> 20
+                )));
             }
             match wire::read(event.as_bytes()) {
                 Some(Message::Answer(of, answer)) if of == id => {
                     events.drain().await;
                     return answer;
                 }
-                Some(Message::Request(id, method)) => self.send(&wire::answer(&id, &method)).await?,
-                Some(Message::Notice(method)) if method == LIST_CHANGED => self.changed.notify_one(),
+                Some(Message::Request(id, method)) => {
+                    self.send(&wire::answer(&id, &method)).await?
+                }
+                Some(Message::Notice(method)) if method == LIST_CHANGED => {
+                    self.changed.notify_one()
+                }
                 Some(Message::Answer(..) | Message::Notice(_)) | None => {}
             }
         }
-        Err(Fault::Protocol("it floods us with messages that nobody asked for".to_owned()))
+        Err(Fault::Protocol(
+            "it floods us with messages that nobody asked for".to_owned(),
+        ))
     }
 
     /// Sends a message that has no answer.
@@ -125,31 +148,54 @@ impl Link {
 
     /// Ends the session, if there is one.
     pub(super) async fn close(&self) {
-        if !self.over.is_cancelled() && self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if !self.over.is_cancelled()
+            && self
+                .session
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_some()
+        {
             // A server that forgets by itself says 405, and that is fine.
-            let _ = tokio::time::timeout(FAREWELL, self.with_head(self.client.delete(&self.url)).send()).await;
+            let _ = tokio::time::timeout(
+                FAREWELL,
+                self.with_head(self.client.delete(&self.url)).send(),
+            )
+            .await;
         }
         self.over.cancel();
     }
 
     async fn post(&self, message: &Value) -> Result<Response, Fault> {
-        let request = self.client.post(&self.url).header(ACCEPT, "application/json, text/event-stream").json(message);
-        let response = self
-            .with_head(request)
-            .send()
-            .await
-            .map_err(|error| Fault::Ended(format!("it cannot be reached: {}", net::words(&chain(&error.without_url())))))?;
+        let request = self
+            .client
+            .post(&self.url)
+            .header(ACCEPT, "application/json, text/event-stream")
+            .json(message);
+        let response = self.with_head(request).send().await.map_err(|error| {
+            Fault::Ended(format!(
+                "it cannot be reached: {}",
+                net::words(&chain(&error.without_url()))
+            ))
+        })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let has_session = self.session.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let has_session = self
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some();
         if status == StatusCode::NOT_FOUND && has_session {
             self.over.cancel();
             return Err(Fault::Gone);
         }
         if status.is_redirection() {
-            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
+            let to = response
+                .headers()
+                .get(LOCATION)
+                .and_then(|to| to.to_str().ok())
+                .unwrap_or("nowhere");
             return Err(Fault::Protocol(format!(
                 "it points to {} (HTTP {}); redirects are not followed, write the final address",
                 net::words(to),
@@ -157,19 +203,37 @@ impl Link {
             )));
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let token =
-                if self.token.is_some() { "it refuses the token of token_env" } else { "it wants a token: set token_env" };
-            return Err(Fault::Protocol(format!("{token} (HTTP {})", status.as_u16())));
+            let token = if self.token.is_some() {
+                "it refuses the token of token_env"
+            } else {
+                "it wants a token: set token_env"
+            };
+            return Err(Fault::Protocol(format!(
+                "{token} (HTTP {})",
+                status.as_u16()
+            )));
         }
         let said = body(response, MAX_REFUSAL).await.unwrap_or_default();
         let words = net::words(&String::from_utf8_lossy(&said));
-        Err(Fault::Protocol(format!("it answers HTTP {}: {words}", status.as_u16())))
+        Err(Fault::Protocol(format!(
+            "it answers HTTP {}: {words}",
+            status.as_u16()
+        )))
     }
 
     fn with_head(&self, request: RequestBuilder) -> RequestBuilder {
-        let version = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let version = self
+            .version
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let mut request = request.header(PROTOCOL, version);
-        if let Some(session) = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+        if let Some(session) = self
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+        {
             request = request.header(SESSION, session);
         }
         match &self.token {
@@ -184,7 +248,8 @@ async fn body(response: Response, max: usize) -> Result<Vec<u8>, Fault> {
     let mut stream = response.bytes_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| Fault::Protocol(net::words(&chain(&error.without_url()))))?;
+        let chunk =
+            chunk.map_err(|error| Fault::Protocol(net::words(&chain(&error.without_url()))))?;
         bytes.extend_from_slice(&chunk);
         if bytes.len() > max {
             return Err(Fault::Protocol(format!("it sent more than {max} bytes")));

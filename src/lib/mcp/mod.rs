@@ -72,7 +72,11 @@ pub enum Fault {
 
 /// Returns what a server is known by beside its name: its address, or its program with the arguments.
 pub fn identity(command: &[String], url: &str) -> String {
-    if url.is_empty() { serde_json::Value::from(command).to_string() } else { url.to_owned() }
+    if url.is_empty() {
+        serde_json::Value::from(command).to_string()
+    } else {
+        url.to_owned()
+    }
 }
 
 /// All tool servers of a daemon.
@@ -110,7 +114,11 @@ impl Servers {
     ///
     /// # Errors
     /// When TLS cannot be set up.
-    pub fn new(seen: &Path, trust: &Path, trouble: mpsc::UnboundedSender<String>) -> Result<Self, reqwest::Error> {
+    pub fn new(
+        seen: &Path,
+        trust: &Path,
+        trouble: mpsc::UnboundedSender<String>,
+    ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             path: seen.to_owned(),
             trust: Trust::new(trust),
@@ -119,7 +127,11 @@ impl Servers {
             taken: Mutex::default(),
             http: crate::net::client()?,
         };
-        Ok(Self { shared: Arc::new(shared), kept: Mutex::default(), tasks: TaskTracker::new() })
+        Ok(Self {
+            shared: Arc::new(shared),
+            kept: Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
     }
 
     /// Makes these the servers: new ones are started, those that are not among them or are others now are
@@ -131,15 +143,24 @@ impl Servers {
         let mut kept = locked(&self.kept);
         let mut before = std::mem::take(&mut *kept);
         // First they are stopped: one that is stopped notes nothing any more.
-        for kept in before.values().filter(|kept| !settings.contains(&kept.server.settings)) {
+        for kept in before
+            .values()
+            .filter(|kept| !settings.contains(&kept.server.settings))
+        {
             kept.stop.cancel();
         }
         self.shared.forget_all_but(&settings);
         for settings in settings {
-            let same = before.remove(&settings.name).filter(|kept| kept.server.settings == settings);
+            let same = before
+                .remove(&settings.name)
+                .filter(|kept| kept.server.settings == settings);
             let kept_now = same.unwrap_or_else(|| {
                 let stop = CancellationToken::new();
-                let server = Arc::new(Server::new(settings.clone(), self.shared.clone(), stop.clone()));
+                let server = Arc::new(Server::new(
+                    settings.clone(),
+                    self.shared.clone(),
+                    stop.clone(),
+                ));
                 self.tasks.spawn(server.clone().keep());
                 Kept { server, stop }
             });
@@ -160,10 +181,17 @@ impl Servers {
         let taken = locked(&self.shared.taken);
         let mut tools = Vec::new();
         for (name, Kept { server, .. }) in kept.iter() {
-            let Settings { identity, trust, .. } = &server.settings;
+            let Settings {
+                identity, trust, ..
+            } = &server.settings;
             let standing = standing((name, identity, trust), &seen, &trusted);
-            let (None, Some(offer)) = (standing.off, standing.offer) else { continue };
-            let usable = offer.tools.into_iter().filter(|tool| tool.refused.is_none() && !taken.contains(&tool.name));
+            let (None, Some(offer)) = (standing.off, standing.offer) else {
+                continue;
+            };
+            let usable = offer
+                .tools
+                .into_iter()
+                .filter(|tool| tool.refused.is_none() && !taken.contains(&tool.name));
             tools.extend(usable.map(|tool| (server.clone(), offer.sha256.clone(), tool)));
         }
         tools
@@ -171,7 +199,9 @@ impl Servers {
 
     /// Ends all servers and waits, not for long, until they are gone.
     pub async fn end(&self) {
-        locked(&self.kept).values().for_each(|kept| kept.stop.cancel());
+        locked(&self.kept)
+            .values()
+            .for_each(|kept| kept.stop.cancel());
         self.tasks.close();
         let _ = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
     }
@@ -180,7 +210,12 @@ impl Servers {
 impl Shared {
     /// Changes what is known of a server, and writes it down when it is something else now; nothing once it
     /// is to `stop`.
-    fn note(&self, settings: &Settings, stop: &CancellationToken, change: impl FnOnce(&mut SeenServer)) {
+    fn note(
+        &self,
+        settings: &Settings,
+        stop: &CancellationToken,
+        change: impl FnOnce(&mut SeenServer),
+    ) {
         let mut seen = locked(&self.seen);
         if stop.is_cancelled() {
             return;
@@ -188,7 +223,10 @@ impl Shared {
         let before = seen.clone();
         let server = seen.servers.entry(settings.name.clone()).or_default();
         if server.identity != settings.identity {
-            *server = SeenServer { identity: settings.identity.clone(), ..SeenServer::default() };
+            *server = SeenServer {
+                identity: settings.identity.clone(),
+                ..SeenServer::default()
+            };
         }
         change(server);
         if *seen != before {
@@ -199,7 +237,8 @@ impl Shared {
     fn forget_all_but(&self, settings: &[Settings]) {
         let mut seen = locked(&self.seen);
         let before = seen.servers.len();
-        seen.servers.retain(|name, _| settings.iter().any(|settings| settings.name == *name));
+        seen.servers
+            .retain(|name, _| settings.iter().any(|settings| settings.name == *name));
         if seen.servers.len() != before {
             self.write(&seen);
         }
@@ -218,8 +257,15 @@ fn without_twins(seen: &Seen) -> Seen {
     let mut seen = seen.clone();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for (server, known) in &mut seen.servers {
-        for tool in known.offer.iter_mut().flat_map(|offer| &mut offer.tools).filter(|tool| tool.refused.is_none()) {
-            let first = names.entry(tool.name.clone()).or_insert_with(|| server.clone());
+        for tool in known
+            .offer
+            .iter_mut()
+            .flat_map(|offer| &mut offer.tools)
+            .filter(|tool| tool.refused.is_none())
+        {
+            let first = names
+                .entry(tool.name.clone())
+                .or_insert_with(|| server.clone());
             if first != server {
                 tool.refused = Some(format!("the server {first} has a tool of this name"));
             }

@@ -41,24 +41,40 @@ pub(super) struct Peer {
 impl Peer {
     /// Greets the server.
     pub(super) async fn open(link: Link) -> Result<Self, Fault> {
-        let mut peer = Self { link, ids: AtomicU64::new(1), has_tools: false };
+        let mut peer = Self {
+            link,
+            ids: AtomicU64::new(1),
+            has_tools: false,
+        };
         let hello = json!({
             "protocolVersion": VERSION,
             "capabilities": {},
             "clientInfo": {"name": "agent-toolkit", "version": env!("CARGO_PKG_VERSION")},
         });
         let id = peer.next_id();
-        let told = peer.link.request(id, &wire::request(id, "initialize", &hello)).await?;
-        let version = told.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+        let told = peer
+            .link
+            .request(id, &wire::request(id, "initialize", &hello))
+            .await?;
+        let version = told
+            .get("protocolVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if !UNDERSTOOD.contains(&version) {
             let version = crate::net::words(version);
-            return Err(Fault::Protocol(format!("it speaks version {version:?} of the protocol, and we {VERSION}")));
+            return Err(Fault::Protocol(format!(
+                "it speaks version {version:?} of the protocol, and we {VERSION}"
+            )));
         }
         if let Link::Http(link) = &peer.link {
             link.speaks(version);
         }
-        peer.has_tools = told.pointer("/capabilities/tools").is_some_and(Value::is_object);
-        peer.link.send(&wire::notice("notifications/initialized", None)).await?;
+        peer.has_tools = told
+            .pointer("/capabilities/tools")
+            .is_some_and(Value::is_object);
+        peer.link
+            .send(&wire::notice("notifications/initialized", None))
+            .await?;
         Ok(peer)
     }
 
@@ -71,20 +87,29 @@ impl Peer {
         }
         for _ in 0..MAX_PAGES {
             let id = self.next_id();
-            let mut page = self.link.request(id, &wire::request(id, "tools/list", &params)).await?;
+            let mut page = self
+                .link
+                .request(id, &wire::request(id, "tools/list", &params))
+                .await?;
             let Some(Value::Array(more)) = page.get_mut("tools").map(Value::take) else {
                 return Err(Fault::Protocol("its list of tools is no list".to_owned()));
             };
             tools.extend(more);
             if tools.len() > MAX_TOOLS {
-                return Err(Fault::Protocol(format!("it offers more than {MAX_TOOLS} tools")));
+                return Err(Fault::Protocol(format!(
+                    "it offers more than {MAX_TOOLS} tools"
+                )));
             }
             match page.get("nextCursor") {
-                Some(Value::String(cursor)) if !cursor.is_empty() => params = json!({"cursor": cursor}),
+                Some(Value::String(cursor)) if !cursor.is_empty() => {
+                    params = json!({"cursor": cursor})
+                }
                 _ => return Ok(tools),
             }
         }
-        Err(Fault::Protocol(format!("its list of tools has more than {MAX_PAGES} pages")))
+        Err(Fault::Protocol(format!(
+            "its list of tools has more than {MAX_PAGES} pages"
+        )))
     }
 
     /// Calls a tool and returns the result as the server gives it.
@@ -96,7 +121,11 @@ impl Peer {
         cancel: &CancellationToken,
     ) -> Result<Value, Fault> {
         let id = self.next_id();
-        let request = wire::request(id, "tools/call", &json!({"name": tool, "arguments": arguments}));
+        let request = wire::request(
+            id,
+            "tools/call",
+            &json!({"name": tool, "arguments": arguments}),
+        );
         let fault = tokio::select! {
             biased;
             () = cancel.cancelled() => Fault::Stopped,
@@ -104,7 +133,12 @@ impl Peer {
             () = tokio::time::sleep(limit) => Fault::Silent(limit),
         };
         let words = json!({"requestId": id, "reason": fault.to_string()});
-        let _ = tokio::time::timeout(CANCEL, self.link.send(&wire::notice("notifications/cancelled", Some(&words)))).await;
+        let _ = tokio::time::timeout(
+            CANCEL,
+            self.link
+                .send(&wire::notice("notifications/cancelled", Some(&words))),
+        )
+        .await;
         Err(fault)
     }
 

@@ -103,7 +103,14 @@ struct Slot {
 impl Server {
     pub(super) fn new(settings: Settings, shared: Arc<Shared>, stop: CancellationToken) -> Self {
         let now = Instant::now();
-        let slot = Slot { peer: None, why: String::new(), failures: 0, not_before: None, since: now, used: now };
+        let slot = Slot {
+            peer: None,
+            why: String::new(),
+            failures: 0,
+            not_before: None,
+            since: now,
+            used: now,
+        };
         Self {
             settings,
             shared,
@@ -125,14 +132,25 @@ impl Server {
     /// # Errors
     /// Why there is no answer, for the model: the server does not work, is too slow or says no, or what it
     /// offers is not what the owner trusts.
-    pub async fn call(&self, tool: &str, sha256: &str, input: &Value, cancel: &CancellationToken) -> Result<Answer, String> {
+    pub async fn call(
+        &self,
+        tool: &str,
+        sha256: &str,
+        input: &Value,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, String> {
         let _call = Call::of(&self.calls);
         let name = &self.settings.name;
         if self.is_distrusted() {
-            return Err(format!("the owner does not trust the tool server {name}, or nobody knows it; nothing was done"));
+            return Err(format!(
+                "the owner does not trust the tool server {name}, or nobody knows it; nothing was done"
+            ));
         }
         for is_last in [false, true] {
-            let peer = cancel.run_until_cancelled(self.peer()).await.ok_or("stopped")??;
+            let peer = cancel
+                .run_until_cancelled(self.peer())
+                .await
+                .ok_or("stopped")??;
             if !self.is_trusted(sha256) {
                 return Err(format!(
                     "the tool server {name} offers something else than the owner trusted, so nothing was done; \
@@ -156,10 +174,13 @@ impl Server {
 
     fn is_trusted(&self, sha256: &str) -> bool {
         let Settings { name, trust, .. } = &self.settings;
-        let offers =
-            locked(&self.shared.seen).servers.get(name).and_then(|seen| seen.offer.as_ref().map(|offer| offer.sha256.clone()));
+        let offers = locked(&self.shared.seen)
+            .servers
+            .get(name)
+            .and_then(|seen| seen.offer.as_ref().map(|offer| offer.sha256.clone()));
         let trusted = self.shared.trust.read();
-        offers.as_deref() == Some(sha256) && trusted.is_ok_and(|trusted| trusted.verdict(name, trust, sha256) == Verdict::Trusted)
+        offers.as_deref() == Some(sha256)
+            && trusted.is_ok_and(|trusted| trusted.verdict(name, trust, sha256) == Verdict::Trusted)
     }
 
     /// Keeps the server until it is to stop. One that the owner distrusts is not even asked what it offers.
@@ -177,8 +198,14 @@ impl Server {
             match stop.run_until_cancelled(self.peer()).await {
                 Some(Ok(peer)) => self.attend(&peer).await,
                 Some(Err(_)) => {
-                    let until = self.slot.lock().await.not_before.unwrap_or_else(Instant::now);
-                    stop.run_until_cancelled(tokio::time::sleep_until(until)).await;
+                    let until = self
+                        .slot
+                        .lock()
+                        .await
+                        .not_before
+                        .unwrap_or_else(Instant::now);
+                    stop.run_until_cancelled(tokio::time::sleep_until(until))
+                        .await;
                 }
                 None => {}
             }
@@ -196,7 +223,11 @@ impl Server {
 
     /// Who may have been distrusted in a file that cannot be read is.
     fn is_distrusted(&self) -> bool {
-        self.shared.trust.read().ok().is_none_or(|trusted| trusted.distrusts(self.name()))
+        self.shared
+            .trust
+            .read()
+            .ok()
+            .is_none_or(|trusted| trusted.distrusts(self.name()))
     }
 
     /// Looks after a server that runs, until it has ended and is wanted again.
@@ -263,12 +294,20 @@ impl Server {
                 fault => self.broke(&mut slot, &fault.to_string()),
             }
         }
-        let wait = slot.not_before.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or_default();
+        let wait = slot
+            .not_before
+            .map(|at| at.saturating_duration_since(Instant::now()))
+            .unwrap_or_default();
         if !wait.is_zero() {
             let (name, why) = (self.name(), &slot.why);
-            return Err(format!("the tool server {name} does not work: {why}; it is started again in {} s", wait.as_secs() + 1));
+            return Err(format!(
+                "the tool server {name} does not work: {why}; it is started again in {} s",
+                wait.as_secs() + 1
+            ));
         }
-        let started = timeout(START, self.start()).await.unwrap_or(Err(Fault::Silent(START)));
+        let started = timeout(START, self.start())
+            .await
+            .unwrap_or(Err(Fault::Silent(START)));
         if self.stop.is_cancelled() {
             if let Ok((peer, _)) = started {
                 peer.close().await;
@@ -287,15 +326,24 @@ impl Server {
             Err(fault) => {
                 slot.since = Instant::now();
                 self.broke(&mut slot, &fault.to_string());
-                Err(format!("the tool server {} does not work: {fault}", self.name()))
+                Err(format!(
+                    "the tool server {} does not work: {fault}",
+                    self.name()
+                ))
             }
         }
     }
 
     async fn start(&self) -> Result<(Peer, Vec<Value>), Fault> {
         let link = match &self.settings.way {
-            Way::Program(program) => Link::Stdio(stdio::Link::start(self.name(), program.spec()?).await?),
-            Way::Url { url, token } => Link::Http(http::Link::new(self.shared.http.clone(), url, token.clone())),
+            Way::Program(program) => {
+                Link::Stdio(stdio::Link::start(self.name(), program.spec()?).await?)
+            }
+            Way::Url { url, token } => Link::Http(http::Link::new(
+                self.shared.http.clone(),
+                url,
+                token.clone(),
+            )),
             Way::Unusable(why) => return Err(Fault::Ended(why.clone())),
         };
         let peer = Peer::open(link).await?;
@@ -305,15 +353,33 @@ impl Server {
 
     /// Takes note of what it offers, and tells the owner when that is not what they trusted.
     fn learn(&self, listed: &[Value]) {
-        let Settings { name, identity, trust, .. } = &self.settings;
+        let Settings {
+            name,
+            identity,
+            trust,
+            ..
+        } = &self.settings;
         let taken = locked(&self.shared.taken).clone();
         let now = offer::read(name, identity, listed, &taken);
-        let verdict = self.shared.trust.read().map(|trusted| trusted.verdict(name, trust, &now.sha256));
+        let verdict = self
+            .shared
+            .trust
+            .read()
+            .map(|trusted| trusted.verdict(name, trust, &now.sha256));
         let Offer { tools, .. } = &now;
-        tracing::info!(server = name, tools = tools.len(), ?verdict, "the tool server works");
+        tracing::info!(
+            server = name,
+            tools = tools.len(),
+            ?verdict,
+            "the tool server works"
+        );
         for tool in tools {
             if let Some(why) = &tool.refused {
-                tracing::warn!(server = name, tool = net::words(&tool.remote), "this tool is left out: {why}");
+                tracing::warn!(
+                    server = name,
+                    tool = net::words(&tool.remote),
+                    "this tool is left out: {why}"
+                );
             }
         }
         self.shared.note(&self.settings, &self.stop, |seen| {
@@ -337,8 +403,13 @@ impl Server {
         why.clone_into(&mut slot.why);
         slot.not_before = Some(Instant::now() + net::backoff(slot.failures, AGAIN.0, AGAIN.1));
         slot.failures = slot.failures.saturating_add(1);
-        self.shared.note(&self.settings, &self.stop, |seen| seen.broken = Some(why.to_owned()));
-        self.tell(format!("the tool server {} does not work: {why}", self.name()));
+        self.shared.note(&self.settings, &self.stop, |seen| {
+            seen.broken = Some(why.to_owned())
+        });
+        self.tell(format!(
+            "the tool server {} does not work: {why}",
+            self.name()
+        ));
     }
 
     /// Tells the owner something once.
@@ -355,8 +426,12 @@ impl Server {
 impl Program {
     /// Returns how it is run.
     fn spec(&self) -> Result<Spec, Fault> {
-        std::fs::create_dir_all(&self.dir)
-            .map_err(|error| Fault::Ended(format!("its directory {} cannot be made: {error}", self.dir.display())))?;
+        std::fs::create_dir_all(&self.dir).map_err(|error| {
+            Fault::Ended(format!(
+                "its directory {} cannot be made: {error}",
+                self.dir.display()
+            ))
+        })?;
         let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
         let argv: Vec<String> = self.argv.iter().map(quoted).collect();
         Ok(Spec {

@@ -55,7 +55,9 @@ impl Link {
     /// # Errors
     /// [`Fault::Ended`] when there is no wall for it, or no process.
     pub(super) async fn start(name: &str, spec: Spec) -> Result<Self, Fault> {
-        let service = sandbox::serve(spec).await.map_err(|error| Fault::Ended(error.to_string()))?;
+        let service = sandbox::serve(spec)
+            .await
+            .map_err(|error| Fault::Ended(error.to_string()))?;
         let (lines, waiting) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
             name: name.to_owned(),
@@ -66,15 +68,27 @@ impl Link {
             said: Mutex::default(),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(tend(service, (lines.downgrade(), waiting), shared.clone(), stop.clone()));
-        Ok(Self { lines, shared, stop })
+        tokio::spawn(tend(
+            service,
+            (lines.downgrade(), waiting),
+            shared.clone(),
+            stop.clone(),
+        ));
+        Ok(Self {
+            lines,
+            shared,
+            stop,
+        })
     }
 
     /// Sends a request and waits for its answer. May be dropped.
     pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
         let (tell, told) = oneshot::channel();
         locked(&self.shared.pending).insert(id, tell);
-        let _pending = Pending { shared: &self.shared, id };
+        let _pending = Pending {
+            shared: &self.shared,
+            id,
+        };
         let exchange = async {
             self.send(message).await?;
             told.await.unwrap_or_else(|_| Err(self.ended()))
@@ -87,7 +101,10 @@ impl Link {
 
     /// Sends a message that has no answer.
     pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
-        self.lines.send(line(message)).await.map_err(|_| self.ended())
+        self.lines
+            .send(line(message))
+            .await
+            .map_err(|_| self.ended())
     }
 
     /// Waits until the server has ended, and returns why.
@@ -151,7 +168,12 @@ async fn tend(
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
-    let Service { mut input, output, complaints, mut life } = service;
+    let Service {
+        mut input,
+        output,
+        complaints,
+        mut life,
+    } = service;
     let why = {
         let listening = listen(complaints, &shared);
         let writing = async {
@@ -184,7 +206,11 @@ async fn tend(
         _ => why,
     };
     let said = std::mem::take(&mut *locked(&shared.said));
-    let quoted = if said.is_empty() || is_stopped { String::new() } else { format!(": {said}") };
+    let quoted = if said.is_empty() || is_stopped {
+        String::new()
+    } else {
+        format!(": {said}")
+    };
     *locked(&shared.why) = format!("{why}{quoted}");
     life.end().await;
     shared.over.cancel();
@@ -210,7 +236,9 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
         let most = MAX_MESSAGE as u64 + 1;
         match (&mut output).take(most).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return String::new(),
-            Ok(_) if line.len() > MAX_MESSAGE => return format!("it wrote a message of more than {} MB", MAX_MESSAGE >> 20),
+            Ok(_) if line.len() > MAX_MESSAGE => {
+                return format!("it wrote a message of more than {} MB", MAX_MESSAGE >> 20);
+            }
             Ok(_) => {}
         }
         if since.elapsed() > WINDOW {
@@ -235,9 +263,14 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
             None if line.trim_ascii().is_empty() => {}
             None => {
                 noise += 1;
-                tracing::debug!(server = shared.name, "no message: {}", net::words(&String::from_utf8_lossy(&line)));
+                tracing::debug!(
+                    server = shared.name,
+                    "no message: {}",
+                    net::words(&String::from_utf8_lossy(&line))
+                );
                 if noise > MAX_NOISE {
-                    return "it writes to standard output what is no message of the protocol".to_owned();
+                    return "it writes to standard output what is no message of the protocol"
+                        .to_owned();
                 }
             }
         }
@@ -254,7 +287,11 @@ async fn listen(complaints: OwnedReadHalf, shared: &Shared) {
     let (mut since, mut lines) = (Instant::now(), 0);
     loop {
         let mut line = Vec::new();
-        match (&mut complaints).take(MAX_LINE).read_until(b'\n', &mut line).await {
+        match (&mut complaints)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut line)
+            .await
+        {
             // Its end is told by its process.
             Ok(0) | Err(_) => return std::future::pending().await,
             Ok(_) => {}

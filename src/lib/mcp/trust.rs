@@ -38,7 +38,9 @@ pub struct Trust {
 impl Trust {
     /// Returns the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self {
+            path: path.to_owned(),
+        }
     }
 
     /// Returns what was said. A file that cannot be read is left where it is: whoever was distrusted in it
@@ -47,9 +49,12 @@ impl Trust {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn read(&self) -> Result<Trusted, String> {
-        let Some(bytes) = atomic::read(&self.path).map_err(|error| error.to_string())? else { return Ok(Trusted::default()) };
-        serde_json::from_slice(&bytes)
-            .map_err(|error| format!("state/mcp-trust.json cannot be read ({error}), so no tool server is used"))
+        let Some(bytes) = atomic::read(&self.path).map_err(|error| error.to_string())? else {
+            return Ok(Trusted::default());
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            format!("state/mcp-trust.json cannot be read ({error}), so no tool server is used")
+        })
     }
 
     /// Writes a word about the server `name` down: the hash that is trusted, or that none is. A damaged file
@@ -61,7 +66,9 @@ impl Trust {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
         let mut trusted: Trusted = atomic::read_json(&self.path)?.unwrap_or_default();
         trusted.v = 1;
-        trusted.servers.insert(name.to_owned(), Word { sha256, at: now });
+        trusted
+            .servers
+            .insert(name.to_owned(), Word { sha256, at: now });
         let bytes = serde_json::to_vec_pretty(&trusted).expect("plain data with string keys");
         atomic::write(&self.path, &bytes, atomic::Durability::Full)
     }
@@ -70,13 +77,19 @@ impl Trust {
 impl Trusted {
     /// Returns whether the owner said that a server is not to be used, whatever it offers.
     pub fn distrusts(&self, name: &str) -> bool {
-        self.servers.get(name).is_some_and(|word| word.sha256.is_none())
+        self.servers
+            .get(name)
+            .is_some_and(|word| word.sha256.is_none())
     }
 
     /// Returns how what a server offers stands; `written` is its `trust` in agent.toml.
     pub fn verdict(&self, name: &str, written: &str, sha256: &str) -> Verdict {
         let word = self.servers.get(name);
-        let hashes = || word.and_then(|word| word.sha256.as_deref()).into_iter().chain(written.strip_prefix("sha256:"));
+        let hashes = || {
+            word.and_then(|word| word.sha256.as_deref())
+                .into_iter()
+                .chain(written.strip_prefix("sha256:"))
+        };
         if self.distrusts(name) {
             Verdict::Distrusted
         } else if hashes().any(|hash| hash.eq_ignore_ascii_case(sha256)) {
@@ -127,7 +140,9 @@ impl Seen {
     /// Reads the daemon's file; one that is missing or damaged says nothing, and the daemon writes it anew.
     pub fn read(path: &Path) -> Self {
         let bytes = atomic::read(path).ok().flatten();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+        bytes
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default()
     }
 
     /// Writes it.
@@ -135,7 +150,10 @@ impl Seen {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn write(&self, path: &Path) -> Result<(), sys::Error> {
-        let seen = Self { v: 1, servers: self.servers.clone() };
+        let seen = Self {
+            v: 1,
+            servers: self.servers.clone(),
+        };
         let bytes = serde_json::to_vec(&seen).expect("plain data with string keys");
         atomic::write(path, &bytes, atomic::Durability::Rename)
     }
@@ -183,8 +201,15 @@ impl std::fmt::Display for Off {
 
 /// Returns how a server stands; `identity` and `written` are its command or address and its `trust` in
 /// agent.toml.
-pub fn standing((name, identity, written): (&str, &str, &str), seen: &Seen, trusted: &Result<Trusted, String>) -> Standing {
-    let seen = seen.servers.get(name).filter(|seen| seen.identity == identity);
+pub fn standing(
+    (name, identity, written): (&str, &str, &str),
+    seen: &Seen,
+    trusted: &Result<Trusted, String>,
+) -> Standing {
+    let seen = seen
+        .servers
+        .get(name)
+        .filter(|seen| seen.identity == identity);
     let broken = seen.and_then(|seen| seen.broken.clone());
     let offer = seen.and_then(|seen| seen.offer.clone());
     let off = match (&offer, trusted) {
@@ -197,7 +222,12 @@ pub fn standing((name, identity, written): (&str, &str, &str), seen: &Seen, trus
             Verdict::Unasked => Some(Off::Unasked),
         },
     };
-    Standing { name: name.to_owned(), off, broken, offer }
+    Standing {
+        name: name.to_owned(),
+        off,
+        broken,
+        offer,
+    }
 }
 
 #[cfg(test)]
@@ -208,18 +238,30 @@ mod tests {
     fn what_is_trusted_is_one_hash_and_distrust_is_stronger() {
         let dir = tempfile::tempdir().expect("dir");
         let trust = Trust::new(&dir.path().join("mcp-trust.json"));
-        let verdict = |written: &str, hash: &str| trust.read().expect("readable").verdict("a", written, hash);
+        let verdict =
+            |written: &str, hash: &str| trust.read().expect("readable").verdict("a", written, hash);
         assert_eq!(
-            (verdict("", "11"), verdict("sha256:11", "11"), verdict("sha256:11", "22")),
+            (
+                verdict("", "11"),
+                verdict("sha256:11", "11"),
+                verdict("sha256:11", "22")
+            ),
             (Verdict::Unasked, Verdict::Trusted, Verdict::Changed)
         );
         trust.say("a", Some("22".to_owned()), 1).expect("written");
         assert_eq!(
-            (verdict("", "22"), verdict("", "33"), verdict("sha256:33", "33")),
+            (
+                verdict("", "22"),
+                verdict("", "33"),
+                verdict("sha256:33", "33")
+            ),
             (Verdict::Trusted, Verdict::Changed, Verdict::Trusted)
         );
         trust.say("a", None, 2).expect("written");
-        assert_eq!((verdict("", "22"), verdict("sha256:22", "22")), (Verdict::Distrusted, Verdict::Distrusted));
+        assert_eq!(
+            (verdict("", "22"), verdict("sha256:22", "22")),
+            (Verdict::Distrusted, Verdict::Distrusted)
+        );
     }
 
     #[test]
@@ -228,18 +270,44 @@ mod tests {
         let path = dir.path().join("mcp-trust.json");
         atomic::write(&path, b"{", atomic::Durability::Rename).expect("written");
         let trusted = Trust::new(&path).read();
-        let offer = Offer { sha256: "11".to_owned(), tools: Vec::new() };
-        let seen = SeenServer { identity: "x".to_owned(), offer: Some(offer), broken: None };
-        let seen = Seen { v: 1, servers: [("a".to_owned(), seen)].into() };
+        let offer = Offer {
+            sha256: "11".to_owned(),
+            tools: Vec::new(),
+        };
+        let seen = SeenServer {
+            identity: "x".to_owned(),
+            offer: Some(offer),
+            broken: None,
+        };
+        let seen = Seen {
+            v: 1,
+            servers: [("a".to_owned(), seen)].into(),
+        };
         let standing = standing(("a", "x", "sha256:11"), &seen, &trusted);
-        assert!(matches!(standing.off, Some(Off::Unknown(_))), "{standing:?}");
+        assert!(
+            matches!(standing.off, Some(Off::Unknown(_))),
+            "{standing:?}"
+        );
     }
 
     #[test]
     fn a_server_with_another_command_was_never_seen() {
-        let seen = SeenServer { identity: "old".to_owned(), offer: Some(Offer::default()), broken: None };
-        let seen = Seen { v: 1, servers: [("a".to_owned(), seen)].into() };
-        assert_eq!(standing(("a", "new", ""), &seen, &Ok(Trusted::default())).off, Some(Off::Unseen));
-        assert_eq!(standing(("a", "old", ""), &seen, &Ok(Trusted::default())).off, Some(Off::Unasked));
+        let seen = SeenServer {
+            identity: "old".to_owned(),
+            offer: Some(Offer::default()),
+            broken: None,
+        };
+        let seen = Seen {
+            v: 1,
+            servers: [("a".to_owned(), seen)].into(),
+        };
+        assert_eq!(
+            standing(("a", "new", ""), &seen, &Ok(Trusted::default())).off,
+            Some(Off::Unseen)
+        );
+        assert_eq!(
+            standing(("a", "old", ""), &seen, &Ok(Trusted::default())).off,
+            Some(Off::Unasked)
+        );
     }
 }

@@ -35,7 +35,9 @@ pub(super) enum Message {
 
 /// Reads a message; `None` when it is none.
 pub(super) fn read(bytes: &[u8]) -> Option<Message> {
-    let Value::Object(mut message) = serde_json::from_slice(bytes).ok()? else { return None };
+    let Value::Object(mut message) = serde_json::from_slice(bytes).ok()? else {
+        return None;
+    };
     let id = message.remove("id").filter(|id| !id.is_null());
     match (message.remove("method"), id) {
         (Some(Value::String(method)), Some(id)) => Some(Message::Request(id, method)),
@@ -53,9 +55,18 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
 }
 
 fn refused(error: &Value) -> Fault {
-    let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
-    let message = error.get("message").and_then(Value::as_str).unwrap_or("it says no more");
-    Fault::Refused { code, message: crate::net::words(message) }
+    let code = error
+        .get("code")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
+    let message = error
+        .get("message")
+        .and_then(Value::as_str)
+        .unwrap_or("it says no more");
+    Fault::Refused {
+        code,
+        message: crate::net::words(message),
+    }
 }
 
 /// Returns a request.
@@ -76,7 +87,9 @@ pub(super) fn notice(method: &str, params: Option<&Value>) -> Value {
 pub(super) fn answer(id: &Value, method: &str) -> Value {
     match method {
         "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
-        _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered by this client"}}),
+        _ => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered by this client"}})
+        }
     }
 }
 
@@ -88,13 +101,22 @@ mod tests {
     fn a_message_is_an_answer_a_request_or_a_notice() {
         let shown = |line: &str| read(line.as_bytes()).map(|message| format!("{message:?}"));
         for (line, expected) in [
-            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#, Some(r#"Answer(7, Ok(Object {"a": Number(1)}))"#)),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#,
+                Some(r#"Answer(7, Ok(Object {"a": Number(1)}))"#),
+            ),
             (
                 r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no\u200b\nway"}}"#,
                 Some(r#"Answer(7, Err(Refused { code: -1, message: "no\\u{200b} way" }))"#),
             ),
-            (r#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#, Some(r#"Request(String("x"), "ping")"#)),
-            (r#"{"jsonrpc":"2.0","method":"notifications/message"}"#, Some(r#"Notice("notifications/message")"#)),
+            (
+                r#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#,
+                Some(r#"Request(String("x"), "ping")"#),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
+                Some(r#"Notice("notifications/message")"#),
+            ),
             (r#"{"jsonrpc":"2.0","id":"x","result":{}}"#, None),
             (r#"{"jsonrpc":"2.0","id":7}"#, None),
             ("[]", None),
@@ -106,7 +128,13 @@ mod tests {
 
     #[test]
     fn the_server_is_told_that_we_live_and_nothing_else() {
-        assert_eq!(answer(&json!("a"), "ping"), json!({"jsonrpc": "2.0", "id": "a", "result": {}}));
-        assert_eq!(answer(&json!(1), "sampling/createMessage")["error"]["code"], -32601);
+        assert_eq!(
+            answer(&json!("a"), "ping"),
+            json!({"jsonrpc": "2.0", "id": "a", "result": {}})
+        );
+        assert_eq!(
+            answer(&json!(1), "sampling/createMessage")["error"]["code"],
+            -32601
+        );
     }
 }

@@ -44,8 +44,14 @@ pub fn look(path: &Path, name: &str, content_type: Option<&str>) -> Seen {
         Ok((file, size))
     });
     match read {
-        Err(error) => Seen { bytes: 0, content: Err(format!("cannot be read: {error}")) },
-        Ok((file, size)) => Seen { bytes: size, content: content(file, size, &bytes, is_text_name(name, content_type)) },
+        Err(error) => Seen {
+            bytes: 0,
+            content: Err(format!("cannot be read: {error}")),
+        },
+        Ok((file, size)) => Seen {
+            bytes: size,
+            content: content(file, size, &bytes, is_text_name(name, content_type)),
+        },
     }
 }
 
@@ -57,9 +63,9 @@ fn content(file: File, size: u64, bytes: &[u8], claimed: bool) -> Result<Content
         }
         Some(Kind::Picture(content_type)) => match side(bytes) {
             Some(0) | None => Err("a damaged picture, so it cannot be shown to you".to_owned()),
-            Some(side) if side > MAX_SIDE => {
-                Err(format!("a picture of {side} pixels on one side, too large to be shown to you (at most {MAX_SIDE})"))
-            }
+            Some(side) if side > MAX_SIDE => Err(format!(
+                "a picture of {side} pixels on one side, too large to be shown to you (at most {MAX_SIDE})"
+            )),
             Some(_) => Ok(Content::Picture(content_type)),
         },
         Some(Kind::Pdf) if size > MAX_DOCUMENT => Err(too_large()),
@@ -68,7 +74,9 @@ fn content(file: File, size: u64, bytes: &[u8], claimed: bool) -> Result<Content
         Some(Kind::Film) => Err("a film, which cannot be shown to you".to_owned()),
         Some(Kind::Other(what)) => Err(format!("{what}, so it cannot be shown to you")),
         None if size > MAX_DOCUMENT => Err(too_large()),
-        None => text(bytes, claimed).map(Content::Text).ok_or_else(|| "no text, so it cannot be shown to you".to_owned()),
+        None => text(bytes, claimed)
+            .map(Content::Text)
+            .ok_or_else(|| "no text, so it cannot be shown to you".to_owned()),
     }
 }
 
@@ -94,25 +102,61 @@ mod tests {
 
     #[test]
     fn bytes_come_before_names_and_each_kind_has_its_limit() {
-        let check = |bytes: &[u8], name: &str, expected: &str| assert_eq!(seen(bytes, name), expected, "{name}");
-        let png = |side: u8| [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0"[..], &[side, 0x41, 0, 0, 0, 2]].concat();
+        let check = |bytes: &[u8], name: &str, expected: &str| {
+            assert_eq!(seen(bytes, name), expected, "{name}")
+        };
+        let png = |side: u8| {
+            [
+                &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0"[..],
+                &[side, 0x41, 0, 0, 0, 2],
+            ]
+            .concat()
+        };
         check(&png(0x1e), "a.txt", "image/png");
-        check(&png(0x1f), "a.png", "a picture of 8001 pixels on one side, too large to be shown to you (at most 8000)");
-        check(b"\x89PNG\r\n\x1a\n", "a.png", "a damaged picture, so it cannot be shown to you");
+        check(
+            &png(0x1f),
+            "a.png",
+            "a picture of 8001 pixels on one side, too large to be shown to you (at most 8000)",
+        );
+        check(
+            b"\x89PNG\r\n\x1a\n",
+            "a.png",
+            "a damaged picture, so it cannot be shown to you",
+        );
         check(b"%PDF-1.4", "a", "pdf");
         check(b"OggS", "a", "sound");
         check(b"Gr\xfc\xdfe", "a.txt", "text Grüße");
-        check(b"Gr\xfc\xdfe", "a.bin", "no text, so it cannot be shown to you");
-        check(b"PK\x03\x04", "a.docx", "a ZIP archive or an office document, so it cannot be shown to you");
+        check(
+            b"Gr\xfc\xdfe",
+            "a.bin",
+            "no text, so it cannot be shown to you",
+        );
+        check(
+            b"PK\x03\x04",
+            "a.docx",
+            "a ZIP archive or an office document, so it cannot be shown to you",
+        );
         let large = vec![b'x'; usize::try_from(MAX_DOCUMENT).expect("small") + 1];
         check(&large, "a.txt", "too large to be read (at most 10 MB)");
-        let large = [png(1), vec![0; usize::try_from(MAX_PICTURE).expect("small")]].concat();
-        check(&large, "a.png", "a picture too large to be shown to you (at most 3.75 MB)");
+        let large = [
+            png(1),
+            vec![0; usize::try_from(MAX_PICTURE).expect("small")],
+        ]
+        .concat();
+        check(
+            &large,
+            "a.png",
+            "a picture too large to be shown to you (at most 3.75 MB)",
+        );
     }
 
     #[test]
     fn what_is_gone_says_so() {
         let seen = look(Path::new("/nonexistent/x"), "x", None);
-        assert!(seen.content.expect_err("gone").starts_with("cannot be read: No such file"));
+        assert!(
+            seen.content
+                .expect_err("gone")
+                .starts_with("cannot be read: No such file")
+        );
     }
 }

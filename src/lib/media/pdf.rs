@@ -10,7 +10,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pdf_extract::encryption::DecryptionError;
-use pdf_extract::{ConvertToFmt, Document, Error, MediaBox, OutputDev, OutputError, PlainTextOutput, Transform, output_doc};
+use pdf_extract::{
+    ConvertToFmt, Document, Error, MediaBox, OutputDev, OutputError, PlainTextOutput, Transform,
+    output_doc,
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +24,12 @@ use crate::sandbox::{self, Limits, Status};
 pub const PDF_ARG: &str = "__pdf";
 
 /// A book of 1000 pages has about 3 MB of text and takes a second (measured with texinfo's).
-const LIMITS: Limits =
-    Limits { memory: 512 << 20, cpu: Duration::from_secs(20), wall: Duration::from_secs(30), max_output: 4 << 20 };
+const LIMITS: Limits = Limits {
+    memory: 512 << 20,
+    cpu: Duration::from_secs(20),
+    wall: Duration::from_secs(30),
+    max_output: 4 << 20,
+};
 /// So many are read at one time; each may take all that [`LIMITS`] grants.
 static AT_ONCE: Semaphore = Semaphore::const_new(2);
 
@@ -44,7 +51,9 @@ pub struct Pdf {
 /// # Errors
 /// Why there is no text, in a person's words.
 pub async fn pdf(file: File, cancel: &CancellationToken) -> Result<Pdf, String> {
-    let Ok(_turn) = AT_ONCE.acquire().await else { return Err("it cannot be read now".to_owned()) };
+    let Ok(_turn) = AT_ONCE.acquire().await else {
+        return Err("it cannot be read now".to_owned());
+    };
     match sandbox::compute(PDF_ARG, file, LIMITS, cancel).await {
         Ok((output, status)) => outcome(&output, status),
         Err(error) => {
@@ -61,10 +70,14 @@ fn outcome(output: &[u8], status: Status) -> Result<Pdf, String> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == char::REPLACEMENT_CHARACTER);
     let broken_off = match status {
         Status::Exited(0) => None,
-        Status::Exited(code) if code == i32::from(ENCRYPTED) => return Err("it is encrypted and needs a password".to_owned()),
+        Status::Exited(code) if code == i32::from(ENCRYPTED) => {
+            return Err("it is encrypted and needs a password".to_owned());
+        }
         Status::Exited(_) => Some("it is damaged"),
         Status::Signaled(signal) if signal == nix::libc::SIGPIPE => Some("it is too long"),
-        Status::Signaled(signal) if signal == nix::libc::SIGXCPU || signal == nix::libc::SIGKILL => {
+        Status::Signaled(signal)
+            if signal == nix::libc::SIGXCPU || signal == nix::libc::SIGKILL =>
+        {
             Some("it takes too long to read")
         }
         Status::Signaled(_) => Some("it is damaged, or needs more memory than it may have"),
@@ -72,7 +85,10 @@ fn outcome(output: &[u8], status: Status) -> Result<Pdf, String> {
         Status::Cancelled => Some("reading it was stopped"),
     };
     match (text.is_empty(), broken_off) {
-        (false, broken_off) => Ok(Pdf { text: text.to_owned(), broken_off }),
+        (false, broken_off) => Ok(Pdf {
+            text: text.to_owned(),
+            broken_off,
+        }),
         (true, Some(why)) => Err(format!("its text cannot be read: {why}")),
         (true, None) => Err("it has no text, only pictures of pages (a scan?)".to_owned()),
     }
@@ -82,7 +98,9 @@ fn outcome(output: &[u8], status: Status) -> Result<Pdf, String> {
 pub fn pdf_main() -> ExitCode {
     sandbox::compute_main(LIMITS, |bytes, output| match write_text(bytes, output) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(OutputError::PdfError(Error::Decryption(_) | Error::UnsupportedSecurityHandler(_))) => ExitCode::from(ENCRYPTED),
+        Err(OutputError::PdfError(Error::Decryption(_) | Error::UnsupportedSecurityHandler(_))) => {
+            ExitCode::from(ENCRYPTED)
+        }
         Err(_) => ExitCode::from(DAMAGED),
     })
 }
@@ -98,7 +116,11 @@ fn write_text(bytes: &[u8], output: &mut dyn Write) -> Result<(), OutputError> {
         })?;
     }
     let page = Page::default();
-    let mut pages = Pages { page: page.clone(), inner: PlainTextOutput::new(page), output };
+    let mut pages = Pages {
+        page: page.clone(),
+        inner: PlainTextOutput::new(page),
+        output,
+    };
     output_doc(&document, &mut pages)
 }
 
@@ -154,7 +176,8 @@ impl OutputDev for Pages<'_> {
         font_size: f64,
         text: &str,
     ) -> Result<(), OutputError> {
-        self.inner.output_character(transform, width, spacing, font_size, text)
+        self.inner
+            .output_character(transform, width, spacing, font_size, text)
     }
 
     fn begin_word(&mut self) -> Result<(), OutputError> {
@@ -189,7 +212,9 @@ mod tests {
             file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
         }
         let start = file.len();
-        file.push_str(&format!("xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"));
+        file.push_str(&format!(
+            "xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"
+        ));
         file.into_bytes()
     }
 
@@ -202,25 +227,64 @@ mod tests {
     #[test]
     fn pages_and_lines_stay_apart() {
         let page = "BT /F1 12 Tf 72 700 Td (Total: 12,50) Tj 0 -14 Td (Gr\\374\\337e) Tj ET";
-        assert_eq!(read(&made(page)).expect("text"), "Total: 12,50\nGrüße\n\nTotal: 12,50\nGrüße\n\n");
+        assert_eq!(
+            read(&made(page)).expect("text"),
+            "Total: 12,50\nGrüße\n\nTotal: 12,50\nGrüße\n\n"
+        );
         assert_eq!(read(&made("0 0 m")).expect("no text"), "");
         assert!(read(b"%PDF-1.4 and no more").is_err());
     }
 
     #[test]
     fn the_end_of_the_reader_says_what_is_wrong_with_the_file() {
-        let check = |output: &str, status: Status, expected: Result<(&str, Option<&'static str>), &str>| {
-            let expected = expected.map(|(text, broken_off)| Pdf { text: text.into(), broken_off }).map_err(str::to_owned);
-            assert_eq!(outcome(output.as_bytes(), status), expected);
-        };
+        let check =
+            |output: &str, status: Status, expected: Result<(&str, Option<&'static str>), &str>| {
+                let expected = expected
+                    .map(|(text, broken_off)| Pdf {
+                        text: text.into(),
+                        broken_off,
+                    })
+                    .map_err(str::to_owned);
+                assert_eq!(outcome(output.as_bytes(), status), expected);
+            };
         check("one\n\n", Status::Exited(0), Ok(("one", None)));
-        check(" \n", Status::Exited(0), Err("it has no text, only pictures of pages (a scan?)"));
-        check("", Status::Exited(3), Err("it is encrypted and needs a password"));
-        check("one", Status::Exited(101), Ok(("one", Some("it is damaged"))));
-        check("", Status::Exited(4), Err("its text cannot be read: it is damaged"));
-        check("", Status::Signaled(9), Err("its text cannot be read: it takes too long to read"));
-        check("one", Status::TimedOut, Ok(("one", Some("it takes too long to read"))));
+        check(
+            " \n",
+            Status::Exited(0),
+            Err("it has no text, only pictures of pages (a scan?)"),
+        );
+        check(
+            "",
+            Status::Exited(3),
+            Err("it is encrypted and needs a password"),
+        );
+        check(
+            "one",
+            Status::Exited(101),
+            Ok(("one", Some("it is damaged"))),
+        );
+        check(
+            "",
+            Status::Exited(4),
+            Err("its text cannot be read: it is damaged"),
+        );
+        check(
+            "",
+            Status::Signaled(9),
+            Err("its text cannot be read: it takes too long to read"),
+        );
+        check(
+            "one",
+            Status::TimedOut,
+            Ok(("one", Some("it takes too long to read"))),
+        );
         let torn = outcome(b"one \xc3", Status::Signaled(nix::libc::SIGPIPE));
-        assert_eq!(torn, Ok(Pdf { text: "one".into(), broken_off: Some("it is too long") }));
+        assert_eq!(
+            torn,
+            Ok(Pdf {
+                text: "one".into(),
+                broken_off: Some("it is too long")
+            })
+        );
     }
 }

@@ -40,11 +40,21 @@ impl Pictures {
     /// why it is not shown. Blocks on the disk.
     pub fn fill(&self, messages: &mut [Message]) {
         let is_picture = |block: &&Block| matches!(block, Block::Image { .. });
-        let count = messages.iter().flat_map(|message| &message.content).filter(is_picture).count();
+        let count = messages
+            .iter()
+            .flat_map(|message| &message.content)
+            .filter(is_picture)
+            .count();
         let most = count - count.saturating_sub(MOST).next_multiple_of(AT_ONCE);
         let (mut met, mut bytes) = (0, 0);
-        for block in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
-            let Block::Image { file, data, .. } = block else { continue };
+        for block in messages
+            .iter_mut()
+            .rev()
+            .flat_map(|message| message.content.iter_mut().rev())
+        {
+            let Block::Image { file, data, .. } = block else {
+                continue;
+            };
             met += 1;
             if met > most || bytes >= MOST_BYTES {
                 *block = unseen("an older picture, no longer shown to you");
@@ -67,18 +77,26 @@ impl Pictures {
 
     fn read(&self, file: &str) -> Option<Picture> {
         // It was written by us; a transcript is a file all the same.
-        let below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        let below = Path::new(file)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
         let mut bytes = Vec::new();
-        let read =
-            File::open(self.downloads.join(file).as_path()).and_then(|file| file.take(MAX_PICTURE + 1).read_to_end(&mut bytes));
+        let read = File::open(self.downloads.join(file).as_path())
+            .and_then(|file| file.take(MAX_PICTURE + 1).read_to_end(&mut bytes));
         let whole = below && read.is_ok() && !bytes.is_empty() && bytes.len() as u64 <= MAX_PICTURE;
-        whole.then(|| base64::engine::general_purpose::STANDARD.encode(&bytes).into())
+        whole.then(|| {
+            base64::engine::general_purpose::STANDARD
+                .encode(&bytes)
+                .into()
+        })
     }
 }
 
 /// Returns words that stand for a picture.
 fn unseen(what: &str) -> Block {
-    Block::Context { text: format!("⟦{what}⟧") }
+    Block::Context {
+        text: format!("⟦{what}⟧"),
+    }
 }
 
 #[cfg(test)]
@@ -88,18 +106,29 @@ mod tests {
     use crate::sys::atomic;
 
     fn image(file: &str) -> Block {
-        Block::Image { file: file.into(), content_type: "image/png".into(), data: None }
+        Block::Image {
+            file: file.into(),
+            content_type: "image/png".into(),
+            data: None,
+        }
     }
 
     /// What became of each picture: its base64, or the words for it.
     fn filled(dir: &Path, files: &[&str]) -> Vec<String> {
-        let mut messages: Vec<Message> =
-            files.iter().map(|file| Message { role: Role::User, content: vec![image(file)] }).collect();
+        let mut messages: Vec<Message> = files
+            .iter()
+            .map(|file| Message {
+                role: Role::User,
+                content: vec![image(file)],
+            })
+            .collect();
         Pictures::new(dir.to_owned()).fill(&mut messages);
         let blocks = messages.into_iter().flat_map(|message| message.content);
         blocks
             .map(|block| match block {
-                Block::Image { data: Some(data), .. } => data.to_string(),
+                Block::Image {
+                    data: Some(data), ..
+                } => data.to_string(),
                 Block::Context { text } => text,
                 other => panic!("{other:?}"),
             })
@@ -109,17 +138,29 @@ mod tests {
     #[test]
     fn the_newest_are_shown_at_most_eight_and_older_ones_go_four_at_a_time() {
         let dir = tempfile::tempdir().expect("dir");
-        let put =
-            |name: &str, bytes: &[u8]| atomic::write(&dir.path().join(name), bytes, atomic::Durability::Rename).expect("write");
+        let put = |name: &str, bytes: &[u8]| {
+            atomic::write(&dir.path().join(name), bytes, atomic::Durability::Rename).expect("write")
+        };
         put("a", b"abc");
-        put("big", &vec![0; usize::try_from(MAX_PICTURE).expect("small") + 1]);
-        let (gone, older) = ("⟦a picture that is no longer kept⟧", "⟦an older picture, no longer shown to you⟧");
+        put(
+            "big",
+            &vec![0; usize::try_from(MAX_PICTURE).expect("small") + 1],
+        );
+        let (gone, older) = (
+            "⟦a picture that is no longer kept⟧",
+            "⟦an older picture, no longer shown to you⟧",
+        );
         for (count, hidden) in [(8, 0), (9, 4), (10, 4), (12, 4), (13, 8)] {
-            let expected: Vec<&str> = (0..count).map(|at| if at < hidden { older } else { "YWJj" }).collect();
+            let expected: Vec<&str> = (0..count)
+                .map(|at| if at < hidden { older } else { "YWJj" })
+                .collect();
             assert_eq!(filled(dir.path(), &vec!["a"; count]), expected);
         }
         assert_eq!(
-            filled(dir.path(), &["a", "none", "../a", "/etc/hostname", "", "big"]),
+            filled(
+                dir.path(),
+                &["a", "none", "../a", "/etc/hostname", "", "big"]
+            ),
             ["YWJj", gone, gone, gone, gone, gone]
         );
     }
@@ -129,7 +170,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let bytes = vec![7; usize::try_from(MAX_PICTURE).expect("small")];
         atomic::write(&dir.path().join("a"), &bytes, atomic::Durability::Rename).expect("write");
-        let shown: Vec<bool> = filled(dir.path(), &["a"; 6]).iter().map(|text| !text.starts_with('⟦')).collect();
+        let shown: Vec<bool> = filled(dir.path(), &["a"; 6])
+            .iter()
+            .map(|text| !text.starts_with('⟦'))
+            .collect();
         assert_eq!(shown, [false, false, true, true, true, true]);
     }
 }

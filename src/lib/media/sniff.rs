@@ -30,7 +30,10 @@ const BEGINNINGS: &[(&[u8], Kind)] = &[
     (b"\xff\xf1", Kind::Sound("audio/aac")),
     (b"#!AMR", Kind::Sound("audio/amr")),
     (b"\x1a\x45\xdf\xa3", Kind::Film),
-    (b"PK\x03\x04", Kind::Other("a ZIP archive or an office document")),
+    (
+        b"PK\x03\x04",
+        Kind::Other("a ZIP archive or an office document"),
+    ),
     (b"\x1f\x8b", Kind::Other("a gzip archive")),
     (b"7z\xbc\xaf\x27\x1c", Kind::Other("a 7z archive")),
     (b"Rar!\x1a\x07", Kind::Other("a RAR archive")),
@@ -38,9 +41,18 @@ const BEGINNINGS: &[(&[u8], Kind)] = &[
     (b"\x28\xb5\x2f\xfd", Kind::Other("a zstd archive")),
     (b"\x7fELF", Kind::Other("a program")),
     (b"SQLite format 3\0", Kind::Other("an SQLite database")),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Kind::Other("an old office document")),
-    (b"II*\0", Kind::Other("a TIFF picture, which models are not shown")),
-    (b"MM\0*", Kind::Other("a TIFF picture, which models are not shown")),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        Kind::Other("an old office document"),
+    ),
+    (
+        b"II*\0",
+        Kind::Other("a TIFF picture, which models are not shown"),
+    ),
+    (
+        b"MM\0*",
+        Kind::Other("a TIFF picture, which models are not shown"),
+    ),
 ];
 
 /// How far from the beginning a PDF may say that it is one: readers accept 1024 bytes of anything
@@ -61,21 +73,29 @@ pub fn sniff(bytes: &[u8]) -> Option<Kind> {
     if bytes.get(4..8) == Some(b"ftyp") {
         return Some(match bytes.get(8..11) {
             Some(b"M4A" | b"M4B") => Kind::Sound("audio/mp4"),
-            Some(b"hei" | b"hev" | b"mif" | b"msf" | b"avi") => Kind::Other("a HEIC or AVIF picture, which models are not shown"),
+            Some(b"hei" | b"hev" | b"mif" | b"msf" | b"avi") => {
+                Kind::Other("a HEIC or AVIF picture, which models are not shown")
+            }
             _ => Kind::Film,
         });
     }
     let start = bytes.get(..PDF_WITHIN.min(bytes.len())).unwrap_or_default();
     // A mark that stands inside a text is talk about PDFs.
     let before = start.windows(5).position(|window| window == b"%PDF-")?;
-    let text = start.get(..before).is_some_and(|before| before.iter().any(|byte| byte.is_ascii_alphanumeric()));
+    let text = start
+        .get(..before)
+        .is_some_and(|before| before.iter().any(|byte| byte.is_ascii_alphanumeric()));
     (!text).then_some(Kind::Pdf)
 }
 
 /// Returns the longer side of a picture in pixels; `None` when its head does not say.
 pub(super) fn side(bytes: &[u8]) -> Option<u32> {
     let big = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let little = |at: usize| Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
+    let little = |at: usize| {
+        Some(u32::from(u16::from_le_bytes(
+            bytes.get(at..at + 2)?.try_into().ok()?,
+        )))
+    };
     match sniff(bytes)? {
         Kind::Picture("image/png") => Some(big(16)?.max(big(20)?)),
         Kind::Picture("image/gif") => Some(little(6)?.max(little(8)?)),
@@ -121,7 +141,10 @@ mod tests {
     #[test]
     fn bytes_say_what_a_file_is() {
         let check = |bytes: &[u8], kind: Option<Kind>| assert_eq!(sniff(bytes), kind, "{bytes:?}");
-        check(b"\xff\xd8\xff\xe0\0\x10JFIF", Some(Kind::Picture("image/jpeg")));
+        check(
+            b"\xff\xd8\xff\xe0\0\x10JFIF",
+            Some(Kind::Picture("image/jpeg")),
+        );
         check(b"\x89PNG\r\n\x1a\n\0\0", Some(Kind::Picture("image/png")));
         check(b"GIF89a\x01\0", Some(Kind::Picture("image/gif")));
         check(b"RIFF\0\0\0\0WEBPVP8 ", Some(Kind::Picture("image/webp")));
@@ -129,27 +152,59 @@ mod tests {
         check(b"OggS\0", Some(Kind::Sound("audio/ogg")));
         check(b"\0\0\0\x20ftypM4A ", Some(Kind::Sound("audio/mp4")));
         check(b"\0\0\0\x20ftypisom", Some(Kind::Film));
-        check(b"\0\0\0\x20ftypheic", Some(Kind::Other("a HEIC or AVIF picture, which models are not shown")));
+        check(
+            b"\0\0\0\x20ftypheic",
+            Some(Kind::Other(
+                "a HEIC or AVIF picture, which models are not shown",
+            )),
+        );
         check(b"%PDF-1.7\n", Some(Kind::Pdf));
         check(b"\xef\xbb\xbf\n%PDF-1.4", Some(Kind::Pdf));
         check(b"A file that begins with %PDF-1.4 is a PDF.", None);
-        check(b"PK\x03\x04", Some(Kind::Other("a ZIP archive or an office document")));
-        for text in [&b""[..], b"hello", "\u{feff}Gr\u{fc}\u{df}e".as_bytes(), b"\xff\xfeh\0i\0", b"RIFF", b"II", b"%PD"] {
+        check(
+            b"PK\x03\x04",
+            Some(Kind::Other("a ZIP archive or an office document")),
+        );
+        for text in [
+            &b""[..],
+            b"hello",
+            "\u{feff}Gr\u{fc}\u{df}e".as_bytes(),
+            b"\xff\xfeh\0i\0",
+            b"RIFF",
+            b"II",
+            b"%PD",
+        ] {
             check(text, None);
         }
     }
 
     #[test]
     fn the_longer_side_is_read_from_each_format() {
-        let check = |bytes: &[u8], longer: Option<u32>| assert_eq!(side(bytes), longer, "{bytes:?}");
-        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x1f\x41\0\0\0\x02", Some(8001));
+        let check =
+            |bytes: &[u8], longer: Option<u32>| assert_eq!(side(bytes), longer, "{bytes:?}");
+        check(
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x1f\x41\0\0\0\x02",
+            Some(8001),
+        );
         check(b"GIF89a\x02\0\x03\0", Some(3));
-        check(b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x40\x1f\0\x01\0\0", Some(8001));
-        check(b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x05\0\x04\0", Some(5));
+        check(
+            b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x40\x1f\0\x01\0\0",
+            Some(8001),
+        );
+        check(
+            b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x05\0\x04\0",
+            Some(5),
+        );
         check(b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x04\xc0\x01\0", Some(8));
-        check(b"\xff\xd8\xff\xe0\0\x04ab\xff\xc4\0\x02\xff\xc2\0\x11\x08\0\x07\x00\x09", Some(9));
+        check(
+            b"\xff\xd8\xff\xe0\0\x04ab\xff\xc4\0\x02\xff\xc2\0\x11\x08\0\x07\x00\x09",
+            Some(9),
+        );
         // Cut off anywhere, nobody falls over.
-        for whole in [&b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\0\x07\x00\x09"[..], b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0"] {
+        for whole in [
+            &b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\0\x07\x00\x09"[..],
+            b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0",
+        ] {
             (0..whole.len()).for_each(|end| check(&whole[..end], None));
         }
         check(b"\xff\xd8\xff\xff\xff\xff", None);

@@ -4,8 +4,9 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 /// Endings of files that are text, whatever their encoding.
 const ENDINGS: [&str; 34] = [
-    "txt", "md", "markdown", "rst", "log", "csv", "tsv", "json", "jsonl", "xml", "html", "htm", "css", "js", "ts", "py", "rs",
-    "c", "h", "java", "go", "sh", "sql", "yaml", "yml", "toml", "ini", "cfg", "conf", "tex", "srt", "vcf", "ics", "eml",
+    "txt", "md", "markdown", "rst", "log", "csv", "tsv", "json", "jsonl", "xml", "html", "htm",
+    "css", "js", "ts", "py", "rs", "c", "h", "java", "go", "sh", "sql", "yaml", "yml", "toml",
+    "ini", "cfg", "conf", "tex", "srt", "vcf", "ics", "eml",
 ];
 
 /// The most control characters among a thousand that a text in an old encoding has.
@@ -13,7 +14,11 @@ const MAX_CONTROLS: usize = 5;
 
 /// Returns true when a file of this name, or of this MIME type, calls itself a text.
 pub fn is_text_name(name: &str, content_type: Option<&str>) -> bool {
-    let named = name.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)));
+    let named = name.rsplit_once('.').is_some_and(|(_, ending)| {
+        ENDINGS
+            .iter()
+            .any(|known| ending.eq_ignore_ascii_case(known))
+    });
     named || content_type.is_some_and(|kind| kind.starts_with("text/"))
 }
 
@@ -30,9 +35,17 @@ pub fn text(bytes: &[u8], claimed: bool) -> Option<String> {
     if let Some(text) = UTF_8.decode_without_bom_handling_and_without_replacement(bytes) {
         return Some(text.into_owned());
     }
-    let controls = bytes.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
+    let controls = bytes
+        .iter()
+        .filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+        .count();
     let text_like = controls * 1000 <= bytes.len() * MAX_CONTROLS;
-    (claimed && text_like).then(|| WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned())
+    (claimed && text_like).then(|| {
+        WINDOWS_1252
+            .decode_without_bom_handling(bytes)
+            .0
+            .into_owned()
+    })
 }
 
 #[cfg(test)]
@@ -42,7 +55,11 @@ mod tests {
     #[test]
     fn a_text_is_read_in_its_own_encoding_and_bytes_are_no_text() {
         let check = |bytes: &[u8], claimed: bool, expected: Option<&str>| {
-            assert_eq!(text(bytes, claimed).as_deref(), expected, "{bytes:?} {claimed}");
+            assert_eq!(
+                text(bytes, claimed).as_deref(),
+                expected,
+                "{bytes:?} {claimed}"
+            );
         };
         check("Grüße".as_bytes(), false, Some("Grüße"));
         check(b"\xef\xbb\xbfGr\xc3\xbc\xc3\x9fe", false, Some("Grüße"));
@@ -58,7 +75,9 @@ mod tests {
 
     #[test]
     fn a_name_or_a_type_claims_a_text() {
-        assert!(is_text_name("a.b.LOG", None) && is_text_name("x", Some("text/plain; charset=latin1")));
+        assert!(
+            is_text_name("a.b.LOG", None) && is_text_name("x", Some("text/plain; charset=latin1"))
+        );
         assert!(!is_text_name("log", None) && !is_text_name("a.png", Some("image/png")));
     }
 }

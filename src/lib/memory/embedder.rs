@@ -25,7 +25,8 @@ pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener 
     let (home, env) = (home.clone(), env.clone());
     let there: Mutex<Weak<table::Shared>> = Mutex::default();
     Arc::new(move || {
-        let config = config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
+        let config =
+            config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
         let settings = &config.memory.embeddings;
         let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
         if settings == &Embeddings::default()
@@ -46,22 +47,41 @@ pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener 
 ///
 /// # Errors
 /// [`Error::Unusable`], which names the setting or the file: words still find.
-fn of_home(home: &Home, env: &Environment, settings: &Embeddings, ledger: Option<Ledger>) -> Result<Option<Embedder>, Error> {
+fn of_home(
+    home: &Home,
+    env: &Environment,
+    settings: &Embeddings,
+    ledger: Option<Ledger>,
+) -> Result<Option<Embedder>, Error> {
     let embedder = match (settings.server(), settings.model.as_str()) {
         (None, _) if settings.provider == "none" => return Ok(None),
         (None, "") => Embedder::Table(shipped(config::share_dir(env).as_deref(), settings.dims)?),
         (None, path) => Embedder::Model(directory::open(Path::new(path), settings.dims)?),
         (Some(name), model) => {
-            let unusable = |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
+            let unusable =
+                |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
             let models = config::load(home, env, &[]).map_err(unusable)?.models;
             let keys = Arc::new(Keys::open(home, env).map_err(unusable)?);
             let provider = provider(name, &models)?;
-            let till = |id: &str| Box::new(Till::new(home, env, ledger, &models, provider, id)) as Box<_>;
+            let till =
+                |id: &str| Box::new(Till::new(home, env, ledger, &models, provider, id)) as Box<_>;
             // A client of its own, for the issuer of tokens too: see `Remote::new`.
-            let client =
-                net::client().map_err(|error| Error::Unusable(format!("TLS cannot be set up: {}", error.without_url())))?;
-            let key = Key::Asked(Arc::new(ProviderKey::new(keys, provider.clone(), client.clone())));
-            Embedder::Model(Box::new(Remote::new(client, provider, key, model, settings.dims, till)?))
+            let client = net::client().map_err(|error| {
+                Error::Unusable(format!("TLS cannot be set up: {}", error.without_url()))
+            })?;
+            let key = Key::Asked(Arc::new(ProviderKey::new(
+                keys,
+                provider.clone(),
+                client.clone(),
+            )));
+            Embedder::Model(Box::new(Remote::new(
+                client,
+                provider,
+                key,
+                model,
+                settings.dims,
+                till,
+            )?))
         }
     };
     Ok(Some(embedder))
@@ -87,7 +107,9 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
 
 fn provider<'a>(name: &str, models: &'a Models) -> Result<&'a Arc<Provider>, Error> {
     models.provider(name).ok_or_else(|| {
-        Error::Unusable(format!("`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"))
+        Error::Unusable(format!(
+            "`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"
+        ))
     })
 }
 
@@ -107,19 +129,33 @@ mod tests {
             for below in ["providers.d", "state"] {
                 std::fs::create_dir_all(place.0.path().join(below)).expect("dir");
             }
-            place.put("agent.toml", &format!("[providers]\nload = [\"offline\", \"vec\"]\n{settings}"));
+            place.put(
+                "agent.toml",
+                &format!("[providers]\nload = [\"offline\", \"vec\"]\n{settings}"),
+            );
             let file = "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n\
                         [models.vectors]\nmodel = \"bge-m3\"\ncost_per_mtok = [0.02, 0, 0]\n";
-            place.put("providers.d/vec.toml", &format!("{file}[models.primary]\nmodel = \"m\"\n"));
+            place.put(
+                "providers.d/vec.toml",
+                &format!("{file}[models.primary]\nmodel = \"m\"\n"),
+            );
             place
         }
 
         fn put(&self, path: &str, text: &str) {
-            atomic::write(&self.0.path().join(path), text.as_bytes(), Durability::Rename).expect("write");
+            atomic::write(
+                &self.0.path().join(path),
+                text.as_bytes(),
+                Durability::Rename,
+            )
+            .expect("write");
         }
 
         fn open(&self) -> Result<Option<Embedder>, Error> {
-            let flags = HomeFlags { home: Some(self.0.path().to_owned()), ..HomeFlags::default() };
+            let flags = HomeFlags {
+                home: Some(self.0.path().to_owned()),
+                ..HomeFlags::default()
+            };
             let home = Home::resolve(flags, &|_| None).expect("home");
             let share = self.0.path().join("share").display().to_string();
             let env = Environment::of(&[("AGENT_SHARE", share.as_str())]);
@@ -129,7 +165,9 @@ mod tests {
 
         fn refused(&self) -> String {
             match self.open() {
-                Err(Error::Unusable(said)) => said.replace(&format!("{}/", self.0.path().display()), ""),
+                Err(Error::Unusable(said)) => {
+                    said.replace(&format!("{}/", self.0.path().display()), "")
+                }
                 other => panic!("{}", other.is_ok()),
             }
         }
@@ -141,19 +179,29 @@ mod tests {
 
     #[test]
     fn nothing_is_embedded_where_the_settings_say_none() {
-        assert!(with("provider = \"none\"").open().expect("settings").is_none());
+        assert!(
+            with("provider = \"none\"")
+                .open()
+                .expect("settings")
+                .is_none()
+        );
     }
 
     #[test]
     fn the_table_is_the_default_and_is_read_without_providers_or_keys() {
         let place = Place::new("");
-        assert_eq!(place.refused(), "share/embeddings/table.bin: No such file or directory (os error 2)");
+        assert_eq!(
+            place.refused(),
+            "share/embeddings/table.bin: No such file or directory (os error 2)"
+        );
         let file = place.0.path().join("share").join(table::FILE);
         std::fs::create_dir_all(file.parent().expect("parent")).expect("dir");
         atomic::write(&file, &table::tests::small(), Durability::Rename).expect("write");
         place.put("providers.d/vec.toml", "no TOML");
         let mut embedder = place.open().expect("table").expect("some");
-        let Embedder::Table(table) = &mut embedder else { panic!("no table") };
+        let Embedder::Table(table) = &mut embedder else {
+            panic!("no table")
+        };
         assert!(table.word("cat").is_some());
         place.put("agent.toml", "[memory.embeddings]\ndims = 3\n");
         assert_eq!(
@@ -165,29 +213,45 @@ mod tests {
     #[test]
     fn a_server_is_ready_without_being_asked_and_its_price_is_that_of_the_model() {
         let cost = |settings: &str| {
-            let Some(Embedder::Model(model)) = with(settings).open().expect("remote") else { panic!("a server") };
+            let Some(Embedder::Model(model)) = with(settings).open().expect("remote") else {
+                panic!("a server")
+            };
             (model.name().to_owned(), model.cost_usd(&["four"]))
         };
         let (name, usd) = cost("provider = \"vec\"\nmodel = \"bge-m3\"\ndims = 8");
         assert_eq!(name, "vec/bge-m3/8");
-        assert!(usd.is_some_and(|usd| (usd - 2.0 * 0.02 / 1e6).abs() < 1e-15), "{usd:?}");
-        assert_eq!(cost("provider = \"vec\""), ("vec/text-embedding-3-small/0".to_owned(), None));
+        assert!(
+            usd.is_some_and(|usd| (usd - 2.0 * 0.02 / 1e6).abs() < 1e-15),
+            "{usd:?}"
+        );
+        assert_eq!(
+            cost("provider = \"vec\""),
+            ("vec/text-embedding-3-small/0".to_owned(), None)
+        );
     }
 
     #[test]
     fn a_key_that_is_missing_is_said_with_the_command_before_anything_is_sent() {
         let place = with("provider = \"vec\"\nmodel = \"bge-m3\"");
-        let file =
-            "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\napi_key_env = \"VEC_KEY\"\n[models.primary]\nmodel = \"m\"\n";
+        let file = "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\napi_key_env = \"VEC_KEY\"\n[models.primary]\nmodel = \"m\"\n";
         place.put("providers.d/vec.toml", file);
-        let Some(Embedder::Model(mut model)) = place.open().expect("remote") else { panic!("a server") };
+        let Some(Embedder::Model(mut model)) = place.open().expect("remote") else {
+            panic!("a server")
+        };
         let error = model.embed(Kind::Passage, &["a"]).expect_err("no key");
-        assert!(matches!(&error, Error::Unusable(said) if said.contains("run: agent-daemon login vec")), "{error}");
+        assert!(
+            matches!(&error, Error::Unusable(said) if said.contains("run: agent-daemon login vec")),
+            "{error}"
+        );
     }
 
     #[test]
     fn what_is_wrong_with_the_providers_is_said_with_the_next_step() {
         let says = with("provider = \"gone\"").refused();
-        assert!(says.contains("no loaded provider is called `gone`") && says.contains("`providers.load`"), "{says}");
+        assert!(
+            says.contains("no loaded provider is called `gone`")
+                && says.contains("`providers.load`"),
+            "{says}"
+        );
     }
 }

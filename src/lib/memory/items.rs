@@ -92,9 +92,15 @@ pub fn keep(root: &Root, item: Item, zone: chrono_tz::Tz, now_ms: i64) -> Result
     if let Some(there) = same(root, &item) {
         return Ok(there);
     }
-    let date = clock::local_date(now_ms, zone).format("%Y-%m-%d").to_string();
+    let date = clock::local_date(now_ms, zone)
+        .format("%Y-%m-%d")
+        .to_string();
     let slug = slug(item.fact.as_ref().map_or(&item.content, |fact| &fact.value));
-    let item = Item { id: format!("{date}-{slug}{}", letters()), created_at: clock::rfc3339(now_ms), ..item };
+    let item = Item {
+        id: format!("{date}-{slug}{}", letters()),
+        created_at: clock::rfc3339(now_ms),
+        ..item
+    };
     write(root, &item)?;
     Ok(item)
 }
@@ -111,7 +117,8 @@ pub fn write(root: &Root, item: &Item) -> Result<(), Error> {
 /// Returns where the item called `id` lies in the workspace; `None` when that is no name.
 pub fn path(id: &str) -> Option<PathBuf> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    ((1..=64).contains(&id.len()) && id.bytes().all(is_name)).then(|| Path::new(DIR).join(format!("{id}.md")))
+    ((1..=64).contains(&id.len()) && id.bytes().all(is_name))
+        .then(|| Path::new(DIR).join(format!("{id}.md")))
 }
 
 /// Returns the kept item that says the same as `item`.
@@ -124,20 +131,39 @@ fn same(root: &Root, item: &Item) -> Option<Item> {
         .filter_map(|entry| entry.name.strip_suffix(".md"))
         // What is shorter cannot hold the same words.
         .filter(|id| {
-            path(id).and_then(|path| root.metadata(&path).ok()).is_some_and(|meta| meta.len() > size && meta.len() < size + 2000)
+            path(id)
+                .and_then(|path| root.metadata(&path).ok())
+                .is_some_and(|meta| meta.len() > size && meta.len() < size + 2000)
         })
         .filter_map(|id| read(root, id).ok())
-        .find(|there| there.kind == item.kind && there.fact == item.fact && there.content.trim() == item.content.trim())
+        .find(|there| {
+            there.kind == item.kind
+                && there.fact == item.fact
+                && there.content.trim() == item.content.trim()
+        })
 }
 
 /// Reads an item file; what it does not say is empty.
 pub fn parse(id: &str, file: &str) -> Item {
     let (fields, content) = front_matter(file);
-    let field = |name: &str| fields.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value);
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or("", |(_, value)| *value)
+    };
     let plain = |name: &str| unquote(field(name));
-    let stated = Stated { entity: plain("entity"), attribute: plain("attribute"), value: plain("value") };
-    let is_whole = ![&stated.entity, &stated.attribute, &stated.value].iter().any(|part| part.is_empty());
-    let tags = parts(field("tags").trim_start_matches('[').trim_end_matches(']')).into_iter().map(unquote);
+    let stated = Stated {
+        entity: plain("entity"),
+        attribute: plain("attribute"),
+        value: plain("value"),
+    };
+    let is_whole = ![&stated.entity, &stated.attribute, &stated.value]
+        .iter()
+        .any(|part| part.is_empty());
+    let tags = parts(field("tags").trim_start_matches('[').trim_end_matches(']'))
+        .into_iter()
+        .map(unquote);
     Item {
         id: id.to_owned(),
         kind: plain("type"),
@@ -151,9 +177,23 @@ pub fn parse(id: &str, file: &str) -> Item {
 fn render(item: &Item) -> String {
     let mut head = format!("id: {}\ntype: {}\n", item.id, quote(&item.kind));
     let tags: Vec<String> = item.tags.iter().map(|tag| quote(tag)).collect();
-    head.push_str(&format!("tags: [{}]\ncreated_at: {}\n", tags.join(", "), item.created_at));
-    if let Some(Stated { entity, attribute, value }) = &item.fact {
-        head.push_str(&format!("entity: {}\nattribute: {}\nvalue: {}\n", quote(entity), quote(attribute), quote(value)));
+    head.push_str(&format!(
+        "tags: [{}]\ncreated_at: {}\n",
+        tags.join(", "),
+        item.created_at
+    ));
+    if let Some(Stated {
+        entity,
+        attribute,
+        value,
+    }) = &item.fact
+    {
+        head.push_str(&format!(
+            "entity: {}\nattribute: {}\nvalue: {}\n",
+            quote(entity),
+            quote(attribute),
+            quote(value)
+        ));
     }
     format!("---\n{head}---\n{}\n", item.content.trim_end())
 }
@@ -162,12 +202,20 @@ fn render(item: &Item) -> String {
 /// after them. A file without has no fields.
 pub fn front_matter(file: &str) -> (Vec<(&str, &str)>, &str) {
     let whole = || (Vec::new(), file);
-    let Some(rest) = file.strip_prefix("---\n") else { return whole() };
-    let Some((head, body)) = rest.split_once("\n---\n").or_else(|| rest.strip_suffix("\n---").map(|head| (head, ""))) else {
+    let Some(rest) = file.strip_prefix("---\n") else {
+        return whole();
+    };
+    let Some((head, body)) = rest
+        .split_once("\n---\n")
+        .or_else(|| rest.strip_suffix("\n---").map(|head| (head, "")))
+    else {
         return whole();
     };
     // A rule before and after some words makes no fields of them.
-    if head.lines().any(|line| field(line).is_none() && !line.starts_with([' ', '-', '#'])) {
+    if head
+        .lines()
+        .any(|line| field(line).is_none() && !line.starts_with([' ', '-', '#']))
+    {
         return whole();
     }
     (head.lines().filter_map(field).collect(), body)
@@ -175,17 +223,27 @@ pub fn front_matter(file: &str) -> (Vec<(&str, &str)>, &str) {
 
 fn field(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
-    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let is_key = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     (is_key && (value.is_empty() || value.starts_with(' '))).then(|| (key, value.trim()))
 }
 
 /// Writes a value so that it is one again when it is read, also for those who read YAML.
 fn quote(value: &str) -> String {
     let is_plain = value.starts_with(char::is_alphabetic)
-        && value.chars().all(|c| c.is_alphanumeric() || " _-".contains(c))
+        && value
+            .chars()
+            .all(|c| c.is_alphanumeric() || " _-".contains(c))
         && value.trim() == value
-        && !["true", "false", "yes", "no", "null", "on", "off"].contains(&value.to_lowercase().as_str());
-    if is_plain { value.to_owned() } else { serde_json::Value::from(value).to_string() }
+        && !["true", "false", "yes", "no", "null", "on", "off"]
+            .contains(&value.to_lowercase().as_str());
+    if is_plain {
+        value.to_owned()
+    } else {
+        serde_json::Value::from(value).to_string()
+    }
 }
 
 /// Returns what stands between the commas of a list; one within quotes parts nothing.
@@ -207,7 +265,11 @@ fn unquote(value: &str) -> String {
 /// Returns the first words of `content` as a part of a name, with a `-` at its end.
 fn slug(content: &str) -> String {
     let mut slug = String::new();
-    for word in content.replace(['\'', '’'], "").split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in content
+        .replace(['\'', '’'], "")
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+    {
         if slug.len() + word.len() >= SLUG {
             break;
         }
@@ -219,7 +281,9 @@ fn slug(content: &str) -> String {
 
 fn letters() -> String {
     let bits = uuid::Uuid::new_v4().as_u128();
-    let letter = |at: u32| LETTERS[usize::try_from((bits >> (at * 8)) & 0xff).unwrap_or(0) % LETTERS.len()] as char;
+    let letter = |at: u32| {
+        LETTERS[usize::try_from((bits >> (at * 8)) & 0xff).unwrap_or(0) % LETTERS.len()] as char
+    };
     (0..4).map(letter).collect()
 }
 
@@ -242,11 +306,35 @@ mod tests {
     fn what_is_kept_is_read_again() {
         let dir = tempfile::tempdir().expect("dir");
         let root = Root::open(dir.path()).expect("root");
-        let kept = keep(&root, note("My sister lives in Porto.\n\n---\nid: other"), chrono_tz::UTC, 0).expect("kept");
-        assert!(kept.id.starts_with("1970-01-01-my-sister-lives-in-porto-id-other-"), "{}", kept.id);
+        let kept = keep(
+            &root,
+            note("My sister lives in Porto.\n\n---\nid: other"),
+            chrono_tz::UTC,
+            0,
+        )
+        .expect("kept");
+        assert!(
+            kept.id
+                .starts_with("1970-01-01-my-sister-lives-in-porto-id-other-"),
+            "{}",
+            kept.id
+        );
         assert_eq!(read(&root, &kept.id).expect("read"), kept);
-        let fact = Stated { entity: "user".into(), attribute: "birthday".into(), value: "yes: \"3\"\nMay".into() };
-        let kept = keep(&root, Item { fact: Some(fact), ..note("x") }, chrono_tz::UTC, 0).expect("kept");
+        let fact = Stated {
+            entity: "user".into(),
+            attribute: "birthday".into(),
+            value: "yes: \"3\"\nMay".into(),
+        };
+        let kept = keep(
+            &root,
+            Item {
+                fact: Some(fact),
+                ..note("x")
+            },
+            chrono_tz::UTC,
+            0,
+        )
+        .expect("kept");
         assert_eq!(read(&root, &kept.id).expect("read"), kept);
     }
 
@@ -255,8 +343,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let root = Root::open(dir.path()).expect("root");
         let first = keep(&root, note("tea"), chrono_tz::UTC, 0).expect("kept");
-        assert_eq!(keep(&root, note("tea"), chrono_tz::UTC, 5).expect("kept"), first);
-        assert_ne!(keep(&root, note("teas"), chrono_tz::UTC, 5).expect("kept").id, first.id);
+        assert_eq!(
+            keep(&root, note("tea"), chrono_tz::UTC, 5).expect("kept"),
+            first
+        );
+        assert_ne!(
+            keep(&root, note("teas"), chrono_tz::UTC, 5)
+                .expect("kept")
+                .id,
+            first.id
+        );
     }
 
     #[test]
@@ -271,8 +367,14 @@ mod tests {
     #[test]
     fn a_file_written_by_hand_is_an_item_too() {
         let item = parse("x", "just words\n");
-        assert_eq!((item.kind.as_str(), item.content.as_str(), item.fact), ("", "just words", None));
-        let item = parse("x", "---\ntype: fact\nentity: Ana\nattribute: lives in\nvalue: Porto\n---\n\nAna lives in Porto.\n");
+        assert_eq!(
+            (item.kind.as_str(), item.content.as_str(), item.fact),
+            ("", "just words", None)
+        );
+        let item = parse(
+            "x",
+            "---\ntype: fact\nentity: Ana\nattribute: lives in\nvalue: Porto\n---\n\nAna lives in Porto.\n",
+        );
         assert_eq!(item.fact.map(|fact| fact.value).as_deref(), Some("Porto"));
         assert_eq!(item.content, "Ana lives in Porto.");
         let rules = "---\nTold him: never\n---\nmore";

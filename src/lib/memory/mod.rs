@@ -44,7 +44,8 @@ const WITHOUT_MODEL: &str = "offline";
 /// Returns true for the call with which an order to remember becomes a note where no model has a part:
 /// the whole message is the note then, and who corrects the note has corrected it.
 fn keeps_a_note(spoken: &Spoken) -> bool {
-    spoken.model.as_deref() == Some(WITHOUT_MODEL) && spoken.tool_calls().any(|call| call.name == "memory_write")
+    spoken.model.as_deref() == Some(WITHOUT_MODEL)
+        && spoken.tool_calls().any(|call| call.name == "memory_write")
 }
 
 /// Returns true for what the owner said.
@@ -127,7 +128,12 @@ const RETOLD: usize = 256;
 /// How long a model is not asked to tell anything after it did not answer in time: people wait for it.
 const PAUSE: Duration = Duration::from_secs(60);
 /// What passages are recalled from: facts have lines of their own.
-const RECALLED_FROM: [Source; 4] = [Source::Memory, Source::Session, Source::Item, Source::Summary];
+const RECALLED_FROM: [Source; 4] = [
+    Source::Memory,
+    Source::Session,
+    Source::Item,
+    Source::Summary,
+];
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
 
@@ -166,7 +172,11 @@ impl Memory {
     #[must_use]
     pub fn with(self, opener: Opener) -> Self {
         let place = self.place.with(opener);
-        Self { searcher: Mutex::new(Searcher::new(&place)), place, ..self }
+        Self {
+            searcher: Mutex::new(Searcher::new(&place)),
+            place,
+            ..self
+        }
     }
 
     /// Returns whose memory it is.
@@ -180,21 +190,36 @@ impl Memory {
     /// As [`Searcher::search`].
     pub fn search(&self, viewer: &Viewer, query: Query) -> Result<Found, index::Error> {
         let scopes = viewer.scopes().iter().map(Scope::to_string).collect();
-        let query = Query { filter: Filter { scopes: Some(scopes), ..query.filter }, ..query };
-        self.searcher.lock().unwrap_or_else(PoisonError::into_inner).search(&query)
+        let query = Query {
+            filter: Filter {
+                scopes: Some(scopes),
+                ..query.filter
+            },
+            ..query
+        };
+        self.searcher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .search(&query)
     }
 
     /// Returns what goes before a message; `told` are the pieces that the conversation has: nothing of them is said
     /// again. Trouble is logged: nobody waits for an answer because the memory is ill.
     pub fn recall(&self, viewer: &Viewer, asked: &Asked<'_>, told: &[String]) -> Option<Recalled> {
-        let asked = &Asked { words: crate::text::head(asked.words, MAX_QUERY), ..*asked };
+        let asked = &Asked {
+            words: crate::text::head(asked.words, MAX_QUERY),
+            ..*asked
+        };
         let query = Query {
             k: RECALLED,
             candidates: CANDIDATES,
             min_score: MIN_SCORE,
             max_tokens: usize::try_from(recall::BUDGET).ok(),
             max_chars: MAX_RECALLED,
-            filter: Filter { sources: Some(RECALLED_FROM.to_vec()), ..Filter::default() },
+            filter: Filter {
+                sources: Some(RECALLED_FROM.to_vec()),
+                ..Filter::default()
+            },
             today: Some(crate::clock::local_date(asked.now, asked.zone)),
             ..Query::new(recall::telling(asked.words))
         };
@@ -203,16 +228,24 @@ impl Memory {
             Found::default()
         });
         // Nobody asked for these: what only resembles the message stays away.
-        found.hits.retain(|hit| !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE));
+        found.hits.retain(|hit| {
+            !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE)
+        });
         let mut recall = self.recall.lock().unwrap_or_else(PoisonError::into_inner);
         let bearing = recall.bearing_on(asked, viewer).unwrap_or_else(|error| {
             tracing::warn!(%error, "no fact was recalled");
             recall::Bearing::default()
         });
         let retold = self.retold.lock().unwrap_or_else(PoisonError::into_inner);
-        let originals = retold.pieces.iter().filter(|(words, _)| told.contains(words)).map(|(_, original)| original);
+        let originals = retold
+            .pieces
+            .iter()
+            .filter(|(words, _)| told.contains(words))
+            .map(|(_, original)| original);
         let told: Vec<&String> = told.iter().chain(originals).collect();
-        recall::compose(&bearing, &found.hits, |line| told.iter().any(|piece| piece.contains(line)))
+        recall::compose(&bearing, &found.hits, |line| {
+            told.iter().any(|piece| piece.contains(line))
+        })
     }
 
     /// Returns `recalled` told as `synthesis` says, by a model where it says so; see `[memory.recall]`. The call
@@ -232,7 +265,8 @@ impl Memory {
         let told = recall::retold(client, synthesis, &recalled, (run_id, session_id)).await;
         let mut retold = retold();
         let Some(told) = told else {
-            retold.rests_until = (began.elapsed() >= recall::PATIENCE).then(|| Instant::now() + PAUSE);
+            retold.rests_until =
+                (began.elapsed() >= recall::PATIENCE).then(|| Instant::now() + PAUSE);
             return recalled;
         };
         if retold.pieces.len() == RETOLD {
@@ -244,7 +278,11 @@ impl Memory {
 
     /// Notes that overdue commitments were brought up, which is done once. Trouble is logged.
     pub fn brought_up(&self, overdue: &[i64]) {
-        if let Err(error) = commitments::shown(&facts::database(self.home()), overdue, crate::clock::now_ms()) {
+        if let Err(error) = commitments::shown(
+            &facts::database(self.home()),
+            overdue,
+            crate::clock::now_ms(),
+        ) {
             tracing::warn!(%error, "overdue commitments are brought up again");
         }
     }
@@ -253,8 +291,15 @@ impl Memory {
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub fn update_commitment(&self, viewer: &Viewer, id: i64, change: Change) -> Result<Option<Commitment>, facts::Error> {
-        commitments::update(&facts::database(self.home()), id, change, |one| viewer.may_see(&one.scope))
+    pub fn update_commitment(
+        &self,
+        viewer: &Viewer,
+        id: i64,
+        change: Change,
+    ) -> Result<Option<Commitment>, facts::Error> {
+        commitments::update(&facts::database(self.home()), id, change, |one| {
+            viewer.may_see(&one.scope)
+        })
     }
 
     /// Brings the index up to date; false when another process is at it, and may have missed
@@ -266,7 +311,11 @@ impl Memory {
                     tracing::warn!(why, "not everything in the index has a vector");
                 }
                 for skipped in report.skipped {
-                    tracing::warn!(path = skipped.path, why = skipped.why, "a memory file was left out of the index");
+                    tracing::warn!(
+                        path = skipped.path,
+                        why = skipped.why,
+                        "a memory file was left out of the index"
+                    );
                 }
             }
             Ok(index::Outcome::Busy(_)) => return false,
@@ -278,7 +327,10 @@ impl Memory {
     /// Draws facts from what was written down and said, or from what was said in `session` alone; false when that did
     /// not work, or another process is at it. Trouble is logged.
     pub fn consolidate(&self, means: Means<'_>, session: Option<&str>) -> bool {
-        let options = Options { session, ..Options::default() };
+        let options = Options {
+            session,
+            ..Options::default()
+        };
         match consolidate::run(self.home(), means, options, &mut |_| {}) {
             Ok(consolidate::Outcome::Done(report)) => {
                 for parked in &report.parked {
@@ -289,7 +341,11 @@ impl Memory {
                     );
                 }
                 if let Some(one) = report.waits.first() {
-                    tracing::warn!(session = one.path, why = one.why, "facts are drawn from it later");
+                    tracing::warn!(
+                        session = one.path,
+                        why = one.why,
+                        "facts are drawn from it later"
+                    );
                 }
                 report.waits.is_empty()
             }

@@ -45,7 +45,10 @@ impl Past {
     /// Returns true when a summary may be found by whom the conversation belongs to: what the owner finds is
     /// theirs, as it is with messages; in a conversation of others they find what was said there.
     pub(super) fn lets_through(&self, compaction: &Compaction) -> bool {
-        !self.owner_spoke || self.foreign.is_none_or(|foreign| foreign >= compaction.kept_from)
+        !self.owner_spoke
+            || self
+                .foreign
+                .is_none_or(|foreign| foreign >= compaction.kept_from)
     }
 }
 
@@ -59,18 +62,33 @@ pub(super) struct Pasts<'a> {
 
 impl<'a> Pasts<'a> {
     pub(super) fn new(home: &'a Home) -> Self {
-        Self { home, transcripts: None, known: HashMap::new() }
+        Self {
+            home,
+            transcripts: None,
+            known: HashMap::new(),
+        }
     }
 
     /// Returns what was said before `file` began, whose content is `bytes`; `None` when there is no summary in
     /// it.
     pub(super) fn before(&mut self, file: &Candidate, bytes: &[u8]) -> Option<Past> {
-        let id = session_of(&file.shown).filter(|_| String::from_utf8_lossy(bytes).contains(r#""compaction""#))?;
-        let all = || session::all_transcripts(&self.home.sessions(), &self.home.archive()).unwrap_or_default();
+        let id = session_of(&file.shown)
+            .filter(|_| String::from_utf8_lossy(bytes).contains(r#""compaction""#))?;
+        let all = || {
+            session::all_transcripts(&self.home.sessions(), &self.home.archive())
+                .unwrap_or_default()
+        };
         let transcripts = self.transcripts.get_or_insert_with(all);
         let mut past = Past::default();
-        for earlier in transcripts.get(id)?.iter().take_while(|path| path.file_name() != file.path.file_name()) {
-            past = *self.known.entry(earlier.clone()).or_insert_with(|| read(earlier, past));
+        for earlier in transcripts
+            .get(id)?
+            .iter()
+            .take_while(|path| path.file_name() != file.path.file_name())
+        {
+            past = *self
+                .known
+                .entry(earlier.clone())
+                .or_insert_with(|| read(earlier, past));
         }
         Some(past)
     }
@@ -79,7 +97,9 @@ impl<'a> Pasts<'a> {
 /// Returns `past` and what is said in `file`. What cannot be read is missed by who reads on.
 fn read(file: &Path, mut past: Past) -> Past {
     let _ = jsonl::for_each_line(file, 0, |line, _| {
-        serde_json::from_slice::<Event>(line).iter().for_each(|event| past.take(event));
+        serde_json::from_slice::<Event>(line)
+            .iter()
+            .for_each(|event| past.take(event));
     });
     past
 }
@@ -93,25 +113,52 @@ mod tests {
     use crate::session::{Spoken, SummaryBy};
 
     fn user(run: &str, trust: Trust) -> Kind {
-        Kind::Message(Spoken { trust: Some(trust), ..Spoken::new(Role::User, vec![Block::Text { text: "x".into() }], run) })
+        Kind::Message(Spoken {
+            trust: Some(trust),
+            ..Spoken::new(Role::User, vec![Block::Text { text: "x".into() }], run)
+        })
     }
 
     fn result(untrusted: bool) -> Kind {
-        let result = ToolResult { id: "t".into(), text: "x".into(), is_error: false, untrusted };
-        Kind::ToolResult { run_id: "r".into(), name: "web_fetch".into(), duration_ms: 1, receipt: None, result }
+        let result = ToolResult {
+            id: "t".into(),
+            text: "x".into(),
+            is_error: false,
+            untrusted,
+        };
+        Kind::ToolResult {
+            run_id: "r".into(),
+            name: "web_fetch".into(),
+            duration_ms: 1,
+            receipt: None,
+            result,
+        }
     }
 
     fn past(events: &[(u64, Kind)]) -> Past {
         let mut past = Past::default();
         for (seq, kind) in events {
-            past.take(&Event { v: 1, ts: "2026-05-04T10:00:00.000Z".into(), seq: *seq, kind: kind.clone() });
+            past.take(&Event {
+                v: 1,
+                ts: "2026-05-04T10:00:00.000Z".into(),
+                seq: *seq,
+                kind: kind.clone(),
+            });
         }
         past
     }
 
     fn summary(kept_from: u64) -> Compaction {
         let (run_id, summary, by) = ("r".into(), "x".into(), SummaryBy::Model);
-        Compaction { run_id, kept_from, question: None, summary, by, longest_block: None, tokens: (9, 5) }
+        Compaction {
+            run_id,
+            kept_from,
+            question: None,
+            summary,
+            by,
+            longest_block: None,
+            tokens: (9, 5),
+        }
     }
 
     #[test]
@@ -123,12 +170,19 @@ mod tests {
             let past = past(events);
             for kept_from in 1..=6 {
                 let expected = foreign.is_none_or(|foreign| kept_from <= foreign);
-                assert_eq!(past.lets_through(&summary(kept_from)), expected, "{past:?}, kept from {kept_from}");
+                assert_eq!(
+                    past.lets_through(&summary(kept_from)),
+                    expected,
+                    "{past:?}, kept from {kept_from}"
+                );
             }
         };
         let own = || user("a", Trust::Owner);
         check(&[(1, own()), (2, result(false)), (3, own())], None);
-        check(&[(1, own()), (2, user("b", Trust::Other)), (3, own())], Some(2));
+        check(
+            &[(1, own()), (2, user("b", Trust::Other)), (3, own())],
+            Some(2),
+        );
         check(&[(1, own()), (2, own()), (3, result(true))], Some(3));
         check(&[(1, own()), (2, note), (3, own())], Some(2));
         // What is missing, or not understood, may be anybody's.
@@ -142,29 +196,66 @@ mod tests {
     #[test]
     fn what_was_said_in_files_before_counts_and_the_last_one_may_be_anywhere() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = crate::config::HomeFlags { home: Some(dir.path().to_owned()), ..Default::default() };
+        let flags = crate::config::HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..Default::default()
+        };
         let home = Home::resolve(flags, &|_| None).expect("home");
         home.create().expect("made");
         let line = |seq: u64, kind: Kind| {
-            let event = Event { v: 1, ts: "2026-05-04T10:00:00.000Z".into(), seq, kind };
+            let event = Event {
+                v: 1,
+                ts: "2026-05-04T10:00:00.000Z".into(),
+                seq,
+                kind,
+            };
             serde_json::to_string(&event).expect("JSON") + "\n"
         };
         let put = |path: PathBuf, text: &str| {
-            crate::sys::atomic::write(&path, text.as_bytes(), crate::sys::atomic::Durability::Rename).expect("write");
+            crate::sys::atomic::write(
+                &path,
+                text.as_bytes(),
+                crate::sys::atomic::Durability::Rename,
+            )
+            .expect("write");
         };
         let last = line(4, user("c", Trust::Owner)) + &line(5, Kind::Compaction(summary(4)));
-        put(home.archive().join("s.2026-05-04.jsonl"), &line(1, user("a", Trust::Owner)));
-        put(home.archive().join("s.2026-05-04.1.jsonl"), &(line(2, user("b", Trust::Other)) + &line(3, result(false))));
+        put(
+            home.archive().join("s.2026-05-04.jsonl"),
+            &line(1, user("a", Trust::Owner)),
+        );
+        put(
+            home.archive().join("s.2026-05-04.1.jsonl"),
+            &(line(2, user("b", Trust::Other)) + &line(3, result(false))),
+        );
         put(home.archive().join("s.2026-05-04.2.jsonl"), &last);
-        put(home.archive().join("other.2026-05-04.jsonl"), &line(1, user("a", Trust::Owner)));
+        put(
+            home.archive().join("other.2026-05-04.jsonl"),
+            &line(1, user("a", Trust::Owner)),
+        );
         let before = |name: &str, text: &str| {
             let path = home.archive().join(name);
             let files = super::super::sources::list(&home).0;
-            let file = files.iter().find(|file| file.path == path).expect("it is listed").clone();
+            let file = files
+                .iter()
+                .find(|file| file.path == path)
+                .expect("it is listed")
+                .clone();
             Pasts::new(&home).before(&file, text.as_bytes())
         };
-        assert_eq!(before("s.2026-05-04.2.jsonl", &last), Some(Past { last: 3, owner_spoke: true, foreign: Some(2) }));
-        assert_eq!(before("s.2026-05-04.jsonl", &last), Some(Past::default()), "nothing came before it");
+        assert_eq!(
+            before("s.2026-05-04.2.jsonl", &last),
+            Some(Past {
+                last: 3,
+                owner_spoke: true,
+                foreign: Some(2)
+            })
+        );
+        assert_eq!(
+            before("s.2026-05-04.jsonl", &last),
+            Some(Past::default()),
+            "nothing came before it"
+        );
         assert_eq!(before("s.2026-05-04.jsonl", "no summary"), None);
     }
 }

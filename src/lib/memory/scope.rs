@@ -37,7 +37,11 @@ impl Scope {
     /// Returns whose a conversation is: the owner's when it is a direct one in which the daemon took
     /// a message for the owner's own words. One that several people share is never the owner's.
     pub fn of_session(key: &str, owner_spoke: bool) -> Self {
-        if owner_spoke && is_direct(key) { Self::Owner } else { Self::Chat(key.to_owned()) }
+        if owner_spoke && is_direct(key) {
+            Self::Owner
+        } else {
+            Self::Chat(key.to_owned())
+        }
     }
 }
 
@@ -54,7 +58,9 @@ impl fmt::Display for Scope {
 
 /// Returns true for a conversation with one person: `cli:…`, `http:…`, `agent:<name>:<channel>:dm:…`.
 fn is_direct(key: &str) -> bool {
-    let kind = key.strip_prefix("agent:").and_then(|rest| rest.split(':').nth(2));
+    let kind = key
+        .strip_prefix("agent:")
+        .and_then(|rest| rest.split(':').nth(2));
     own_name(key).is_some() || kind == Some("dm")
 }
 
@@ -68,7 +74,10 @@ fn is_own(key: &SessionKey, is_owner: &dyn Fn(&str) -> bool) -> bool {
         return is_owner(&format!("{JOINED}{person}"));
     }
     // A topic of a direct conversation is the same person's.
-    let person = key.0.rsplit_once(":dm:").and_then(|(_, person)| person.split(':').next());
+    let person = key
+        .0
+        .rsplit_once(":dm:")
+        .and_then(|(_, person)| person.split(':').next());
     key.own_name().is_some() || (is_direct(&key.0) && person.is_some_and(is_owner))
 }
 
@@ -137,8 +146,16 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for text in ["owner", "person:1002", "chat:agent:a:telegram:dm:1002", "shared"] {
-            assert_eq!(Scope::parse(text).map(|scope| scope.to_string()).as_deref(), Some(text));
+        for text in [
+            "owner",
+            "person:1002",
+            "chat:agent:a:telegram:dm:1002",
+            "shared",
+        ] {
+            assert_eq!(
+                Scope::parse(text).map(|scope| scope.to_string()).as_deref(),
+                Some(text)
+            );
         }
         assert_eq!(Scope::parse("everybody"), None);
     }
@@ -146,13 +163,25 @@ mod tests {
     #[test]
     fn a_conversation_is_the_owners_only_when_it_is_theirs_alone() {
         let check = |key: &str, owner_spoke: bool, expected: &str| {
-            assert_eq!(Scope::of_session(key, owner_spoke).to_string(), expected, "{key}");
+            assert_eq!(
+                Scope::of_session(key, owner_spoke).to_string(),
+                expected,
+                "{key}"
+            );
         };
         check("cli:ada", true, "owner");
         check("cli:ada", false, "chat:cli:ada");
         check("agent:a:telegram:dm:1001", true, "owner");
-        check("agent:a:telegram:dm:1002", false, "chat:agent:a:telegram:dm:1002");
-        check("agent:a:telegram:group:-5", true, "chat:agent:a:telegram:group:-5");
+        check(
+            "agent:a:telegram:dm:1002",
+            false,
+            "chat:agent:a:telegram:dm:1002",
+        );
+        check(
+            "agent:a:telegram:group:-5",
+            true,
+            "chat:agent:a:telegram:group:-5",
+        );
         check("agent:a:main", true, "chat:agent:a:main");
         check("agent:dm:a:main", true, "chat:agent:dm:a:main");
     }
@@ -160,42 +189,129 @@ mod tests {
     #[test]
     fn nobody_sees_what_is_anothers() {
         let check = |key: &str, sender: &str, from_owner: bool, expected: &[&str]| {
-            let sender = Sender { id: sender.into(), name: sender.into(), username: None };
-            let envelope = Envelope::new("1".into(), Source::Cli, sender, SessionKey(key.to_owned()), String::new(), 0);
-            let viewer = Viewer::of(&Envelope { from_owner, ..envelope }, &|id| id == "1001" || id == "person:ada");
+            let sender = Sender {
+                id: sender.into(),
+                name: sender.into(),
+                username: None,
+            };
+            let envelope = Envelope::new(
+                "1".into(),
+                Source::Cli,
+                sender,
+                SessionKey(key.to_owned()),
+                String::new(),
+                0,
+            );
+            let viewer = Viewer::of(
+                &Envelope {
+                    from_owner,
+                    ..envelope
+                },
+                &|id| id == "1001" || id == "person:ada",
+            );
             let scopes: Vec<String> = viewer.scopes().iter().map(Scope::to_string).collect();
             assert_eq!(scopes, expected, "{key}");
         };
         let dm = "agent:a:telegram:dm:1002";
-        check(dm, "1002", false, &["shared", "chat:agent:a:telegram:dm:1002", "person:1002"]);
+        check(
+            dm,
+            "1002",
+            false,
+            &["shared", "chat:agent:a:telegram:dm:1002", "person:1002"],
+        );
         check("cli:ada", "ada", true, &["shared", "person:ada", "owner"]);
-        check("agent:a:telegram:dm:1001", "1001", true, &["shared", "person:1001", "owner"]);
+        check(
+            "agent:a:telegram:dm:1001",
+            "1001",
+            true,
+            &["shared", "person:1001", "owner"],
+        );
         check(dm, "cli", true, &["shared", "person:cli"]);
         let group = "agent:a:telegram:group:-5";
-        check("agent:a:telegram:dm:1001", "cli", true, &["shared", "person:cli", "owner"]);
+        check(
+            "agent:a:telegram:dm:1001",
+            "cli",
+            true,
+            &["shared", "person:cli", "owner"],
+        );
         check(group, "1001", true, &["shared"]);
-        check(group, "1002", false, &["shared", "chat:agent:a:telegram:group:-5"]);
+        check(
+            group,
+            "1002",
+            false,
+            &["shared", "chat:agent:a:telegram:group:-5"],
+        );
         check("agent:a:main", "1001", true, &["shared"]);
         // From the shell, under the name of the person who reads it.
         check(dm, "1002", true, &["shared", "person:1002"]);
         // Whose all ids are an owner's, and whose are not.
-        check("agent:a:person:dm:ada", "1001", true, &["shared", "person:1001", "owner"]);
-        check("agent:a:person:dm:eve", "eve", true, &["shared", "person:eve"]);
-        check("agent:a:person:dm:1001", "1001", true, &["shared", "person:1001"]);
-        check("agent:a:person:dm:ada:topic:1001", "1001", true, &["shared", "person:1001", "owner"]);
-        check("agent:a:person:dm:ada", "1001", false, &["shared", "chat:agent:a:person:dm:ada", "person:1001"]);
+        check(
+            "agent:a:person:dm:ada",
+            "1001",
+            true,
+            &["shared", "person:1001", "owner"],
+        );
+        check(
+            "agent:a:person:dm:eve",
+            "eve",
+            true,
+            &["shared", "person:eve"],
+        );
+        check(
+            "agent:a:person:dm:1001",
+            "1001",
+            true,
+            &["shared", "person:1001"],
+        );
+        check(
+            "agent:a:person:dm:ada:topic:1001",
+            "1001",
+            true,
+            &["shared", "person:1001", "owner"],
+        );
+        check(
+            "agent:a:person:dm:ada",
+            "1001",
+            false,
+            &["shared", "chat:agent:a:person:dm:ada", "person:1001"],
+        );
     }
 
     #[test]
     fn who_has_several_ids_has_one_memory_and_others_none_of_it() {
         let check = |key: &str, ids: &[&str], expected: &[&str]| {
-            let sender = Sender { id: "1002".into(), name: "Bob".into(), username: None };
-            let envelope = Envelope::new("1".into(), Source::Telegram, sender, SessionKey(key.to_owned()), String::new(), 0);
-            let viewer = Viewer::of(&envelope, &|_| false).and_persons(ids.iter().map(|id| (*id).to_owned()).collect());
+            let sender = Sender {
+                id: "1002".into(),
+                name: "Bob".into(),
+                username: None,
+            };
+            let envelope = Envelope::new(
+                "1".into(),
+                Source::Telegram,
+                sender,
+                SessionKey(key.to_owned()),
+                String::new(),
+                0,
+            );
+            let viewer = Viewer::of(&envelope, &|_| false)
+                .and_persons(ids.iter().map(|id| (*id).to_owned()).collect());
             let scopes: Vec<String> = viewer.scopes().iter().map(Scope::to_string).collect();
             assert_eq!(scopes, expected, "{key}");
         };
-        check("agent:a:person:dm:bob", &["1002", "bob"], &["person:1002", "person:bob", "chat:agent:a:person:dm:bob", "shared"]);
-        check("agent:a:telegram:group:-5", &["1002", "bob"], &["shared", "chat:agent:a:telegram:group:-5"]);
+        check(
+            "agent:a:person:dm:bob",
+            &["1002", "bob"],
+            &[
+                "person:1002",
+                "person:bob",
+                "chat:agent:a:person:dm:bob",
+                "shared",
+            ],
+        );
+        check(
+            "agent:a:telegram:group:-5",
+            &["1002", "bob"],
+            &["shared", "chat:agent:a:telegram:group:-5"],
+        );
     }
 }

@@ -47,7 +47,15 @@ impl Source {
 
     /// Returns the source that goes by `name`.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Memory, Self::Session, Self::Item, Self::Summary, Self::Fact].into_iter().find(|source| source.as_str() == name)
+        [
+            Self::Memory,
+            Self::Session,
+            Self::Item,
+            Self::Summary,
+            Self::Fact,
+        ]
+        .into_iter()
+        .find(|source| source.as_str() == name)
     }
 }
 
@@ -66,7 +74,10 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Returns the SHA-256 of what counts: of its content, which is `bytes`, and of what was said `before`.
     pub(super) fn sha256(&self, bytes: &[u8], before: Option<Past>) -> Vec<u8> {
-        let but = self.gone.and_then(|gone| gone.but).map(|but| but.to_le_bytes().to_vec());
+        let but = self
+            .gone
+            .and_then(|gone| gone.but)
+            .map(|but| but.to_le_bytes().to_vec());
         let before = before.map(|past| format!("{past:?}").into_bytes());
         sha256(&[bytes, &but.unwrap_or_default(), &before.unwrap_or_default()].concat())
     }
@@ -89,15 +100,28 @@ pub(super) struct Stamp {
 impl Stamp {
     pub(super) fn of(meta: &Metadata) -> Self {
         let ns = |secs: i64, nanos: i64| secs.saturating_mul(1_000_000_000).saturating_add(nanos);
-        let times = (ns(meta.mtime(), meta.mtime_nsec()), ns(meta.ctime(), meta.ctime_nsec()));
-        Self { size: i64::try_from(meta.size()).unwrap_or(i64::MAX), times }
+        let times = (
+            ns(meta.mtime(), meta.mtime_nsec()),
+            ns(meta.ctime(), meta.ctime_nsec()),
+        );
+        Self {
+            size: i64::try_from(meta.size()).unwrap_or(i64::MAX),
+            times,
+        }
     }
 
     /// Returns it as something to compare with at the next look: a file changed within the last two
     /// seconds before `now_ms` may change again without its times saying so.
     pub(super) fn settled(self, now_ms: i64) -> Self {
         let newest = self.times.0.max(self.times.1) / 1_000_000;
-        if newest + 2000 < now_ms { self } else { Self { times: (0, 0), ..self } }
+        if newest + 2000 < now_ms {
+            self
+        } else {
+            Self {
+                times: (0, 0),
+                ..self
+            }
+        }
     }
 }
 
@@ -113,14 +137,19 @@ pub struct Skipped {
 impl Skipped {
     /// Returns true when `path` is this or lies below it: then nobody knows whether it is gone.
     pub(super) fn hides(&self, path: &str) -> bool {
-        path.strip_prefix(&self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(&self.path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
 /// Returns the files there are, ordered by name, and what could not be looked at. Links and special
 /// files are passed over in silence: they are nobody's memory.
 pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
-    let mut listing = Listing { home, found: Vec::new(), skipped: Vec::new() };
+    let mut listing = Listing {
+        home,
+        found: Vec::new(),
+        skipped: Vec::new(),
+    };
     listing.file(home.workspace().join("MEMORY.md"), Source::Memory);
     listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
     listing.directory(&home.archive(), Source::Session, "jsonl", MAX_DEPTH);
@@ -132,7 +161,11 @@ pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
 /// Returns the notes there are: `USER.md`, `MEMORY.md` and what lies below `memory/`, and what could
 /// not be looked at.
 pub(super) fn notes(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
-    let mut listing = Listing { home, found: Vec::new(), skipped: Vec::new() };
+    let mut listing = Listing {
+        home,
+        found: Vec::new(),
+        skipped: Vec::new(),
+    };
     for name in ["USER.md", "MEMORY.md"] {
         listing.file(home.workspace().join(name), Source::Memory);
     }
@@ -163,15 +196,26 @@ impl Listing<'_> {
             };
             let name = entry.file_name();
             let hidden = name.to_string_lossy().starts_with('.');
-            let Ok(kind) = entry.file_type() else { continue };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
             if hidden {
                 continue;
             }
             let path = entry.path();
             if kind.is_dir() && depth < MAX_DEPTH {
                 let is_items = depth == 0 && name == "items";
-                self.directory(&path, if is_items { Source::Item } else { source }, extension, depth + 1);
-            } else if kind.is_file() && path.extension().is_some_and(|end| end.eq_ignore_ascii_case(extension)) {
+                self.directory(
+                    &path,
+                    if is_items { Source::Item } else { source },
+                    extension,
+                    depth + 1,
+                );
+            } else if kind.is_file()
+                && path
+                    .extension()
+                    .is_some_and(|end| end.eq_ignore_ascii_case(extension))
+            {
                 self.file(path, source);
             }
         }
@@ -188,14 +232,22 @@ impl Listing<'_> {
         };
         for (id, gone) in gone {
             let files = session::transcript_files(&dir, &dir, &id).unwrap_or_default();
-            for path in files.into_iter().filter(|path| first_event(path).is_some_and(|first| first < gone.before)) {
+            for path in files
+                .into_iter()
+                .filter(|path| first_event(path).is_some_and(|first| first < gone.before))
+            {
                 let before = self.found.len();
                 self.file(path, Source::Session);
                 if let Some(file) = self.found.get_mut(before) {
                     // What is gone stays as it was; what is said after it is no change.
-                    let inode = std::fs::metadata(&file.path).map_or(0, |meta| i64::try_from(meta.ino()).unwrap_or(0));
-                    let [before, but] = [gone.before, gone.but.unwrap_or(0)].map(|seq| i64::try_from(seq).unwrap_or(i64::MAX));
-                    file.stamp = Stamp { size: before, times: (but, inode) };
+                    let inode = std::fs::metadata(&file.path)
+                        .map_or(0, |meta| i64::try_from(meta.ino()).unwrap_or(0));
+                    let [before, but] = [gone.before, gone.but.unwrap_or(0)]
+                        .map(|seq| i64::try_from(seq).unwrap_or(i64::MAX));
+                    file.stamp = Stamp {
+                        size: before,
+                        times: (but, inode),
+                    };
                     file.gone = Some(gone);
                 }
             }
@@ -205,20 +257,34 @@ impl Listing<'_> {
     fn file(&mut self, path: PathBuf, source: Source) {
         match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.len() > MAX_BYTES && meta.is_file() => {
-                self.skip(&path, &format!("it has {} bytes, more than {MAX_BYTES}", meta.len()));
+                self.skip(
+                    &path,
+                    &format!("it has {} bytes, more than {MAX_BYTES}", meta.len()),
+                );
             }
             Ok(meta) if meta.is_file() => {
                 let shown = self.home.display(&path);
-                self.found.push(Candidate { shown, path, source, stamp: Stamp::of(&meta), gone: None });
+                self.found.push(Candidate {
+                    shown,
+                    path,
+                    source,
+                    stamp: Stamp::of(&meta),
+                    gone: None,
+                });
             }
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => self.skip(&path, &error.to_string()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                self.skip(&path, &error.to_string())
+            }
             // A link or a special file, or gone meanwhile.
             Ok(_) | Err(_) => {}
         }
     }
 
     fn skip(&mut self, path: &Path, why: &str) {
-        self.skipped.push(Skipped { path: self.home.display(path), why: why.to_owned() });
+        self.skipped.push(Skipped {
+            path: self.home.display(path),
+            why: why.to_owned(),
+        });
     }
 }
 
@@ -230,14 +296,26 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(home: &'a Home) -> Self {
-        Self { home, workspace: Root::open(home.workspace()).ok() }
+        Self {
+            home,
+            workspace: Root::open(home.workspace()).ok(),
+        }
     }
 
     /// Returns the bytes of a file, in the workspace without ever leaving it: programs of the agent
     /// may put a link in a directory's place at any moment.
     pub(super) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
-        let failed = |why: String| Unread::Failed(Skipped { path: file.shown.clone(), why });
-        let in_workspace = file.path.strip_prefix(self.home.workspace()).ok().zip(self.workspace.as_ref());
+        let failed = |why: String| {
+            Unread::Failed(Skipped {
+                path: file.shown.clone(),
+                why,
+            })
+        };
+        let in_workspace = file
+            .path
+            .strip_prefix(self.home.workspace())
+            .ok()
+            .zip(self.workspace.as_ref());
         if let Some((below, root)) = in_workspace.filter(|_| file.source != Source::Session) {
             return root.read(below, MAX_BYTES).map_err(|error| match error {
                 BeneathError::NotFound(_) => Unread::Gone,
@@ -245,7 +323,10 @@ impl<'a> Reader<'a> {
             });
         }
         match read_plain(&file.path) {
-            Ok(bytes) => Ok(file.gone.map_or(bytes.as_slice(), |gone| cut(&bytes, gone)).to_vec()),
+            Ok(bytes) => Ok(file
+                .gone
+                .map_or(bytes.as_slice(), |gone| cut(&bytes, gone))
+                .to_vec()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Unread::Gone),
             Err(error) => Err(failed(error.to_string())),
         }
@@ -275,7 +356,9 @@ fn number(line: &[u8]) -> Option<u64> {
     struct Numbered {
         seq: u64,
     }
-    serde_json::from_slice::<Numbered>(line).ok().map(|event| event.seq)
+    serde_json::from_slice::<Numbered>(line)
+        .ok()
+        .map(|event| event.seq)
 }
 
 /// Why there are no bytes.
@@ -287,7 +370,10 @@ pub(super) enum Unread {
 }
 
 fn read_plain(path: &Path) -> std::io::Result<Vec<u8>> {
-    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("no regular file"));
     }
@@ -298,7 +384,9 @@ fn read_plain(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Returns the SHA-256 of a file's content.
 pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
-    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().to_vec()
+    ring::digest::digest(&ring::digest::SHA256, bytes)
+        .as_ref()
+        .to_vec()
 }
 
 /// Returns whose a file of the workspace is: a file about a person is that person's, the rest is the
@@ -312,8 +400,12 @@ pub(super) fn scope_of(shown: &str) -> Scope {
 
 /// Returns the first `YYYY-MM-DD` in `text`.
 pub(super) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
-    let places = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at);
-    places.filter_map(|at| text.get(at..at + 10)).find_map(|ten| chrono::NaiveDate::parse_from_str(ten, "%Y-%m-%d").ok())
+    let places = text
+        .match_indices(|c: char| c.is_ascii_digit())
+        .map(|(at, _)| at);
+    places
+        .filter_map(|at| text.get(at..at + 10))
+        .find_map(|ten| chrono::NaiveDate::parse_from_str(ten, "%Y-%m-%d").ok())
 }
 
 /// Returns when a file was written that says so in its name: when it was last changed, but on the day
@@ -321,9 +413,12 @@ pub(super) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
 pub(super) fn time_of(shown: &str, stamp: Stamp) -> i64 {
     const DAY_MS: i64 = 24 * 3_600_000;
     let changed = stamp.times.0 / 1_000_000;
-    let day = date_in(shown.rsplit('/').next().unwrap_or_default()).and_then(|date| date.and_hms_opt(0, 0, 0));
+    let day = date_in(shown.rsplit('/').next().unwrap_or_default())
+        .and_then(|date| date.and_hms_opt(0, 0, 0));
     let midnight = day.map(|time| time.and_utc().timestamp_millis());
-    midnight.map_or(changed, |midnight| changed.clamp(midnight, midnight + DAY_MS - 1))
+    midnight.map_or(changed, |midnight| {
+        changed.clamp(midnight, midnight + DAY_MS - 1)
+    })
 }
 
 #[cfg(test)]
@@ -332,7 +427,9 @@ mod tests {
 
     #[test]
     fn a_file_about_a_person_is_theirs() {
-        let check = |shown: &str, expected: &str| assert_eq!(scope_of(shown).to_string(), expected, "{shown}");
+        let check = |shown: &str, expected: &str| {
+            assert_eq!(scope_of(shown).to_string(), expected, "{shown}")
+        };
         check("workspace/MEMORY.md", "owner");
         check("workspace/memory/2026-01-01.md", "owner");
         check("workspace/memory/people/1002.md", "person:1002");
@@ -344,7 +441,17 @@ mod tests {
     fn a_note_of_a_day_is_of_that_day() {
         let day = 1_777_593_600_000;
         let check = |shown: &str, changed: i64, expected: i64| {
-            assert_eq!(time_of(shown, Stamp { size: 1, times: (changed * 1_000_000, 0) }), expected, "{shown}");
+            assert_eq!(
+                time_of(
+                    shown,
+                    Stamp {
+                        size: 1,
+                        times: (changed * 1_000_000, 0)
+                    }
+                ),
+                expected,
+                "{shown}"
+            );
         };
         check("workspace/MEMORY.md", 77, 77);
         check("workspace/memory/2026-05-01.md", 77, day);
@@ -354,8 +461,17 @@ mod tests {
 
     #[test]
     fn a_file_changed_just_now_has_no_settled_stamp() {
-        let stamp = Stamp { size: 5, times: (9_000_000_000, 9_500_000_000) };
-        assert_eq!(stamp.settled(9_600), Stamp { size: 5, times: (0, 0) });
+        let stamp = Stamp {
+            size: 5,
+            times: (9_000_000_000, 9_500_000_000),
+        };
+        assert_eq!(
+            stamp.settled(9_600),
+            Stamp {
+                size: 5,
+                times: (0, 0)
+            }
+        );
         assert_eq!(stamp.settled(12_000), stamp);
     }
 }

@@ -86,21 +86,34 @@ pub enum Command {
 
 impl Command {
     /// Begins anew, and nothing else.
-    pub const ANEW: Self = Self::New { model: None, words: None };
+    pub const ANEW: Self = Self::New {
+        model: None,
+        words: None,
+    };
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
     /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
-        let some = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
+        let some = |text: &str| {
+            Some(text.trim())
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
         match word.to_ascii_lowercase().as_str() {
             "start" => Some(Self::Start),
             "help" => Some(Self::Help),
-            "new" => Some(Self::New { model: None, words: some(rest) }),
+            "new" => Some(Self::New {
+                model: None,
+                words: some(rest),
+            }),
             "reset" => {
                 let rest = rest.trim();
                 let (model, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                Some(Self::New { model: some(model), words: some(words) })
+                Some(Self::New {
+                    model: some(model),
+                    words: some(words),
+                })
             }
             "compact" => Some(Self::Compact),
             "undo" => Some(Self::Undo { run: some(rest) }),
@@ -120,7 +133,11 @@ impl Command {
     pub fn at_once(&self) -> bool {
         !matches!(
             self,
-            Command::New { .. } | Command::Compact | Command::Undo { .. } | Command::Forget { .. } | Command::Model { .. }
+            Command::New { .. }
+                | Command::Compact
+                | Command::Undo { .. }
+                | Command::Forget { .. }
+                | Command::Model { .. }
         )
     }
 
@@ -180,7 +197,11 @@ impl JobOrder {
     /// Returns the job that is meant.
     pub fn job(&self) -> &str {
         match self {
-            Self::Add { job, .. } | Self::Remove { job } | Self::Run { job } | Self::Pause { job } | Self::Resume { job } => job,
+            Self::Add { job, .. }
+            | Self::Remove { job }
+            | Self::Run { job }
+            | Self::Pause { job }
+            | Self::Resume { job } => job,
         }
     }
 }

@@ -51,7 +51,9 @@ impl Source {
             Source::Telegram => "telegram",
             Source::Cli => "cli",
             Source::Http => "http",
-            Source::System | Source::Notify | Source::Job | Source::Heartbeat | Source::Report => "system",
+            Source::System | Source::Notify | Source::Job | Source::Heartbeat | Source::Report => {
+                "system"
+            }
             Source::Subagent => "subagent",
         }
     }
@@ -155,12 +157,19 @@ impl SessionKey {
     /// Returns whom it is with, when they come through several doors.
     pub fn person(&self) -> Option<&str> {
         let mut parts = self.0.strip_prefix("agent:")?.split(':').skip(1);
-        (parts.next() == Some(JOINED) && parts.next() == Some("dm")).then(|| parts.next()).flatten()
+        (parts.next() == Some(JOINED) && parts.next() == Some("dm"))
+            .then(|| parts.next())
+            .flatten()
     }
 
     /// Returns true for the direct conversation with the one id `sender` alone, without a topic.
     pub fn is_dm_of(&self, sender: &str) -> bool {
-        self.person().is_none() && self.0.starts_with("agent:") && self.0.rsplit_once(":dm:").is_some_and(|(_, id)| id == sender)
+        self.person().is_none()
+            && self.0.starts_with("agent:")
+            && self
+                .0
+                .rsplit_once(":dm:")
+                .is_some_and(|(_, id)| id == sender)
     }
 
     /// Returns what a conversation of the shell, or of the HTTP API, is called; `None` for any other.
@@ -170,7 +179,10 @@ impl SessionKey {
 
     /// Returns the kind of conversation it names.
     pub fn kind(&self) -> KeyKind {
-        let kind = self.0.strip_prefix("agent:").map(|rest| rest.split(':').nth(2));
+        let kind = self
+            .0
+            .strip_prefix("agent:")
+            .map(|rest| rest.split(':').nth(2));
         match kind {
             None => KeyKind::Cli,
             Some(Some("group")) => KeyKind::Group,
@@ -181,7 +193,8 @@ impl SessionKey {
 
 /// Returns the name in `cli:<name>` and `http:<name>`: a conversation with whoever may speak as the owner.
 pub fn own_name(key: &str) -> Option<&str> {
-    key.strip_prefix("cli:").or_else(|| key.strip_prefix("http:"))
+    key.strip_prefix("cli:")
+        .or_else(|| key.strip_prefix("http:"))
 }
 
 /// What stands in a key in the place of the channel when several share the conversation.
@@ -332,11 +345,22 @@ impl Envelope {
 
     /// Returns the run that pays for its own; `None` = itself.
     pub fn paid_by(&self) -> Option<&str> {
-        self.task.as_ref().map_or(self, |task| &task.report).paying_run.as_deref()
+        self.task
+            .as_ref()
+            .map_or(self, |task| &task.report)
+            .paying_run
+            .as_deref()
     }
 
     /// Returns an input that says `text`; everything else is to be set by whoever took it in.
-    pub fn new(id: String, source: Source, sender: Sender, session_key: SessionKey, text: String, received_at: i64) -> Self {
+    pub fn new(
+        id: String,
+        source: Source,
+        sender: Sender,
+        session_key: SessionKey,
+        text: String,
+        received_at: i64,
+    ) -> Self {
         Self {
             id,
             source,

@@ -11,7 +11,8 @@ pub mod press;
 
 pub use command::{Approval, Button, Command, JobOrder};
 pub use envelope::{
-    About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task, Trust, own_name,
+    About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task,
+    Trust, own_name,
 };
 pub use event::{AgentEvent, Step};
 pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
@@ -40,7 +41,10 @@ pub struct Message {
 impl Message {
     /// Returns a message of one text block.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, content: vec![Block::Text { text: text.into() }] }
+        Self {
+            role,
+            content: vec![Block::Text { text: text.into() }],
+        }
     }
 
     /// Returns the text blocks joined by newlines, without the context head.
@@ -50,9 +54,11 @@ impl Message {
             .iter()
             .filter_map(|block| match block {
                 Block::Text { text } => Some(text.as_str()),
-                Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
-                    None
-                }
+                Block::Context { .. }
+                | Block::Image { .. }
+                | Block::Thinking(_)
+                | Block::ToolCall(_)
+                | Block::ToolResult(_) => None,
             })
             .collect();
         texts.join("\n")
@@ -62,7 +68,11 @@ impl Message {
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolResult(_) => None,
         })
     }
 }

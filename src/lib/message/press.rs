@@ -5,7 +5,8 @@ use super::{Approval, Command};
 /// The longest id of a request, or of a batch of them.
 const ID_MAX: usize = 32;
 /// What is said to a word that names nothing, or more than it may.
-const WHICH: &str = "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
+const WHICH: &str =
+    "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
 
 impl Approval {
     /// Returns what the button with this verdict about the request `id` brings back: at most 36 bytes.
@@ -29,13 +30,18 @@ impl Approval {
 
     /// Returns the verdict of this name.
     pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Approve, Self::Session, Self::Deny].into_iter().find(|verdict| verdict.as_str() == name)
+        [Self::Approve, Self::Session, Self::Deny]
+            .into_iter()
+            .find(|verdict| verdict.as_str() == name)
     }
 }
 
 /// Returns true for what may be the id of a request: 1 to 32 of `a-z0-9`.
 pub fn is_request(id: &str) -> bool {
-    (1..=ID_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    (1..=ID_MAX).contains(&id.len())
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 /// Returns what is meant by a button that brings back `data`; `None` when it is none of ours.
@@ -47,7 +53,11 @@ pub fn pressed(data: &str) -> Option<Command> {
         "n" => Approval::Deny,
         _ => return None,
     };
-    is_request(id).then(|| Command::Approval { id: id.to_owned(), verdict, why: None })
+    is_request(id).then(|| Command::Approval {
+        id: id.to_owned(),
+        verdict,
+        why: None,
+    })
 }
 
 /// Returns what is meant by `/approve REST` or `/deny REST`. A yes with conditions is no yes: what
@@ -59,12 +69,20 @@ pub(super) fn spoken(verdict: Approval, rest: &str) -> Command {
     let (id, more) = (id.to_ascii_lowercase(), more.trim());
     let why = (verdict == Approval::Deny && !more.is_empty()).then(|| more.to_owned());
     match (verdict, more) {
-        _ if !is_request(&id) => Command::Done { text: WHICH.to_owned() },
+        _ if !is_request(&id) => Command::Done {
+            text: WHICH.to_owned(),
+        },
         (Approval::Deny, _) | (_, "") => Command::Approval { id, verdict, why },
-        (_, more) if more.eq_ignore_ascii_case("session") => Command::Approval { id, verdict: Approval::Session, why },
-        _ => {
-            Command::Done { text: format!("Nothing was approved: /approve {id} takes nothing more. To say more: /deny {id} WHY") }
-        }
+        (_, more) if more.eq_ignore_ascii_case("session") => Command::Approval {
+            id,
+            verdict: Approval::Session,
+            why,
+        },
+        _ => Command::Done {
+            text: format!(
+                "Nothing was approved: /approve {id} takes nothing more. To say more: /deny {id} WHY"
+            ),
+        },
     }
 }
 
@@ -75,14 +93,20 @@ mod tests {
     use super::*;
 
     fn word(id: &str, verdict: Approval, why: Option<&str>) -> Command {
-        Command::Approval { id: id.to_owned(), verdict, why: why.map(str::to_owned) }
+        Command::Approval {
+            id: id.to_owned(),
+            verdict,
+            why: why.map(str::to_owned),
+        }
     }
 
     #[test]
     fn a_button_brings_back_what_it_says() {
-        for (verdict, data) in
-            [(Approval::Approve, "a:y:k3f9w2"), (Approval::Session, "a:s:k3f9w2"), (Approval::Deny, "a:n:k3f9w2")]
-        {
+        for (verdict, data) in [
+            (Approval::Approve, "a:y:k3f9w2"),
+            (Approval::Session, "a:s:k3f9w2"),
+            (Approval::Deny, "a:n:k3f9w2"),
+        ] {
             assert_eq!(verdict.data("k3f9w2"), data);
             assert_eq!(pressed(data), Some(word("k3f9w2", verdict, None)));
             assert_eq!(Approval::of_name(verdict.as_str()), Some(verdict));
@@ -109,16 +133,41 @@ mod tests {
     #[test]
     fn a_typed_word_names_one_request_and_a_yes_has_no_conditions() {
         let typed = |word, rest| Command::spoken(word, rest).expect("a command");
-        assert_eq!(typed("approve", " K3f9w2 "), word("k3f9w2", Approval::Approve, None));
-        assert_eq!(typed("APPROVE", "k3f9w2 Session"), word("k3f9w2", Approval::Session, None));
-        assert_eq!(typed("deny", "k3f9w2"), word("k3f9w2", Approval::Deny, None));
-        assert_eq!(typed("deny", "k3f9w2 not\nthat one "), word("k3f9w2", Approval::Deny, Some("not\nthat one")));
-        for (verb, rest) in [("approve", ""), ("deny", " "), ("approve", "<b>"), ("deny", "because I say so, no")] {
-            let is_asked_back = matches!(typed(verb, rest), Command::Done { text } if text == WHICH);
-            assert_eq!(is_asked_back, rest != "because I say so, no", "{verb} {rest}");
+        assert_eq!(
+            typed("approve", " K3f9w2 "),
+            word("k3f9w2", Approval::Approve, None)
+        );
+        assert_eq!(
+            typed("APPROVE", "k3f9w2 Session"),
+            word("k3f9w2", Approval::Session, None)
+        );
+        assert_eq!(
+            typed("deny", "k3f9w2"),
+            word("k3f9w2", Approval::Deny, None)
+        );
+        assert_eq!(
+            typed("deny", "k3f9w2 not\nthat one "),
+            word("k3f9w2", Approval::Deny, Some("not\nthat one"))
+        );
+        for (verb, rest) in [
+            ("approve", ""),
+            ("deny", " "),
+            ("approve", "<b>"),
+            ("deny", "because I say so, no"),
+        ] {
+            let is_asked_back =
+                matches!(typed(verb, rest), Command::Done { text } if text == WHICH);
+            assert_eq!(
+                is_asked_back,
+                rest != "because I say so, no",
+                "{verb} {rest}"
+            );
         }
         let told = typed("approve", "k3f9w2 but only the first");
-        assert!(matches!(&told, Command::Done { text } if text.starts_with("Nothing was approved: ")), "{told:?}");
+        assert!(
+            matches!(&told, Command::Done { text } if text.starts_with("Nothing was approved: ")),
+            "{told:?}"
+        );
     }
 
     proptest! {

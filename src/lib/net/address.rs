@@ -57,13 +57,23 @@ const V6: [(Ipv6Addr, u32, &str); 14] = [
 pub(super) fn refused(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => {
-            let within = |net: Ipv4Addr, bits: u32| (address.to_bits() ^ net.to_bits()).checked_shr(32 - bits) == Some(0);
-            V4.iter().find(|(net, bits, _)| within(*net, *bits)).map(|(_, _, what)| *what)
+            let within = |net: Ipv4Addr, bits: u32| {
+                (address.to_bits() ^ net.to_bits()).checked_shr(32 - bits) == Some(0)
+            };
+            V4.iter()
+                .find(|(net, bits, _)| within(*net, *bits))
+                .map(|(_, _, what)| *what)
         }
         IpAddr::V6(address) => {
-            let within = |net: Ipv6Addr, bits: u32| (address.to_bits() ^ net.to_bits()).checked_shr(128 - bits) == Some(0);
-            let isatap = matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, _, _]).then_some(DISGUISED);
-            let known = V6.iter().find(|(net, bits, _)| within(*net, *bits)).map(|(_, _, what)| *what);
+            let within = |net: Ipv6Addr, bits: u32| {
+                (address.to_bits() ^ net.to_bits()).checked_shr(128 - bits) == Some(0)
+            };
+            let isatap = matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, _, _])
+                .then_some(DISGUISED);
+            let known = V6
+                .iter()
+                .find(|(net, bits, _)| within(*net, *bits))
+                .map(|(_, _, what)| *what);
             let handed_out = within(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
             known.or(isatap).or((!handed_out).then_some(NOBODY))
         }

@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use reqwest::Response;
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION,
+};
 
 use super::place::{self, Origin, Place, Rules};
 use super::refusal::Error;
@@ -42,21 +44,32 @@ pub struct Limits {
 impl Default for Limits {
     /// 15 seconds (specification §14), 10 MB.
     fn default() -> Self {
-        Self { time: Duration::from_secs(15), bytes: 10_000_000 }
+        Self {
+            time: Duration::from_secs(15),
+            bytes: 10_000_000,
+        }
     }
 }
 
 /// Finds the addresses of a host.
 pub trait Resolve: Send + Sync {
     /// Returns every address of `host`, each with `port`.
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>>;
+    fn resolve<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>>;
 }
 
 /// The system's resolver.
 struct System;
 
 impl Resolve for System {
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>> {
+    fn resolve<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>> {
         Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
     }
 }
@@ -111,7 +124,12 @@ pub struct Guard {
 impl Guard {
     /// Returns a guard with the system's resolver and the usual limits.
     pub fn new(rules: Rules) -> Self {
-        Self { rules, limits: Limits::default(), resolver: Arc::new(System), refused: address::refused }
+        Self {
+            rules,
+            limits: Limits::default(),
+            resolver: Arc::new(System),
+            refused: address::refused,
+        }
     }
 
     /// Fetches with GET. An answer with an error status is an answer.
@@ -120,8 +138,13 @@ impl Guard {
     /// When it may not be fetched, or did not come whole.
     pub async fn get(&self, request: Request<'_>) -> Result<Answer, Error> {
         let place = place::parse(request.url)?;
-        let slow = Error::TooSlow { host: place.host.clone(), secs: self.limits.time.as_secs() };
-        tokio::time::timeout(self.limits.time, self.follow(place, request)).await.unwrap_or(Err(slow))
+        let slow = Error::TooSlow {
+            host: place.host.clone(),
+            secs: self.limits.time.as_secs(),
+        };
+        tokio::time::timeout(self.limits.time, self.follow(place, request))
+            .await
+            .unwrap_or(Err(slow))
     }
 
     async fn follow(&self, first: Place, request: Request<'_>) -> Result<Answer, Error> {
@@ -138,8 +161,13 @@ impl Guard {
         for _ in 0..=MAX_REDIRECTS {
             let key = request.key.filter(|_| place.origin() == home);
             let response = ask(&place, addresses, request.accept, key).await?;
-            let Some(to) = redirect(&response) else { return self.read(&place, response).await };
-            let wrong = |reason| Error::Redirect { host: place.host.clone(), reason: Box::new(reason) };
+            let Some(to) = redirect(&response) else {
+                return self.read(&place, response).await;
+            };
+            let wrong = |reason| Error::Redirect {
+                host: place.host.clone(),
+                reason: Box::new(reason),
+            };
             let next = self.next(&place, to, &mut standing).map_err(wrong)?;
             addresses = self.addresses(&next, standing).await.map_err(wrong)?;
             place = next;
@@ -154,7 +182,10 @@ impl Guard {
             return Err(Error::Downgrade(from.host.clone()));
         }
         if *standing == Standing::Named && next.origin() != from.origin() {
-            return Err(Error::Elsewhere { from: from.host.clone(), to: next.host });
+            return Err(Error::Elsewhere {
+                from: from.host.clone(),
+                to: next.host,
+            });
         }
         match (*standing, self.rules.allows(&next)) {
             // Who asks for a page outside did not ask for what the owner has inside.
@@ -167,7 +198,12 @@ impl Guard {
 
     /// Resolves a place, once, and returns the addresses that may be connected to.
     async fn addresses(&self, place: &Place, standing: Standing) -> Result<Vec<SocketAddr>, Error> {
-        let Place { host, port, literal, .. } = place;
+        let Place {
+            host,
+            port,
+            literal,
+            ..
+        } = place;
         if standing == Standing::Public {
             self.rules.check(place)?;
         }
@@ -177,37 +213,72 @@ impl Guard {
                 .resolver
                 .resolve(host, *port)
                 .await
-                .map_err(|error| Error::Unknown { host: host.clone(), reason: super::words(&error.to_string()) })?,
+                .map_err(|error| Error::Unknown {
+                    host: host.clone(),
+                    reason: super::words(&error.to_string()),
+                })?,
         };
         if found.is_empty() {
-            return Err(Error::Unknown { host: host.clone(), reason: "it has no address".to_owned() });
+            return Err(Error::Unknown {
+                host: host.clone(),
+                reason: "it has no address".to_owned(),
+            });
         }
         if standing == Standing::Public {
-            let wrong = found.iter().find_map(|found| Some((found.ip(), (self.refused)(found.ip())?)));
+            let wrong = found
+                .iter()
+                .find_map(|found| Some((found.ip(), (self.refused)(found.ip())?)));
             if let Some((address, what)) = wrong {
-                return Err(Error::Address { host: host.clone(), port: *port, address, what });
+                return Err(Error::Address {
+                    host: host.clone(),
+                    port: *port,
+                    address,
+                    what,
+                });
             }
         }
-        Ok(found.into_iter().map(|found| SocketAddr::new(found.ip(), *port)).collect())
+        Ok(found
+            .into_iter()
+            .map(|found| SocketAddr::new(found.ip(), *port))
+            .collect())
     }
 
     /// Reads the body.
     async fn read(&self, place: &Place, mut response: Response) -> Result<Answer, Error> {
         let host = || place.host.clone();
-        let large = || Error::TooLarge { host: host(), limit: self.limits.bytes };
-        let size: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let large = || Error::TooLarge {
+            host: host(),
+            limit: self.limits.bytes,
+        };
+        let size: usize = response
+            .headers()
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
         if size > MAX_HEADERS {
-            return Err(Error::Broken { host: host(), reason: "its headers are too large".to_owned() });
+            return Err(Error::Broken {
+                host: host(),
+                reason: "its headers are too large".to_owned(),
+            });
         }
-        if response.content_length().is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > self.limits.bytes))
-        {
+        if response.content_length().is_some_and(|length| {
+            usize::try_from(length).is_ok_and(|length| length > self.limits.bytes)
+        }) {
             return Err(large());
         }
         let status = response.status().as_u16();
         let content_type = header(response.headers(), CONTENT_TYPE.as_str());
-        let codings: Vec<String> = response.headers().get_all(CONTENT_ENCODING).iter().map(lossy).collect();
+        let codings: Vec<String> = response
+            .headers()
+            .get_all(CONTENT_ENCODING)
+            .iter()
+            .map(lossy)
+            .collect();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| Error::Broken { host: host(), reason: reason(error) })? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| Error::Broken {
+            host: host(),
+            reason: reason(error),
+        })? {
             body.extend_from_slice(&chunk);
             if body.len() > self.limits.bytes {
                 return Err(large());
@@ -215,13 +286,22 @@ impl Guard {
         }
         let limit = self.limits.bytes;
         let work = move || unpack::unpack(body, &codings.join(", "), limit);
-        let unpacked =
-            tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let unpacked = tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         let body = unpacked.map_err(|failed| match failed {
             unpack::Failed::TooLarge => large(),
-            unpack::Failed::Damaged(reason) => Error::Packed { host: host(), reason },
+            unpack::Failed::Damaged(reason) => Error::Packed {
+                host: host(),
+                reason,
+            },
         })?;
-        Ok(Answer { url: place.url.to_string(), status, content_type, body })
+        Ok(Answer {
+            url: place.url.to_string(),
+            status,
+            content_type,
+            body,
+        })
     }
 }
 
@@ -242,7 +322,10 @@ async fn ask(
     accept: &str,
     key: Option<(&'static str, &Secret)>,
 ) -> Result<Response, Error> {
-    let unreachable = |error: reqwest::Error| Error::Unreachable { host: place.host.clone(), reason: reason(error) };
+    let unreachable = |error: reqwest::Error| Error::Unreachable {
+        host: place.host.clone(),
+        reason: reason(error),
+    };
     let client = super::builder()
         .dns_resolver(Arc::new(Pinned(addresses)))
         .no_gzip()
@@ -251,10 +334,16 @@ async fn ask(
         .pool_max_idle_per_host(0)
         .build()
         .map_err(unreachable)?;
-    let mut request = client.get(place.url.clone()).header(ACCEPT, accept).header(ACCEPT_ENCODING, unpack::ACCEPTED);
+    let mut request = client
+        .get(place.url.clone())
+        .header(ACCEPT, accept)
+        .header(ACCEPT_ENCODING, unpack::ACCEPTED);
     if let Some((name, secret)) = key {
-        let mut value = HeaderValue::from_str(secret.expose())
-            .map_err(|_| Error::Url(format!("the secret for the header {name} has characters that no header has")))?;
+        let mut value = HeaderValue::from_str(secret.expose()).map_err(|_| {
+            Error::Url(format!(
+                "the secret for the header {name} has characters that no header has"
+            ))
+        })?;
         value.set_sensitive(true);
         request = request.header(name, value);
     }
@@ -264,7 +353,11 @@ async fn ask(
 /// Returns where an answer sends us.
 fn redirect(response: &Response) -> Option<&[u8]> {
     let follows = [301, 302, 303, 307, 308].contains(&response.status().as_u16());
-    response.headers().get(LOCATION).filter(|_| follows).map(HeaderValue::as_bytes)
+    response
+        .headers()
+        .get(LOCATION)
+        .filter(|_| follows)
+        .map(HeaderValue::as_bytes)
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

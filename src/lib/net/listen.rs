@@ -30,7 +30,9 @@ impl Listener {
     /// When the address is none of this machine, in use, or not ours to use.
     pub async fn bind(listen: &Listen, mode: u32) -> std::io::Result<Self> {
         match listen {
-            Listen::Tcp(address) => TcpListener::bind(address).await.map(|listener| Self(Bound::Tcp(listener))),
+            Listen::Tcp(address) => TcpListener::bind(address)
+                .await
+                .map(|listener| Self(Bound::Tcp(listener))),
             Listen::Unix(path) => {
                 remove_abandoned(path).await?;
                 let listener = UnixListener::bind(path)?;
@@ -52,14 +54,20 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok(Box::new(stream))
             }
-            Bound::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
+            Bound::Unix(listener, _) => listener
+                .accept()
+                .await
+                .map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
         }
     }
 
     /// Returns the address as a client may write it; a port that was left to the system is known now.
     pub fn address(&self) -> String {
         match &self.0 {
-            Bound::Tcp(listener) => listener.local_addr().map(|address| address.to_string()).unwrap_or_default(),
+            Bound::Tcp(listener) => listener
+                .local_addr()
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
             Bound::Unix(_, path) => format!("unix:{}", path.display()),
         }
     }
@@ -90,8 +98,13 @@ pub fn probe(listen: &Listen) -> std::io::Result<()> {
 /// file is not ours to remove.
 async fn remove_abandoned(path: &Path) -> std::io::Result<()> {
     let own = nix::unistd::geteuid().as_raw();
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket() && meta.uid() == own);
-    if is_socket && UnixStream::connect(path).await.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+    let is_socket = std::fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.file_type().is_socket() && meta.uid() == own);
+    if is_socket
+        && UnixStream::connect(path)
+            .await
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    {
         std::fs::remove_file(path)?;
     }
     Ok(())

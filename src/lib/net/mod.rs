@@ -27,7 +27,10 @@ pub const USER_AGENT: &str = concat!("agent-toolkit/", env!("CARGO_PKG_VERSION")
 /// # Errors
 /// When TLS cannot be set up.
 pub fn client() -> Result<reqwest::Client, reqwest::Error> {
-    builder().tcp_keepalive(Duration::from_secs(30)).pool_idle_timeout(Duration::from_secs(90)).build()
+    builder()
+        .tcp_keepalive(Duration::from_secs(30))
+        .pool_idle_timeout(Duration::from_secs(90))
+        .build()
 }
 
 /// What every client of ours has in common.
@@ -54,7 +57,13 @@ pub fn words(said: &str) -> String {
 /// together do not come back together.
 pub fn backoff(attempt: u32, base: Duration, max: Duration) -> Duration {
     let grown = base.saturating_mul(2_u32.saturating_pow(attempt)).min(max);
-    let random = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or(128));
+    let random = u32::from(
+        uuid::Uuid::new_v4()
+            .as_bytes()
+            .first()
+            .copied()
+            .unwrap_or(128),
+    );
     grown * (192 + random / 2) / 256
 }
 
@@ -67,7 +76,10 @@ mod tests {
         let (base, max) = (Duration::from_secs(1), Duration::from_secs(30));
         for (attempt, middle) in [(0, 1.0), (1, 2.0), (4, 16.0), (5, 30.0), (90, 30.0)] {
             let wait = backoff(attempt, base, max).as_secs_f64();
-            assert!((middle * 0.74..middle * 1.26).contains(&wait), "{attempt}: {wait}");
+            assert!(
+                (middle * 0.74..middle * 1.26).contains(&wait),
+                "{attempt}: {wait}"
+            );
         }
     }
 }

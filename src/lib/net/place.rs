@@ -22,7 +22,9 @@ impl Origin {
     /// Returns the origin of an address that the owner wrote; `None` when it is none of a server.
     pub fn of(url: &str) -> Option<Self> {
         let origin = Url::parse(url).ok()?.origin();
-        origin.is_tuple().then(|| Self(origin.ascii_serialization()))
+        origin
+            .is_tuple()
+            .then(|| Self(origin.ascii_serialization()))
     }
 }
 
@@ -45,23 +47,43 @@ impl Rules {
             }
             parsed
         });
-        Self { ports: ports.to_vec(), allow: parsed.collect() }
+        Self {
+            ports: ports.to_vec(),
+            allow: parsed.collect(),
+        }
     }
 
     /// Returns true for a host that the owner allows by name.
     pub(super) fn allows(&self, place: &Place) -> bool {
-        self.allow.iter().any(|(host, port)| *host == place.host && port.is_none_or(|port| port == place.port))
+        self.allow
+            .iter()
+            .any(|(host, port)| *host == place.host && port.is_none_or(|port| port == place.port))
     }
 
     /// Checks what an address itself says: its port and its name.
     pub(super) fn check(&self, place: &Place) -> Result<(), Error> {
-        let Place { host, port, literal, .. } = place;
-        let ends = |end: &str| host.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.'));
+        let Place {
+            host,
+            port,
+            literal,
+            ..
+        } = place;
+        let ends = |end: &str| {
+            host.strip_suffix(end)
+                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
         if literal.is_none() && LOCAL.into_iter().any(ends) {
-            return Err(Error::Name { host: host.clone(), port: *port });
+            return Err(Error::Name {
+                host: host.clone(),
+                port: *port,
+            });
         }
         if !self.ports.contains(port) {
-            return Err(Error::Port { host: host.clone(), port: *port, allowed: self.ports.clone() });
+            return Err(Error::Port {
+                host: host.clone(),
+                port: *port,
+                allowed: self.ports.clone(),
+            });
         }
         Ok(())
     }
@@ -107,7 +129,9 @@ pub(super) fn parse(url: &str) -> Result<Place, Error> {
     }
     // The parser would drop them without a word, and what was shown would not be what is fetched.
     if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
-        return Err(wrong("it has spaces or control characters in it; write them as %20 and the like"));
+        return Err(wrong(
+            "it has spaces or control characters in it; write them as %20 and the like",
+        ));
     }
     let parsed = Url::parse(url).map_err(|error| match error.to_string().as_str() {
         "relative URL without a base" => wrong("it does not begin with https:// or http://"),
@@ -123,7 +147,11 @@ pub(super) fn redirected(from: &Place, to: &[u8]) -> Result<Place, Error> {
     if to.len() > MAX_URL || to.contains(char::is_control) {
         return Err(wrong("it is too long, or has control characters in it"));
     }
-    place(from.url.join(to).map_err(|error| wrong(&error.to_string()))?)
+    place(
+        from.url
+            .join(to)
+            .map_err(|error| wrong(&error.to_string()))?,
+    )
 }
 
 fn place(mut url: Url) -> Result<Place, Error> {
@@ -143,7 +171,12 @@ fn place(mut url: Url) -> Result<Place, Error> {
     let literal = host.trim_matches(['[', ']']).parse().ok();
     // It stays with the reader.
     url.set_fragment(None);
-    Ok(Place { url, host, port, literal })
+    Ok(Place {
+        url,
+        host,
+        port,
+        literal,
+    })
 }
 
 /// Returns `base` with `path` after its own and these parameters.
@@ -162,7 +195,9 @@ pub fn with_query(base: &str, path: &str, parameters: &[(&str, &str)]) -> Result
 /// Returns where `link` leads on the page `base`; `None` where that cannot be fetched.
 pub fn join(base: &str, link: &str) -> Option<String> {
     let url = Url::parse(base).ok()?.join(link.trim()).ok()?;
-    ["http", "https"].contains(&url.scheme()).then(|| url.into())
+    ["http", "https"]
+        .contains(&url.scheme())
+        .then(|| url.into())
 }
 
 /// Returns the value of a parameter of a query, unescaped; `None` when it is not there.
@@ -170,7 +205,9 @@ pub fn parameter(query: &str, name: &str) -> Option<String> {
     // The form's decoder belongs to addresses.
     let mut url = Url::parse("http://query/").ok()?;
     url.set_query(Some(query));
-    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    url.query_pairs()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
 }
 
 #[cfg(test)]
@@ -179,8 +216,17 @@ mod tests {
 
     #[test]
     fn an_allowed_host_is_compared_as_addresses_are_read() {
-        let rules = Rules::new(&[], &["NAS.lan.", "127.0.0.1:8931", "[::1]:80", "bücher.example"].map(str::to_owned));
-        let check = |url: &str, expected: bool| assert_eq!(rules.allows(&parse(url).expect("an address")), expected, "{url}");
+        let rules = Rules::new(
+            &[],
+            &["NAS.lan.", "127.0.0.1:8931", "[::1]:80", "bücher.example"].map(str::to_owned),
+        );
+        let check = |url: &str, expected: bool| {
+            assert_eq!(
+                rules.allows(&parse(url).expect("an address")),
+                expected,
+                "{url}"
+            )
+        };
         for url in [
             "http://nas.lan/",
             "https://nas.lan:5001/x",
@@ -191,26 +237,66 @@ mod tests {
         ] {
             check(url, true);
         }
-        for url in
-            ["http://a.nas.lan/", "http://nas.lan.example/", "http://127.0.0.1/", "http://127.0.0.2:8931/", "https://[::1]/"]
-        {
+        for url in [
+            "http://a.nas.lan/",
+            "http://nas.lan.example/",
+            "http://127.0.0.1/",
+            "http://127.0.0.2:8931/",
+            "https://[::1]/",
+        ] {
             check(url, false);
         }
-        for entry in ["", "http://nas.lan", "nas.lan/x", "a b", "u@nas.lan", "nas.lan:", "nas.lan:99999", "*", "10.0.0.0/8"] {
+        for entry in [
+            "",
+            "http://nas.lan",
+            "nas.lan/x",
+            "a b",
+            "u@nas.lan",
+            "nas.lan:",
+            "nas.lan:99999",
+            "*",
+            "10.0.0.0/8",
+        ] {
             let rules = Rules::new(&[], &[entry.to_owned()]);
             let any = ["http://nas.lan/", "http://10.0.0.0/", "http://example.com/"];
-            assert!(!any.iter().any(|url| rules.allows(&parse(url).expect("an address"))), "{entry}: {rules:?}");
+            assert!(
+                !any.iter()
+                    .any(|url| rules.allows(&parse(url).expect("an address"))),
+                "{entry}: {rules:?}"
+            );
         }
     }
 
     #[test]
     fn addresses_are_put_together_without_a_slip() {
-        let made = with_query("https://s.example/searx/", "/search", &[("q", "a&b=c #d"), ("format", "json")]);
-        assert_eq!(made.expect("a URL"), "https://s.example/searx/search?q=a%26b%3Dc+%23d&format=json");
-        assert_eq!(join("https://a.example/b/c", "../d").as_deref(), Some("https://a.example/d"));
-        assert_eq!((join("https://a.example/", "javascript:alert(1)"), join("https://a.example/", "data:,x")), (None, None));
-        assert_eq!(Origin::of("HTTPS://A.example:443/x"), Origin::of("https://a.example"));
-        assert_ne!(Origin::of("http://a.example"), Origin::of("https://a.example"));
+        let made = with_query(
+            "https://s.example/searx/",
+            "/search",
+            &[("q", "a&b=c #d"), ("format", "json")],
+        );
+        assert_eq!(
+            made.expect("a URL"),
+            "https://s.example/searx/search?q=a%26b%3Dc+%23d&format=json"
+        );
+        assert_eq!(
+            join("https://a.example/b/c", "../d").as_deref(),
+            Some("https://a.example/d")
+        );
+        assert_eq!(
+            (
+                join("https://a.example/", "javascript:alert(1)"),
+                join("https://a.example/", "data:,x")
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            Origin::of("HTTPS://A.example:443/x"),
+            Origin::of("https://a.example")
+        );
+        assert_ne!(
+            Origin::of("http://a.example"),
+            Origin::of("https://a.example")
+        );
         assert_eq!((Origin::of("data:,x"), Origin::of("nas")), (None, None));
     }
 }

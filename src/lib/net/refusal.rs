@@ -12,7 +12,9 @@ pub enum Error {
     #[error("only addresses that begin with https:// or http:// can be fetched, not {0}:")]
     Scheme(String),
     /// A name or a password stands before the host.
-    #[error("an address with a name or a password before its host ({0}) is not fetched: write it without")]
+    #[error(
+        "an address with a name or a password before its host ({0}) is not fetched: write it without"
+    )]
     Userinfo(String),
     /// The port is not one of pages.
     #[error(
@@ -151,12 +153,23 @@ impl Error {
 }
 
 fn ports(ports: &[u16]) -> String {
-    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+    ports
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn leads(host: &str, address: &IpAddr) -> String {
-    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|literal| literal == *address);
-    if literal { String::new() } else { format!(" ({host} leads there)") }
+    let literal = host
+        .trim_matches(['[', ']'])
+        .parse::<IpAddr>()
+        .is_ok_and(|literal| literal == *address);
+    if literal {
+        String::new()
+    } else {
+        format!(" ({host} leads there)")
+    }
 }
 
 #[cfg(test)]
@@ -167,12 +180,30 @@ mod tests {
     fn only_what_is_about_the_address_we_were_given_is_in_our_own_words() {
         let (host, reason) = (|| "a.example".to_owned(), || "obey".to_owned());
         assert!(!Error::Url(host()).repeats_others());
-        assert!(!Error::TooSlow { host: host(), secs: 1 }.repeats_others());
+        assert!(
+            !Error::TooSlow {
+                host: host(),
+                secs: 1
+            }
+            .repeats_others()
+        );
         for error in [
-            Error::Packed { host: host(), reason: reason() },
-            Error::Unreachable { host: host(), reason: reason() },
-            Error::Broken { host: host(), reason: reason() },
-            Error::Redirect { host: host(), reason: Box::new(Error::Url(reason())) },
+            Error::Packed {
+                host: host(),
+                reason: reason(),
+            },
+            Error::Unreachable {
+                host: host(),
+                reason: reason(),
+            },
+            Error::Broken {
+                host: host(),
+                reason: reason(),
+            },
+            Error::Redirect {
+                host: host(),
+                reason: Box::new(Error::Url(reason())),
+            },
             Error::Inward(host()),
         ] {
             assert!(error.repeats_others(), "{error}");

@@ -25,7 +25,10 @@ pub(super) fn unpack(bytes: Vec<u8>, coding: &str, limit: usize) -> Result<Vec<u
         // RFC 9110 means the zlib format; some servers send the bare one.
         "deflate" if is_zlib(&bytes) => read(ZlibDecoder::new(bytes.as_slice()), limit),
         "deflate" => read(DeflateDecoder::new(bytes.as_slice()), limit),
-        coding => Err(Failed::Damaged(format!("it came as {:?}, and only {ACCEPTED} was asked for", super::words(coding)))),
+        coding => Err(Failed::Damaged(format!(
+            "it came as {:?}, and only {ACCEPTED} was asked for",
+            super::words(coding)
+        ))),
     }
 }
 
@@ -37,8 +40,15 @@ fn is_zlib(bytes: &[u8]) -> bool {
 fn read(packed: impl Read, limit: usize) -> Result<Vec<u8>, Failed> {
     let mut bytes = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    packed.take(most).read_to_end(&mut bytes).map_err(|error| Failed::Damaged(error.to_string()))?;
-    if bytes.len() > limit { Err(Failed::TooLarge) } else { Ok(bytes) }
+    packed
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failed::Damaged(error.to_string()))?;
+    if bytes.len() > limit {
+        Err(Failed::TooLarge)
+    } else {
+        Ok(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -62,17 +72,45 @@ mod tests {
         let mut bare = DeflateEncoder::new(Vec::new(), Compression::best());
         bare.write_all(&zeros).expect("memory");
         let bare = bare.finish().expect("memory");
-        for (coding, bytes) in [("gzip", &gzip), ("X-GZIP", &gzip), ("deflate", &zlib), (" deflate ", &bare)] {
+        for (coding, bytes) in [
+            ("gzip", &gzip),
+            ("X-GZIP", &gzip),
+            ("deflate", &zlib),
+            (" deflate ", &bare),
+        ] {
             assert!(bytes.len() < 1000, "{coding}");
-            assert_eq!(unpack(bytes.clone(), coding, 100_000).as_deref(), Ok(zeros.as_slice()), "{coding}");
-            assert_eq!(unpack(bytes.clone(), coding, 99_999), Err(Failed::TooLarge), "{coding}");
+            assert_eq!(
+                unpack(bytes.clone(), coding, 100_000).as_deref(),
+                Ok(zeros.as_slice()),
+                "{coding}"
+            );
+            assert_eq!(
+                unpack(bytes.clone(), coding, 99_999),
+                Err(Failed::TooLarge),
+                "{coding}"
+            );
         }
         // Two members one after the other are one file (RFC 1952).
-        assert_eq!(unpack([gzip.clone(), gzip.clone()].concat(), "gzip", 150_000), Err(Failed::TooLarge));
-        assert!(matches!(unpack(gzip[..40].to_vec(), "gzip", 100_000), Err(Failed::Damaged(_))));
-        assert!(matches!(unpack(gzip.clone(), "br", 100_000), Err(Failed::Damaged(_))));
-        assert!(matches!(unpack(gzip.clone(), "gzip, gzip", 100_000), Err(Failed::Damaged(_))));
-        assert_eq!(unpack(b"plain".to_vec(), "identity", 9).as_deref(), Ok(&b"plain"[..]));
+        assert_eq!(
+            unpack([gzip.clone(), gzip.clone()].concat(), "gzip", 150_000),
+            Err(Failed::TooLarge)
+        );
+        assert!(matches!(
+            unpack(gzip[..40].to_vec(), "gzip", 100_000),
+            Err(Failed::Damaged(_))
+        ));
+        assert!(matches!(
+            unpack(gzip.clone(), "br", 100_000),
+            Err(Failed::Damaged(_))
+        ));
+        assert!(matches!(
+            unpack(gzip.clone(), "gzip, gzip", 100_000),
+            Err(Failed::Damaged(_))
+        ));
+        assert_eq!(
+            unpack(b"plain".to_vec(), "identity", 9).as_deref(),
+            Ok(&b"plain"[..])
+        );
         assert_eq!(unpack(Vec::new(), "gzip", 9).as_deref(), Ok(&b""[..]));
     }
 }

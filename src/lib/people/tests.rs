@@ -9,12 +9,19 @@ fn store() -> (tempfile::TempDir, Store) {
 }
 
 fn pairing() -> Telegram {
-    Telegram { owner: vec![1], allow_from: vec![2], ..Telegram::default() }
+    Telegram {
+        owner: vec![1],
+        allow_from: vec![2],
+        ..Telegram::default()
+    }
 }
 
 /// Asks as the intake does.
 fn asked(store: &Store, id: i64, now: i64) -> String {
-    assert_eq!(store.decide(&pairing(), id, "Eve", "hi", now), Access::MayAsk);
+    assert_eq!(
+        store.decide(&pairing(), id, "Eve", "hi", now),
+        Access::MayAsk
+    );
     let code = new_code();
     store.ask(id, "Eve", &code, now).expect("ask");
     code
@@ -24,11 +31,25 @@ fn asked(store: &Store, id: i64, now: i64) -> String {
 fn a_stranger_gets_one_code_and_comes_in_when_the_owner_says_so() {
     let (_dir, store) = store();
     let decide = |id, now| store.decide(&pairing(), id, "Eve", "hi", now);
-    assert_eq!((decide(1, 0), decide(2, 0)), (Access::Owner, Access::Allowed));
+    assert_eq!(
+        (decide(1, 0), decide(2, 0)),
+        (Access::Owner, Access::Allowed)
+    );
     let code = asked(&store, 7, 0);
     assert_eq!(decide(7, 5), Access::Refused);
-    assert!(store.change(|people| people.approve("WRONGONE", 5)).expect("change").is_none());
-    assert_eq!(store.change(|people| people.approve(&code, 5)).expect("change").map(|person| person.id), Some(7));
+    assert!(
+        store
+            .change(|people| people.approve("WRONGONE", 5))
+            .expect("change")
+            .is_none()
+    );
+    assert_eq!(
+        store
+            .change(|people| people.approve(&code, 5))
+            .expect("change")
+            .map(|person| person.id),
+        Some(7)
+    );
     assert_eq!(decide(7, 6), Access::Allowed);
     assert!(store.change(|people| people.revoke(7)).expect("change"));
     assert_eq!(decide(7, 7), Access::MayAsk);
@@ -48,13 +69,28 @@ fn a_fourth_request_is_ignored_until_one_expires() {
 #[test]
 fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
     let (_dir, store) = store();
-    let code = store.change(|people| people.new_owner_code(0)).expect("code");
+    let code = store
+        .change(|people| people.new_owner_code(0))
+        .expect("code");
     let send = |text: &str, now| store.decide(&Telegram::default(), 9, "Ada", text, now);
     assert_eq!(send(&code, 600_000), Access::MayAsk, "the code is too old");
     assert_eq!(send(&code, 1), Access::BecameOwner);
     assert_eq!(send("hi", 2), Access::Owner);
-    let code = store.change(|people| people.new_owner_code(0)).expect("code");
-    let stranger = |text: &str| store.decide(&Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() }, 66, "Eve", text, 1);
+    let code = store
+        .change(|people| people.new_owner_code(0))
+        .expect("code");
+    let stranger = |text: &str| {
+        store.decide(
+            &Telegram {
+                dm_policy: DmPolicy::Allowlist,
+                ..pairing()
+            },
+            66,
+            "Eve",
+            text,
+            1,
+        )
+    };
     for _ in 0..5 {
         assert_eq!(stranger("AAAAAAAAAAAAAAAA"), Access::Refused);
     }
@@ -64,10 +100,16 @@ fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
 #[test]
 fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
     let (_dir, store) = store();
-    let closed = Telegram { dm_policy: DmPolicy::Allowlist, ..Telegram::default() };
+    let closed = Telegram {
+        dm_policy: DmPolicy::Allowlist,
+        ..Telegram::default()
+    };
     assert_eq!(store.decide(&closed, 5, "Eve", "hi", 0), Access::Refused);
     atomic::write(&store.path, b"{", atomic::Durability::Rename).expect("write");
-    let listed = Telegram { dm_policy: DmPolicy::Allowlist, ..pairing() };
+    let listed = Telegram {
+        dm_policy: DmPolicy::Allowlist,
+        ..pairing()
+    };
     assert_eq!(store.decide(&listed, 1, "Ada", "hi", 0), Access::Owner);
     assert_eq!(store.decide(&listed, 5, "Eve", "hi", 0), Access::Refused);
 }
@@ -75,5 +117,7 @@ fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
 #[test]
 fn codes_have_no_letters_that_look_alike() {
     let code = random_code(400);
-    assert!(code.bytes().all(|byte| ALPHABET.contains(&byte)) && !code.contains(['0', 'O', '1', 'I']));
+    assert!(
+        code.bytes().all(|byte| ALPHABET.contains(&byte)) && !code.contains(['0', 'O', '1', 'I'])
+    );
 }

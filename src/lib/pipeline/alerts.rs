@@ -19,11 +19,15 @@ impl Pipeline {
         if untold.is_empty() {
             return Ok(());
         }
-        let way = self.way_to_owner(&self.live().config, &self.everybody().await?).map(|(_, route)| route);
+        let way = self
+            .way_to_owner(&self.live().config, &self.everybody().await?)
+            .map(|(_, route)| route);
         let now = clock::now_ms();
         for alert in &untold {
             // Of steps that were taken at once the highest says it all.
-            let is_outdone = untold.iter().any(|other| other.span == alert.span && other.percent > alert.percent);
+            let is_outdone = untold
+                .iter()
+                .any(|other| other.span == alert.span && other.percent > alert.percent);
             if !is_outdone {
                 tracing::warn!("{}", alert.text());
             }
@@ -37,17 +41,43 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn say_alert(self: &Arc<Self>, alert: &Alert, route: &Route, now: i64) -> Result<(), db::Error> {
+    async fn say_alert(
+        self: &Arc<Self>,
+        alert: &Alert,
+        route: &Route,
+        now: i64,
+    ) -> Result<(), db::Error> {
         let key = alert.key();
-        let sender = Sender { id: "cost".to_owned(), name: "cost".to_owned(), username: None };
+        let sender = Sender {
+            id: "cost".to_owned(),
+            name: "cost".to_owned(),
+            username: None,
+        };
         let envelope = Envelope {
             from_owner: true,
             trust: Trust::Owner,
             route: Some(route.clone()),
             command: Some(Command::Deliver { emoji: None }),
-            ..Envelope::new(key.clone(), Source::System, sender, SessionKey("alert:cost".to_owned()), alert.text(), now)
+            ..Envelope::new(
+                key.clone(),
+                Source::System,
+                sender,
+                SessionKey("alert:cost".to_owned()),
+                alert.text(),
+                now,
+            )
         };
-        let (accepted, _) = self.queue.accept(vec![Arrival { key, verdict: Verdict::Accept(vec![envelope]) }], None, now).await?;
+        let (accepted, _) = self
+            .queue
+            .accept(
+                vec![Arrival {
+                    key,
+                    verdict: Verdict::Accept(vec![envelope]),
+                }],
+                None,
+                now,
+            )
+            .await?;
         let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(())
     }

@@ -68,9 +68,21 @@ impl Owner for Asking {
 }
 
 impl Asking {
-    pub(super) fn new(pipeline: Arc<Pipeline>, envelope: Envelope, run_id: &str, session_id: &str) -> Self {
+    pub(super) fn new(
+        pipeline: Arc<Pipeline>,
+        envelope: Envelope,
+        run_id: &str,
+        session_id: &str,
+    ) -> Self {
         let (run_id, session_id) = (run_id.to_owned(), session_id.to_owned());
-        Self { pipeline, envelope, run_id, session_id, asked: Mutex::default(), rounds: AtomicU32::new(0) }
+        Self {
+            pipeline,
+            envelope,
+            run_id,
+            session_id,
+            asked: Mutex::default(),
+            rounds: AtomicU32::new(0),
+        }
     }
 
     /// Takes back what is still asked.
@@ -81,12 +93,24 @@ impl Asking {
         }
         let (pipeline, now) = (&self.pipeline, clock::now_ms());
         let id = &self.envelope.id;
-        let withdrawn = pipeline.persist("the end of a request", || pipeline.queue.withdraw(id.clone(), now)).await;
+        let withdrawn = pipeline
+            .persist("the end of a request", || {
+                pipeline.queue.withdraw(id.clone(), now)
+            })
+            .await;
         pipeline.audit_ends(&withdrawn.unwrap_or_default(), "withdrawn");
         // What a stop took back is shown here as well.
         let mut ended = Vec::new();
         for id in asked {
-            ended.extend(pipeline.queue.batch(id).await.unwrap_or_default().into_iter().map(|(request, _)| request));
+            ended.extend(
+                pipeline
+                    .queue
+                    .batch(id)
+                    .await
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(request, _)| request),
+            );
         }
         pipeline.show_ends(&ended).await;
     }
@@ -102,9 +126,14 @@ impl Asking {
             return Err(NOBODY.to_owned());
         }
         if questions.len() > MOST {
-            return Err(format!("this was not run: the owner is asked about at most {MOST} calls at once; make fewer"));
+            return Err(format!(
+                "this was not run: the owner is asked about at most {MOST} calls at once; make fewer"
+            ));
         }
-        if let Some(long) = questions.iter().find(|asked| asked.question.text.chars().count() > LONGEST) {
+        if let Some(long) = questions
+            .iter()
+            .find(|asked| asked.question.text.chars().count() > LONGEST)
+        {
             return Err(format!(
                 "this was not run: it needs the owner's yes, and {} is longer than the {LONGEST} characters that they are asked to read; make it shorter",
                 long.tool
@@ -117,33 +146,57 @@ impl Asking {
                 return Err(often.to_owned());
             }
             let key = self.envelope.session_key.0.clone();
-            let asked = self.pipeline.queue.asked_since(key, self.envelope.id.clone(), now - OF_OTHERS.1).await;
+            let asked = self
+                .pipeline
+                .queue
+                .asked_since(key, self.envelope.id.clone(), now - OF_OTHERS.1)
+                .await;
             if asked.map_err(|error| error.to_string())? >= OF_OTHERS.0 {
                 return Err(often.to_owned());
             }
         }
         let batch = new_id();
-        let requests: Vec<Request> = questions.iter().map(|asked| self.request(asked, &batch, now)).collect();
+        let requests: Vec<Request> = questions
+            .iter()
+            .map(|asked| self.request(asked, &batch, now))
+            .collect();
         let (queue, pipeline) = (&self.pipeline.queue, &self.pipeline);
         let put_down = || {
             let (requests, route, whence) = (requests.clone(), route.clone(), self.whence());
             let render = pipeline.clone();
-            queue.ask(requests, move |new| route.map(|route| render.question(new, &route, &whence)).unwrap_or_default())
+            queue.ask(requests, move |new| {
+                route
+                    .map(|route| render.question(new, &route, &whence))
+                    .unwrap_or_default()
+            })
         };
-        let put = pipeline.persist("a request for the owner", put_down).await.ok_or_else(|| NOBODY.to_owned())?;
+        let put = pipeline
+            .persist("a request for the owner", put_down)
+            .await
+            .ok_or_else(|| NOBODY.to_owned())?;
         self.asked().extend(put.ids.iter().cloned());
         pipeline.audit_asked(&requests, &put);
         pipeline.deliver(put.parts);
         if self.envelope.wants_reply && !put.ids.is_empty() {
             self.tell_the_caller(&requests, &put.ids);
         }
-        let verdicts = if put.ids.is_empty() { Vec::new() } else { self.wait(&put.ids).await };
+        let verdicts = if put.ids.is_empty() {
+            Vec::new()
+        } else {
+            self.wait(&put.ids).await
+        };
         if self.envelope.wants_reply && !put.ids.is_empty() {
             self.tell_the_caller(&[], &[]);
         }
         let mut verdicts = verdicts.into_iter();
         let one = |granted: bool| {
-            if granted { Verdict::Yes } else { verdicts.next().unwrap_or_else(|| Verdict::No(NOBODY.to_owned())) }
+            if granted {
+                Verdict::Yes
+            } else {
+                verdicts
+                    .next()
+                    .unwrap_or_else(|| Verdict::No(NOBODY.to_owned()))
+            }
         };
         Ok(put.granted.into_iter().map(one).collect())
     }
@@ -168,23 +221,44 @@ impl Asking {
 
     /// Returns where the owner is asked: in the chat if it is theirs alone, else in their own.
     async fn way(&self) -> Option<Route> {
-        let own = self.envelope.from_owner && self.envelope.group.is_none() && self.envelope.source == Source::Telegram;
+        let own = self.envelope.from_owner
+            && self.envelope.group.is_none()
+            && self.envelope.source == Source::Telegram;
         if own && let Some((_, route)) = self.pipeline.channel(&self.envelope) {
             return Some(route);
         }
         let known = self.pipeline.everybody().await.ok()?;
-        self.pipeline.way_to_owner(&self.pipeline.live().config, &known).map(|(_, route)| route)
+        self.pipeline
+            .way_to_owner(&self.pipeline.live().config, &known)
+            .map(|(_, route)| route)
     }
 
     /// Says in whose conversation it is asked, when that is not the owner's own.
     fn whence(&self) -> String {
-        let Envelope { group, sender, source, .. } = &self.envelope;
+        let Envelope {
+            group,
+            sender,
+            source,
+            ..
+        } = &self.envelope;
         let name = |name: &str| text::shorten(&text::visible(name), 60);
         match (group, source) {
-            (Some(group), _) => format!(" in the group {:?}, where {} wrote", name(group), name(&sender.name)),
-            (None, Source::Cli) => format!(" in the conversation {} of the shell", name(&self.envelope.session_key.0)),
-            (None, Source::Http) => format!(" in the conversation {} over HTTP", name(&self.envelope.session_key.0)),
-            (None, Source::System | Source::Notify) => format!(" because of the event {}", name(&sender.name)),
+            (Some(group), _) => format!(
+                " in the group {:?}, where {} wrote",
+                name(group),
+                name(&sender.name)
+            ),
+            (None, Source::Cli) => format!(
+                " in the conversation {} of the shell",
+                name(&self.envelope.session_key.0)
+            ),
+            (None, Source::Http) => format!(
+                " in the conversation {} over HTTP",
+                name(&self.envelope.session_key.0)
+            ),
+            (None, Source::System | Source::Notify) => {
+                format!(" because of the event {}", name(&sender.name))
+            }
             (None, Source::Job) => format!(" for the job {}", name(&sender.name)),
             (None, Source::Subagent) => format!(" for the sub-agent {}", name(&sender.name)),
             (None, Source::Report) => " with what my sub-agents brought".to_owned(),
@@ -208,7 +282,11 @@ impl Asking {
             tool: asked.tool.clone(),
             question: crate::secret::redact(&asked.question.text),
             why: asked.why.clone(),
-            bound: digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect(),
+            bound: digest
+                .as_ref()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
             repeatable: asked.question.repeatable,
             created_at: now,
             expires_at: now + PATIENCE_MS,
@@ -225,8 +303,14 @@ impl Asking {
             let word = pipeline.decided.notified();
             tokio::pin!(word);
             word.as_mut().enable();
-            let standings = pipeline.persist("the owner's word", || pipeline.queue.standing(ids.to_vec(), clock::now_ms())).await;
-            let Some(standings) = standings else { return std::future::pending().await };
+            let standings = pipeline
+                .persist("the owner's word", || {
+                    pipeline.queue.standing(ids.to_vec(), clock::now_ms())
+                })
+                .await;
+            let Some(standings) = standings else {
+                return std::future::pending().await;
+            };
             if !standings.contains(&Standing::Pending) || Instant::now() > until {
                 break standings;
             }
@@ -276,7 +360,10 @@ impl<'a> Parked<'a> {
     /// Waits for a place.
     async fn go_on(self) {
         let (place, given) = oneshot::channel();
-        let _ = self.pipeline.signals.send(Signal::Returning(self.key.clone(), place));
+        let _ = self
+            .pipeline
+            .signals
+            .send(Signal::Returning(self.key.clone(), place));
         // Lanes that end give no places, and the turn ends with them.
         let _ = given.await;
     }
@@ -289,19 +376,28 @@ impl Drop for Parked<'_> {
 }
 
 impl Pipeline {
-    pub(super) fn parked(&self) -> std::sync::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
-        self.parked.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(super) fn parked(
+        &self,
+    ) -> std::sync::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
+        self.parked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Returns the message that asks the owner.
     fn question(&self, requests: &[Request], route: &Route, whence: &str) -> Vec<NewPart> {
-        let Some(channel) = self.channels.get(route.channel.as_str()) else { return Vec::new() };
+        let Some(channel) = self.channels.get(route.channel.as_str()) else {
+            return Vec::new();
+        };
         let zone = self.live().config.agent.timezone.0;
         let text = question(requests, whence, zone);
         let mut parts: Vec<NewPart> = channel
             .render(&text)
             .into_iter()
-            .map(|part| NewPart { markup: part.markup, ..NewPart::plain(route.clone(), part.plain) })
+            .map(|part| NewPart {
+                markup: part.markup,
+                ..NewPart::plain(route.clone(), part.plain)
+            })
             .collect();
         if let Some(last) = parts.last_mut() {
             last.buttons = buttons(requests);
@@ -317,11 +413,16 @@ impl Pipeline {
         (id, verdict): (&str, Approval),
         why: Option<&str>,
     ) -> Option<Result<String, String>> {
-        if !envelope.from_owner || envelope.trust != Trust::Owner || envelope.forwarded_from.is_some() {
+        if !envelope.from_owner
+            || envelope.trust != Trust::Owner
+            || envelope.forwarded_from.is_some()
+        {
             return Some(Err(OWNER_DECIDES.to_owned()));
         }
         let shown = text::shorten(&text::visible(id), 40);
-        let why = why.map(|why| text::shorten(&text::visible(&crate::secret::redact(why)), 1_000)).filter(|why| !why.is_empty());
+        let why = why
+            .map(|why| text::shorten(&text::visible(&crate::secret::redact(why)), 1_000))
+            .filter(|why| !why.is_empty());
         let now = clock::now_ms();
         let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
         Some(match self.persist("the owner's word", decide).await? {
@@ -339,7 +440,10 @@ impl Pipeline {
                     Approval::Session => "approved for this conversation",
                     Approval::Deny => "denied",
                 };
-                let tools: Vec<String> = requests.iter().map(|request| first_line(&request.question)).collect();
+                let tools: Vec<String> = requests
+                    .iter()
+                    .map(|request| first_line(&request.question))
+                    .collect();
                 Ok(format!("{done}: {}", tools.join("; ")))
             }
         })
@@ -348,8 +452,13 @@ impl Pipeline {
     /// Denies what a conversation waits for, because its owner wrote something else.
     pub(super) async fn deny_parked(self: &Arc<Self>, key: &SessionKey) {
         let why = "they wrote a message instead of answering; it follows".to_owned();
-        let deny = || self.queue.deny_all(key.0.clone(), why.clone(), clock::now_ms());
-        let Some(denied) = self.persist("an answer", deny).await else { return };
+        let deny = || {
+            self.queue
+                .deny_all(key.0.clone(), why.clone(), clock::now_ms())
+        };
+        let Some(denied) = self.persist("an answer", deny).await else {
+            return;
+        };
         self.audit_ends(&denied, "denied by a message");
         self.decided.notify_waiters();
         self.show_ends(&denied).await;
@@ -360,24 +469,37 @@ impl Pipeline {
         let mut batches: Vec<&str> = ended.iter().map(|request| request.batch.as_str()).collect();
         batches.dedup();
         for batch in batches {
-            let Ok(all) = self.queue.batch(batch.to_owned()).await else { continue };
+            let Ok(all) = self.queue.batch(batch.to_owned()).await else {
+                continue;
+            };
             if all.iter().any(|(_, state)| state == "pending") {
                 continue;
             }
-            let lines: Vec<String> =
-                all.iter().map(|(request, state)| format!("{}: {}", ending(state), first_line(&request.question))).collect();
+            let lines: Vec<String> = all
+                .iter()
+                .map(|(request, state)| {
+                    format!("{}: {}", ending(state), first_line(&request.question))
+                })
+                .collect();
             self.close_question(batch, &lines.join("\n")).await;
         }
     }
 
     /// Takes the buttons from the message that asked, and says there how it ended.
     async fn close_question(self: &Arc<Self>, batch: &str, text: &str) {
-        let Ok(Some(asked)) = self.queue.where_asked(batch.to_owned()).await else { return };
-        let Some(channel) = self.channels.get(asked.channel.as_str()).cloned() else { return };
+        let Ok(Some(asked)) = self.queue.where_asked(batch.to_owned()).await else {
+            return;
+        };
+        let Some(channel) = self.channels.get(asked.channel.as_str()).cloned() else {
+            return;
+        };
         let text = text.to_owned();
         // Whoever decided does not wait for it.
         tokio::spawn(async move {
-            let chat = ChatRef { chat: asked.chat, topic: None };
+            let chat = ChatRef {
+                chat: asked.chat,
+                topic: None,
+            };
             if let Err(error) = channel.close(&chat, &asked.message_id, &text).await {
                 tracing::debug!(%error, "a question that is over keeps its buttons");
             }
@@ -387,13 +509,26 @@ impl Pipeline {
 
 /// Returns the buttons below a question: a row each, and one for all of them.
 fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
-    let button = |label: String, verdict: Approval, id: &str| Button { label, data: verdict.data(id) };
+    let button = |label: String, verdict: Approval, id: &str| Button {
+        label,
+        data: verdict.data(id),
+    };
     let several = requests.len() > 1;
     let row = |(number, request): (usize, &Request)| {
-        let numbered = |words: &str| if several { format!("{words} {number}") } else { words.to_owned() };
+        let numbered = |words: &str| {
+            if several {
+                format!("{words} {number}")
+            } else {
+                words.to_owned()
+            }
+        };
         let mut row = vec![button(numbered("✅ Yes"), Approval::Approve, &request.id)];
         if request.repeatable {
-            row.push(button(numbered("✅ In this chat"), Approval::Session, &request.id));
+            row.push(button(
+                numbered("✅ In this chat"),
+                Approval::Session,
+                &request.id,
+            ));
         }
         row.push(button(numbered("❌ No"), Approval::Deny, &request.id));
         row
@@ -411,7 +546,8 @@ fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
 /// Returns an id of six characters.
 fn new_id() -> String {
     let random = uuid::Uuid::new_v4();
-    let letter = |byte: &u8| char::from(LETTERS.get(usize::from(byte % 32)).copied().unwrap_or(b'a'));
+    let letter =
+        |byte: &u8| char::from(LETTERS.get(usize::from(byte % 32)).copied().unwrap_or(b'a'));
     random.as_bytes().iter().take(6).map(letter).collect()
 }
 
@@ -424,19 +560,47 @@ fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
         if several {
             lines.push(format!("{number}."));
         }
-        lines.extend(request.question.lines().map(|line| format!("| {}", text::visible(line))));
+        lines.extend(
+            request
+                .question
+                .lines()
+                .map(|line| format!("| {}", text::visible(line))),
+        );
     }
-    let mut whys: Vec<&str> = requests.iter().map(|request| request.why.as_str()).collect();
+    let mut whys: Vec<&str> = requests
+        .iter()
+        .map(|request| request.why.as_str())
+        .collect();
     whys.dedup();
-    let place = if whence.is_empty() { String::new() } else { format!("Asked{whence}.\n") };
-    let block = format!("{place}{}\n\nWhy I ask: {}.", lines.join("\n"), whys.join("; "));
+    let place = if whence.is_empty() {
+        String::new()
+    } else {
+        format!("Asked{whence}.\n")
+    };
+    let block = format!(
+        "{place}{}\n\nWhy I ask: {}.",
+        lines.join("\n"),
+        whys.join("; ")
+    );
     let longest = block.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let ids: Vec<String> = requests.iter().map(|request| format!("/approve {id} or /deny {id} WHY", id = request.id)).collect();
-    let until = requests.first().map(|request| clock::local_text(request.expires_at, zone)).unwrap_or_default();
-    format!("I need your yes.\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}", ids.join("; "))
+    let ids: Vec<String> = requests
+        .iter()
+        .map(|request| format!("/approve {id} or /deny {id} WHY", id = request.id))
+        .collect();
+    let until = requests
+        .first()
+        .map(|request| clock::local_text(request.expires_at, zone))
+        .unwrap_or_default();
+    format!(
+        "I need your yes.\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}",
+        ids.join("; ")
+    )
 }
 
 fn first_line(question: &str) -> String {
-    text::shorten(&text::visible(question.lines().next().unwrap_or_default()), 120)
+    text::shorten(
+        &text::visible(question.lines().next().unwrap_or_default()),
+        120,
+    )
 }

@@ -30,12 +30,16 @@ impl Pipeline {
             Source::Http => "HTTP",
             _ => &envelope.sender.id,
         };
-        requests.iter().for_each(|request| self.audit_request(request, verdict, Some(who)));
+        requests
+            .iter()
+            .for_each(|request| self.audit_request(request, verdict, Some(who)));
     }
 
     /// Requests ended without a word about them.
     pub(super) fn audit_ends(&self, requests: &[Request], verdict: &'static str) {
-        requests.iter().for_each(|request| self.audit_request(request, verdict, None));
+        requests
+            .iter()
+            .for_each(|request| self.audit_request(request, verdict, None));
     }
 
     /// A part arrived, may have, or never will; one that is tried again says nothing yet.
@@ -56,12 +60,30 @@ impl Pipeline {
 
     fn audit_part(&self, part: &Part, outcome: &'static str, message: Option<&str>) {
         let route = &part.content.route;
-        self.audit.sent((&route.channel, &route.chat.chat), part.id, outcome, message);
+        self.audit.sent(
+            (&route.channel, &route.chat.chat),
+            part.id,
+            outcome,
+            message,
+        );
     }
 
     fn audit_request(&self, request: &Request, verdict: &'static str, who: Option<&str>) {
-        let Request { id, session_id, run_id, call_id, tool, bound, .. } = request;
-        let call = Call { session: session_id, run: run_id, id: call_id, tool };
+        let Request {
+            id,
+            session_id,
+            run_id,
+            call_id,
+            tool,
+            bound,
+            ..
+        } = request;
+        let call = Call {
+            session: session_id,
+            run: run_id,
+            id: call_id,
+            tool,
+        };
         self.audit.approval(id, verdict, who, Some((call, bound)));
     }
 }

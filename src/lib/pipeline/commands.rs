@@ -28,20 +28,30 @@ pub(super) const OWNER_DECIDES: &str = "Only my owner decides that.";
 /// Answers a command that does not wait for its lane.
 pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
-    let help = format!("{HELP}{}", if envelope.from_owner { OWNERS_HELP } else { "" });
+    let help = format!(
+        "{HELP}{}",
+        if envelope.from_owner { OWNERS_HELP } else { "" }
+    );
     let text = match envelope.command.as_ref() {
         Some(Command::Start) => format!("Hello {}. {help}", envelope.sender.name),
-        Some(Command::Stop { all }) => match pipeline.stop(row.seq, (!all).then_some(&envelope.session_key)).await {
+        Some(Command::Stop { all }) => match pipeline
+            .stop(row.seq, (!all).then_some(&envelope.session_key))
+            .await
+        {
             None => return,
             Some(0) => "Nothing is running.".to_owned(),
             Some(1) => "Stopped.".to_owned(),
             Some(count) => format!("Stopped {count} messages."),
         },
         Some(Command::Status) => pipeline.status_text(&envelope),
-        Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => IN_PRIVATE.to_owned(),
+        Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => {
+            IN_PRIVATE.to_owned()
+        }
         Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
         Some(Command::Cost) => FOR_OWNERS.to_owned(),
-        Some(Command::Jobs) if envelope.from_owner && envelope.group.is_some() => IN_PRIVATE.to_owned(),
+        Some(Command::Jobs) if envelope.from_owner && envelope.group.is_some() => {
+            IN_PRIVATE.to_owned()
+        }
         Some(Command::Jobs) if envelope.from_owner => pipeline.jobs_text(),
         Some(Command::Jobs) => FOR_OWNERS.to_owned(),
         Some(Command::Job(order)) => {
@@ -54,16 +64,32 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         },
         Some(Command::Done { text }) => text.clone(),
         Some(Command::Deliver { emoji: Some(emoji) }) => {
-            return pipeline.finish_one(&envelope, reaction(&envelope, emoji.clone())).await;
+            return pipeline
+                .finish_one(&envelope, reaction(&envelope, emoji.clone()))
+                .await;
         }
         Some(Command::Deliver { emoji: None }) => {
-            return pipeline.finish_one(&envelope, as_it_is(&envelope, envelope.text.clone(), String::new())).await;
+            return pipeline
+                .finish_one(
+                    &envelope,
+                    as_it_is(&envelope, envelope.text.clone(), String::new()),
+                )
+                .await;
         }
         Some(Command::Approval { id, verdict, why }) => {
-            let Some(heard) = pipeline.decide(&envelope, (id, *verdict), why.as_deref()).await else { return };
+            let Some(heard) = pipeline
+                .decide(&envelope, (id, *verdict), why.as_deref())
+                .await
+            else {
+                return;
+            };
             return pipeline.say_outcome(&envelope, heard).await;
         }
-        Some(Command::Refused { reason }) => return pipeline.finish_one(&envelope, refused(&envelope, reason)).await,
+        Some(Command::Refused { reason }) => {
+            return pipeline
+                .finish_one(&envelope, refused(&envelope, reason))
+                .await;
+        }
         Some(
             Command::Help
             | Command::New { .. }
@@ -74,7 +100,9 @@ pub(super) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         )
         | None => help,
     };
-    pipeline.finish_one(&envelope, said(&envelope, &text, None)).await;
+    pipeline
+        .finish_one(&envelope, said(&envelope, &text, None))
+        .await;
 }
 
 impl Pipeline {
@@ -82,7 +110,10 @@ impl Pipeline {
     async fn say_outcome(self: &Arc<Self>, envelope: &Envelope, heard: Result<String, String>) {
         self.finish_one(envelope, decided(envelope, &heard)).await;
         let Some(press) = &envelope.press else { return };
-        let channel = envelope.route.as_ref().and_then(|route| self.channels.get(route.channel.as_str()));
+        let channel = envelope
+            .route
+            .as_ref()
+            .and_then(|route| self.channels.get(route.channel.as_str()));
         if let (Some(channel), Ok(text) | Err(text)) = (channel, &heard) {
             channel.answer_press(press, text).await;
         }
@@ -94,11 +125,16 @@ impl Pipeline {
         let now = clock::now_ms();
         let session = session.map(|key| key.0.as_str());
         // First the record, then the end: a run that ends now finds that it has nothing to say.
-        let stopped = self.persist("a stop", || self.queue.stop(before, session, now)).await?;
+        let stopped = self
+            .persist("a stop", || self.queue.stop(before, session, now))
+            .await?;
         let runs: Vec<Run> = self.runs().values().cloned().collect();
         let mut afterwards = 0;
         for run in runs.iter().filter(|run| run.bundle.came_before(before)) {
-            let is_stopped = run.bundle.inputs().any(|input| stopped.iter().any(|one| one.inbox_id == input.id));
+            let is_stopped = run
+                .bundle
+                .inputs()
+                .any(|input| stopped.iter().any(|one| one.inbox_id == input.id));
             let is_meant = session.is_none_or(|session| run.bundle.key().0 == session);
             // What it still does after its answer has no record in the queue.
             let works_on = run.answered.load(Ordering::Relaxed) && is_meant;
@@ -118,7 +154,11 @@ impl Pipeline {
             let runs = self.runs();
             (runs.len(), runs.contains_key(&envelope.session_key))
         };
-        let here = if own { "I am working on your message." } else { "I am not working on anything of yours." };
+        let here = if own {
+            "I am working on your message."
+        } else {
+            "I am not working on anything of yours."
+        };
         let live = self.live();
         let model = live
             .agent
@@ -126,10 +166,17 @@ impl Pipeline {
             .models()
             .get("primary", "/status")
             .map_or_else(|_| "none".to_owned(), |model| model.model.clone());
-        let mut text = format!("{here}\nRuns: {all}. Conversations: {}. Model: {model}.", self.sessions.count());
+        let mut text = format!(
+            "{here}\nRuns: {all}. Conversations: {}. Model: {model}.",
+            self.sessions.count()
+        );
         if envelope.from_owner
             && envelope.group.is_none()
-            && let Some(trouble) = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).as_ref()
+            && let Some(trouble) = self
+                .trouble
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .as_ref()
         {
             text.push_str(&format!("\nLast trouble: {trouble}"));
         }
@@ -140,7 +187,10 @@ impl Pipeline {
         let live = self.live();
         let zone = live.config.agent.timezone.0;
         let now = clock::now_ms();
-        let (day, month) = (cost::start_of_day(now, zone), cost::start_of_month(now, zone));
+        let (day, month) = (
+            cost::start_of_day(now, zone),
+            cost::start_of_month(now, zone),
+        );
         let path = self.cost_db.clone();
         let read = tokio::task::spawn_blocking(move || {
             Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?))
@@ -164,6 +214,10 @@ impl Pipeline {
             text
         };
         let caps = &live.config.cost;
-        [line("Today", &day, caps.day_usd), line("This month", &month, caps.month_usd)].join("\n")
+        [
+            line("Today", &day, caps.day_usd),
+            line("This month", &month, caps.month_usd),
+        ]
+        .join("\n")
     }
 }

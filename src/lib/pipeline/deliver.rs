@@ -59,7 +59,10 @@ impl Outgoing {
 
     /// Returns true when nothing waits and nothing is being sent.
     fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 }
 
@@ -91,7 +94,10 @@ impl Pipeline {
             match self.channels.get(key.channel.as_str()) {
                 Some(channel) => self.send(channel.clone(), part).await,
                 // The channel is switched off: its parts stay pending until it is on again.
-                None => tracing::warn!(channel = key.channel, "an answer waits for a channel that is off"),
+                None => tracing::warn!(
+                    channel = key.channel,
+                    "an answer waits for a channel that is off"
+                ),
             }
         }
     }
@@ -100,7 +106,12 @@ impl Pipeline {
         let mut failures = 0;
         while !self.closed.is_cancelled() {
             // Not while it is noted as being sent: a crash in a long wait is no doubt about its arrival.
-            if self.closed.run_until_cancelled(channel.ready(&part.content.route.chat)).await.is_none() {
+            if self
+                .closed
+                .run_until_cancelled(channel.ready(&part.content.route.chat))
+                .await
+                .is_none()
+            {
                 return;
             }
             let now = clock::now_ms();
@@ -110,13 +121,22 @@ impl Pipeline {
                 self.tell(&channel, &part).await;
                 return;
             }
-            if self.persist("a send", || self.queue.sending(part.id, now)).await.is_none() {
+            if self
+                .persist("a send", || self.queue.sending(part.id, now))
+                .await
+                .is_none()
+            {
                 return;
             }
             if part.unknowns == 0 {
                 part.sending_at = Some(now);
             }
-            let files: Vec<_> = part.content.files.iter().map(|file| (file.clone(), self.downloads.join(&file.path))).collect();
+            let files: Vec<_> = part
+                .content
+                .files
+                .iter()
+                .map(|file| (file.clone(), self.downloads.join(&file.path)))
+                .collect();
             let outgoing = channel::Outgoing {
                 chat: &part.content.route.chat,
                 reply_to: part.content.reply_to.as_deref(),
@@ -133,7 +153,10 @@ impl Pipeline {
                     self.settle(&part, Aftermath::Sent { message_id }).await;
                     return;
                 }
-                Err(SendError::Never { reason, chat_is_there }) => {
+                Err(SendError::Never {
+                    reason,
+                    chat_is_there,
+                }) => {
                     self.bury(&part, &reason).await;
                     if chat_is_there {
                         self.tell(&channel, &part).await;
@@ -145,14 +168,23 @@ impl Pipeline {
                     part.content.markup = None;
                     (Aftermath::Plain, Duration::ZERO)
                 }
-                Err(SendError::NotSent { reason, retry_after }) => {
+                Err(SendError::NotSent {
+                    reason,
+                    retry_after,
+                }) => {
                     tracing::warn!(reason, "an answer was not sent; it is tried again");
-                    (Aftermath::NotSent, retry_after.unwrap_or_else(|| net::backoff(failures, BACKOFF.0, BACKOFF.1)))
+                    (
+                        Aftermath::NotSent,
+                        retry_after.unwrap_or_else(|| net::backoff(failures, BACKOFF.0, BACKOFF.1)),
+                    )
                 }
                 Err(SendError::Unknown(reason)) => {
                     tracing::warn!(reason, "nobody can say whether an answer arrived");
                     part.unknowns += 1;
-                    (Aftermath::Unknown, net::backoff(failures, BACKOFF.0, BACKOFF.1))
+                    (
+                        Aftermath::Unknown,
+                        net::backoff(failures, BACKOFF.0, BACKOFF.1),
+                    )
                 }
             };
             self.settle(&part, aftermath).await;
@@ -167,13 +199,22 @@ impl Pipeline {
     async fn settle(&self, part: &Part, aftermath: Aftermath) {
         let now = clock::now_ms();
         self.audit_send(part, &aftermath);
-        self.persist("what became of a send", || self.queue.settle(part.id, aftermath.clone(), now)).await;
+        self.persist("what became of a send", || {
+            self.queue.settle(part.id, aftermath.clone(), now)
+        })
+        .await;
     }
 
     async fn bury(&self, part: &Part, reason: &str) {
         tracing::error!(part = part.id, reason, "an answer is a dead letter");
         self.note_trouble(&format!("an answer is a dead letter: {reason}"));
-        self.settle(part, Aftermath::Dead { reason: reason.to_owned() }).await;
+        self.settle(
+            part,
+            Aftermath::Dead {
+                reason: reason.to_owned(),
+            },
+        )
+        .await;
     }
 
     /// Tells the chat that an answer may be missing. One try: it is a courtesy, the dead letter

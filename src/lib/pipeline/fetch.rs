@@ -13,8 +13,11 @@ use crate::{net, text};
 pub(super) const MAX_FETCH: u64 = 20 << 20;
 /// Tries beside the first, and the waiting between them.
 const REPEATS: u32 = 2;
-const BACKOFF: (Duration, Duration) =
-    if cfg!(test) { (Duration::ZERO, Duration::ZERO) } else { (Duration::from_secs(1), Duration::from_secs(10)) };
+const BACKOFF: (Duration, Duration) = if cfg!(test) {
+    (Duration::ZERO, Duration::ZERO)
+} else {
+    (Duration::from_secs(1), Duration::from_secs(10))
+};
 /// One try; a server that stands still holds no lane up for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -38,7 +41,11 @@ pub(super) async fn fetch(
         return Ok(path);
     }
     let trouble = |error: std::io::Error| format!("it cannot be kept: {error}");
-    DirBuilder::new().mode(0o700).recursive(true).create(downloads.join(&own)).map_err(trouble)?;
+    DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(downloads.join(&own))
+        .map_err(trouble)?;
     let draft = there.with_file_name(format!(".{name}.part"));
     let fetched = tries(channel, media, &draft).await;
     let kept = fetched.and_then(|()| keep(&draft, &there).map_err(trouble));
@@ -74,7 +81,10 @@ async fn tries(channel: &dyn Channel, media: &Media, draft: &Path) -> Result<(),
 fn keep(draft: &Path, there: &Path) -> std::io::Result<()> {
     let file = OpenOptions::new().read(true).open(draft)?;
     if file.metadata()?.len() > MAX_FETCH {
-        return Err(std::io::Error::other(format!("it is larger than {} MB", MAX_FETCH >> 20)));
+        return Err(std::io::Error::other(format!(
+            "it is larger than {} MB",
+            MAX_FETCH >> 20
+        )));
     }
     file.set_permissions(Permissions::from_mode(0o600))?;
     // Or a power cut could leave the name of a file without its content, which would be taken for it.
@@ -84,21 +94,38 @@ fn keep(draft: &Path, there: &Path) -> std::io::Result<()> {
 
 /// Returns what it is called, or would be.
 fn name(media: &Media) -> &str {
-    media.filename.as_deref().filter(|name| !name.is_empty()).unwrap_or(match media.kind {
-        MediaKind::Photo => "photo.jpg",
-        MediaKind::Voice => "voice.ogg",
-        MediaKind::Audio => "audio.mp3",
-        MediaKind::Video | MediaKind::Animation => "video.mp4",
-        MediaKind::VideoNote => "video_note.mp4",
-        MediaKind::Sticker => "sticker.webp",
-        MediaKind::Document => "file",
-    })
+    media
+        .filename
+        .as_deref()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(match media.kind {
+            MediaKind::Photo => "photo.jpg",
+            MediaKind::Voice => "voice.ogg",
+            MediaKind::Audio => "audio.mp3",
+            MediaKind::Video | MediaKind::Animation => "video.mp4",
+            MediaKind::VideoNote => "video_note.mp4",
+            MediaKind::Sticker => "sticker.webp",
+            MediaKind::Document => "file",
+        })
 }
 
 /// Returns a name that leads nowhere else.
 fn safe(name: &str) -> String {
-    let name: String = name.chars().map(|c| if c.is_alphanumeric() || "._:-".contains(c) { c } else { '_' }).collect();
-    if name.chars().all(|c| c == '.') { "_".to_owned() } else { name }
+    let name: String = name
+        .chars()
+        .map(|c| {
+            if c.is_alphanumeric() || "._:-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if name.chars().all(|c| c == '.') {
+        "_".to_owned()
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ impl Pipeline {
         let people = self.people.read().map_err(|error| error.to_string())?;
         let live = self.live();
         let is_owner = |id: i64| people.is_owner(&live.config.telegram, id);
-        let named = consolidate::named(self.memory.home(), &people, &is_owner, words).map_err(|error| error.to_string())?;
+        let named = consolidate::named(self.memory.home(), &people, &is_owner, words)
+            .map_err(|error| error.to_string())?;
         named.one(words)
     }
 
@@ -36,7 +37,9 @@ impl Pipeline {
         if envelope.group.is_some() {
             return Some(declined(envelope, IN_PRIVATE));
         }
-        let Some(what) = what else { return Some(declined(envelope, WHAT)) };
+        let Some(what) = what else {
+            return Some(declined(envelope, WHAT));
+        };
         let done = tokio::task::block_in_place(|| {
             let target = self.meant(what)?;
             match consolidate::forget(self.memory.home(), &target, false) {
@@ -63,12 +66,27 @@ fn told(forgot: &Forgot) -> String {
         Change::Superseded { old, new } => format!("{} (now {})", old.said(), new.value),
         Change::New(new) => format!("now: {}", new.said()),
     });
-    let commitments = forgot.commitments.iter().map(|one| format!("{} promised: {}", one.who, one.what));
-    let episodes = forgot.episodes.iter().map(|one| format!("{}: {}", one.date, one.summary));
-    let lines: Vec<String> = changes.chain(commitments).chain(episodes).map(|line| text::visible(&line)).collect();
+    let commitments = forgot
+        .commitments
+        .iter()
+        .map(|one| format!("{} promised: {}", one.who, one.what));
+    let episodes = forgot
+        .episodes
+        .iter()
+        .map(|one| format!("{}: {}", one.date, one.summary));
+    let lines: Vec<String> = changes
+        .chain(commitments)
+        .chain(episodes)
+        .map(|line| text::visible(&line))
+        .collect();
     let more = lines.len().saturating_sub(SHOWN);
-    let mut told =
-        format!("Forgotten, until it is stated anew:\n{}", lines.get(..lines.len() - more).unwrap_or_default().join("\n"));
+    let mut told = format!(
+        "Forgotten, until it is stated anew:\n{}",
+        lines
+            .get(..lines.len() - more)
+            .unwrap_or_default()
+            .join("\n")
+    );
     if more > 0 {
         told.push_str(&format!("\nand {more} more"));
     }

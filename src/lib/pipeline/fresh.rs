@@ -29,28 +29,49 @@ pub(super) struct Carried {
 impl Pipeline {
     /// Takes the conversation of a turn out. One that is over is archived first; never in the middle of a
     /// turn, and only when a person speaks.
-    pub(super) async fn take_fresh(self: &Arc<Self>, live: &Live, bundle: &Bundle) -> Option<Fresh> {
+    pub(super) async fn take_fresh(
+        self: &Arc<Self>,
+        live: &Live,
+        bundle: &Bundle,
+    ) -> Option<Fresh> {
         let envelope = bundle.leader();
         let key = &envelope.session_key;
         let take = || self.persist("a session", || self.sessions.take(key, envelope.contact()));
         let session = take().await?;
-        if is_ones_own(envelope) && !session.state().entries.is_empty() && session.state().resume(&envelope.id) == Resume::Fresh {
+        if is_ones_own(envelope)
+            && !session.state().entries.is_empty()
+            && session.state().resume(&envelope.id) == Resume::Fresh
+        {
             // However often a job ran: it costs what it costs.
             self.sessions.put(session);
             self.archive(key).await?;
-            return Some(Fresh { session: take().await?, carried: None });
+            return Some(Fresh {
+                session: take().await?,
+                carried: None,
+            });
         }
         let Some(over) = is_over(live, envelope, session.state()) else {
             // A crash may have come between the end of the old conversation and the first word of the new one.
             let is_new = session.state().last_seq == 0 && bundle.has_begun();
-            let carried = if is_new { self.carried_before(live, envelope).await } else { None };
+            let carried = if is_new {
+                self.carried_before(live, envelope).await
+            } else {
+                None
+            };
             return Some(Fresh { session, carried });
         };
-        tracing::info!(session = session.id(), ?over, "a conversation is over, a new one begins");
+        tracing::info!(
+            session = session.id(),
+            ?over,
+            "a conversation is over, a new one begins"
+        );
         let carried = carried(live, session.state());
         self.sessions.put(session);
         self.archive(key).await?;
-        Some(Fresh { session: take().await?, carried })
+        Some(Fresh {
+            session: take().await?,
+            carried,
+        })
     }
 
     /// Returns what the conversation is told of that was archived last, if it was over when `envelope` came.
@@ -58,7 +79,9 @@ impl Pipeline {
         let (archive, key) = (self.memory.home().archive(), envelope.session_key.0.clone());
         let read = tokio::task::spawn_blocking(move || {
             // Ids sort by time.
-            let head = session::heads(&archive, |_| true).into_iter().rfind(|head| head.key == key)?;
+            let head = session::heads(&archive, |_| true)
+                .into_iter()
+                .rfind(|head| head.key == key)?;
             session::view(&archive, &head.session_id).ok().flatten()
         });
         let state = read.await.ok().flatten()?;
@@ -68,7 +91,8 @@ impl Pipeline {
 
 /// Returns true for what has a conversation of its own, new each time.
 fn is_ones_own(envelope: &Envelope) -> bool {
-    matches!(envelope.source, Source::Job | Source::Heartbeat) && envelope.session_key.0 == envelope.sender.id
+    matches!(envelope.source, Source::Job | Source::Heartbeat)
+        && envelope.session_key.0 == envelope.sender.id
 }
 
 /// Returns why the conversation is over when `envelope` comes into it.
@@ -79,7 +103,13 @@ fn is_over(live: &Live, envelope: &Envelope, state: &State) -> Option<Over> {
     let last = clock::parse_rfc3339(&state.heard.as_ref()?.at)?;
     let (settings, zone) = (&live.config.session, live.config.agent.timezone.0);
     // What waited in its lane belongs to the day on which it came.
-    Over::at(settings, envelope.session_key.kind(), zone, last, envelope.received_at)
+    Over::at(
+        settings,
+        envelope.session_key.kind(),
+        zone,
+        last,
+        envelope.received_at,
+    )
 }
 
 fn carried(live: &Live, state: &State) -> Option<Carried> {
@@ -87,6 +117,13 @@ fn carried(live: &Live, state: &State) -> Option<Carried> {
     let told = context::carried(turns.iter().map(|entry| &entry.message));
     // An answer may repeat what others said long before it.
     let foreign = told.is_some() && state.is_tainted();
-    let blocks: Vec<Block> = context::pinned(&state.pins).into_iter().chain(told).collect();
-    (!blocks.is_empty()).then(|| Carried { blocks, foreign, pins: state.pins.clone() })
+    let blocks: Vec<Block> = context::pinned(&state.pins)
+        .into_iter()
+        .chain(told)
+        .collect();
+    (!blocks.is_empty()).then(|| Carried {
+        blocks,
+        foreign,
+        pins: state.pins.clone(),
+    })
 }

@@ -43,7 +43,9 @@ impl Bundle {
         let mut begun: Vec<Self> = Vec::new();
         let mut rest = Vec::new();
         for row in rows {
-            let run = begun.iter_mut().find(|bundle| bundle.last().run_id == row.run_id);
+            let run = begun
+                .iter_mut()
+                .find(|bundle| bundle.last().run_id == row.run_id);
             match (&row.run_id, run) {
                 (None, _) => rest.push(row),
                 (Some(_), Some(bundle)) => bundle.0.push(row),
@@ -79,7 +81,9 @@ impl Bundle {
 
     /// Returns true when a turn of it was begun before, also one that a restart broke off in good order.
     pub(super) fn has_begun(&self) -> bool {
-        self.0.iter().any(|row| row.run_id.is_some() || row.attempts > 0)
+        self.0
+            .iter()
+            .any(|row| row.run_id.is_some() || row.attempts > 0)
     }
 
     /// Returns how often a turn was started for it.
@@ -130,7 +134,9 @@ impl Bundle {
     }
 
     fn chars(&self) -> usize {
-        self.inputs().map(|envelope| envelope.text.chars().count()).sum()
+        self.inputs()
+            .map(|envelope| envelope.text.chars().count())
+            .sum()
     }
 
     /// Returns the messages as the model is to read them: the pieces of one text are one, an album is
@@ -140,12 +146,16 @@ impl Bundle {
         let mut before: Option<&Envelope> = None;
         for next in self.inputs() {
             match (messages.last_mut(), before) {
-                (Some(whole), Some(piece)) if goes_on(piece, next) => whole.text.push_str(&next.text),
+                (Some(whole), Some(piece)) if goes_on(piece, next) => {
+                    whole.text.push_str(&next.text)
+                }
                 (Some(whole), Some(item)) if next.album.is_some() && item.album == next.album => {
                     whole.media.extend(next.media.iter().cloned());
                     add_line(&mut whole.text, &next.text);
                 }
-                (Some(whole), Some(line)) if is_plain(line) && is_plain(next) && whose(line) == whose(next) => {
+                (Some(whole), Some(line))
+                    if is_plain(line) && is_plain(next) && whose(line) == whose(next) =>
+                {
                     add_line(&mut whole.text, &next.text);
                 }
                 _ => messages.push(next.clone()),
@@ -165,7 +175,14 @@ fn add_line(text: &mut String, line: &str) {
 
 /// Returns true for words and nothing else.
 fn is_plain(envelope: &Envelope) -> bool {
-    let Envelope { media, attachments, kind, quoted, edited, .. } = envelope;
+    let Envelope {
+        media,
+        attachments,
+        kind,
+        quoted,
+        edited,
+        ..
+    } = envelope;
     media.is_empty() && attachments.is_empty() && kind.is_none() && quoted.is_none() && !edited
 }
 
@@ -176,19 +193,35 @@ fn whose(envelope: &Envelope) -> (crate::message::Trust, Option<&str>) {
 
 /// Returns true for a message of a person in a chat, for the model.
 fn may_wait(envelope: &Envelope) -> bool {
-    envelope.source.is_person() && envelope.reply_to.is_some() && !envelope.wants_reply && envelope.command.is_none()
+    envelope.source.is_person()
+        && envelope.reply_to.is_some()
+        && !envelope.wants_reply
+        && envelope.command.is_none()
 }
 
 /// Returns true when both may be parts of one turn.
 pub(super) fn go_together(one: &Envelope, other: &Envelope) -> bool {
-    let place = |envelope: &Envelope| (envelope.session_key.clone(), envelope.sender.id.clone(), envelope.route.clone());
+    let place = |envelope: &Envelope| {
+        (
+            envelope.session_key.clone(),
+            envelope.sender.id.clone(),
+            envelope.route.clone(),
+        )
+    };
     may_wait(one) && may_wait(other) && place(one) == place(other)
 }
 
 /// Returns true when `next` is the rest of the text that `piece` begins.
 fn goes_on(piece: &Envelope, next: &Envelope) -> bool {
-    let number = |envelope: &Envelope| envelope.reply_to.as_deref().and_then(|id| id.parse::<i64>().ok());
-    let consecutive = number(piece).zip(number(next)).is_some_and(|(one, other)| other == one + 1);
+    let number = |envelope: &Envelope| {
+        envelope
+            .reply_to
+            .as_deref()
+            .and_then(|id| id.parse::<i64>().ok())
+    };
+    let consecutive = number(piece)
+        .zip(number(next))
+        .is_some_and(|(one, other)| other == one + 1);
     let gap = next.received_at - piece.received_at;
     is_full(piece)
         && is_plain(next)
@@ -198,7 +231,9 @@ fn goes_on(piece: &Envelope, next: &Envelope) -> bool {
 }
 
 fn is_full(envelope: &Envelope) -> bool {
-    envelope.quoted.is_none() && envelope.media.is_empty() && FULL.contains(&envelope.text.encode_utf16().count())
+    envelope.quoted.is_none()
+        && envelope.media.is_empty()
+        && FULL.contains(&envelope.text.encode_utf16().count())
 }
 
 /// What waits for more, at most one bundle a session.
@@ -221,9 +256,12 @@ impl Gather {
         let open = self.open.remove(&row.envelope.session_key);
         let (bundle, since) = match open {
             None => (Bundle::of(row), now),
-            Some(Open { mut bundle, since, .. }) => {
+            Some(Open {
+                mut bundle, since, ..
+            }) => {
                 let of_one_text = goes_on(&bundle.last().envelope, &row.envelope);
-                let album = row.envelope.album.is_some() && bundle.last().envelope.album == row.envelope.album;
+                let album = row.envelope.album.is_some()
+                    && bundle.last().envelope.album == row.envelope.album;
                 let in_a_row = !debounce.is_zero() && now < since + PATIENCE;
                 if of_one_text || album || in_a_row {
                     if let Err(other) = bundle.join(Bundle::of(row)) {
@@ -238,7 +276,14 @@ impl Gather {
         };
         match wait(&bundle, debounce, since + PATIENCE - now.max(since)) {
             Some(wait) => {
-                self.open.insert(bundle.key().clone(), Open { bundle, since, until: now + wait });
+                self.open.insert(
+                    bundle.key().clone(),
+                    Open {
+                        bundle,
+                        since,
+                        until: now + wait,
+                    },
+                );
             }
             None => ready.push(bundle),
         }
@@ -252,7 +297,10 @@ impl Gather {
 
     /// Returns what need not wait any more.
     pub(super) fn ready(&mut self, now: Instant) -> Vec<Bundle> {
-        self.open.extract_if(|_, open| open.until <= now).map(|(_, open)| open.bundle).collect()
+        self.open
+            .extract_if(|_, open| open.until <= now)
+            .map(|(_, open)| open.bundle)
+            .collect()
     }
 }
 

@@ -62,14 +62,30 @@ impl Pipeline {
     /// group like a person: a group is `group:NAME` there.
     async fn know(self: &Arc<Self>, accepted: &[Accepted]) {
         let contact = |row: &Accepted| {
-            let Envelope { sender, group, route, .. } = &row.envelope;
+            let Envelope {
+                sender,
+                group,
+                route,
+                ..
+            } = &row.envelope;
             if let (Some(title), Some(route)) = (group, route) {
-                return Some(Contact { id: route.chat.chat.parse().ok()?, name: format!("group:{title}"), username: None });
+                return Some(Contact {
+                    id: route.chat.chat.parse().ok()?,
+                    name: format!("group:{title}"),
+                    username: None,
+                });
             }
-            Some(Contact { id: sender.id.parse().ok()?, name: sender.name.clone(), username: sender.username.clone() })
+            Some(Contact {
+                id: sender.id.parse().ok()?,
+                name: sender.name.clone(),
+                username: sender.username.clone(),
+            })
         };
         let people: Vec<Contact> = accepted.iter().filter_map(contact).collect();
-        let news = self.people.read().is_ok_and(|known| people.iter().any(|one| !known.contacts.contains(one)));
+        let news = self
+            .people
+            .read()
+            .is_ok_and(|known| people.iter().any(|one| !known.contacts.contains(one)));
         if !news {
             return;
         }
@@ -81,17 +97,25 @@ impl Pipeline {
         }
     }
 
-    async fn write_down_requests(self: &Arc<Self>, asking: BTreeMap<i64, (String, String)>, now: i64) {
+    async fn write_down_requests(
+        self: &Arc<Self>,
+        asking: BTreeMap<i64, (String, String)>,
+        now: i64,
+    ) {
         if asking.is_empty() {
             return;
         }
         let pipeline = self.clone();
         let written = tokio::task::spawn_blocking(move || {
-            asking.iter().try_for_each(|(id, (name, code))| pipeline.people.ask(*id, name, code, now))
+            asking
+                .iter()
+                .try_for_each(|(id, (name, code))| pipeline.people.ask(*id, name, code, now))
         });
         match written.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "a stranger's request could not be written down; they can ask again"),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a stranger's request could not be written down; they can ask again")
+            }
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
@@ -105,23 +129,40 @@ impl Pipeline {
         asking: &mut BTreeMap<i64, (String, String)>,
     ) -> Verdict {
         // A channel, an anonymous administrator: nobody whose rights could be known.
-        let Some(sender) = item.sender.clone() else { return Verdict::Refuse(None) };
-        let Ok(id) = sender.id.parse::<i64>() else { return Verdict::Refuse(None) };
+        let Some(sender) = item.sender.clone() else {
+            return Verdict::Refuse(None);
+        };
+        let Ok(id) = sender.id.parse::<i64>() else {
+            return Verdict::Refuse(None);
+        };
         if item.group.is_some() {
             return self.judge_in_group(item, sender, id, config, channel, now);
         }
         let notice = |text: String| {
-            let route = Route { channel: channel.to_owned(), chat: item.chat.clone() };
+            let route = Route {
+                channel: channel.to_owned(),
+                chat: item.chat.clone(),
+            };
             Verdict::Refuse(Some(NewPart::plain(route, text)))
         };
         // A code that somebody else wrote is not the sender's to redeem.
-        let own_words = if item.forwarded { "" } else { item.text.as_str() };
-        let access = self.people.decide(&config.telegram, id, &sender.name, own_words, now);
+        let own_words = if item.forwarded {
+            ""
+        } else {
+            item.text.as_str()
+        };
+        let access = self
+            .people
+            .decide(&config.telegram, id, &sender.name, own_words, now);
         let owner = match access {
             Access::Owner => true,
             Access::Allowed => false,
-            Access::BecameOwner => return notice(format!("Hello {}, you are my owner now.", sender.name)),
-            Access::MayAsk if asking.contains_key(&id) || asking.len() >= self.people.free_requests(now) => {
+            Access::BecameOwner => {
+                return notice(format!("Hello {}, you are my owner now.", sender.name));
+            }
+            Access::MayAsk
+                if asking.contains_key(&id) || asking.len() >= self.people.free_requests(now) =>
+            {
                 return Verdict::Refuse(None);
             }
             Access::MayAsk => {
@@ -152,7 +193,9 @@ impl Pipeline {
             idle.push((press.to_owned(), says));
             Verdict::Refuse(None)
         };
-        let Some(sender) = item.sender.clone() else { return nothing("") };
+        let Some(sender) = item.sender.clone() else {
+            return nothing("");
+        };
         if item.command.is_none() {
             return nothing("");
         }
@@ -169,7 +212,14 @@ impl Pipeline {
 
     /// Answers presses of buttons, one after the other, beside everything else.
     fn answer_presses(&self, channel: &'static str, presses: Vec<(String, &'static str)>) {
-        let Some(channel) = self.channels.get(channel).filter(|_| !presses.is_empty()).cloned() else { return };
+        let Some(channel) = self
+            .channels
+            .get(channel)
+            .filter(|_| !presses.is_empty())
+            .cloned()
+        else {
+            return;
+        };
         tokio::spawn(async move {
             for (press, says) in presses {
                 channel.answer_press(&press, says).await;
@@ -188,22 +238,33 @@ impl Pipeline {
         channel: &'static str,
         now: i64,
     ) -> Verdict {
-        let Ok(chat) = item.chat.chat.parse::<i64>() else { return Verdict::Refuse(None) };
+        let Ok(chat) = item.chat.chat.parse::<i64>() else {
+            return Verdict::Refuse(None);
+        };
         let access = self.people.decide_in_group(&config.telegram, chat, id);
         if access == Access::Refused {
             self.name_unknown_group(config, &item);
             return Verdict::Refuse(None);
         }
-        let must_be_named = config.telegram.groups.get(&item.chat.chat).is_none_or(|group| group.require_mention);
+        let must_be_named = config
+            .telegram
+            .groups
+            .get(&item.chat.chat)
+            .is_none_or(|group| group.require_mention);
         let key = with_topic(group_key(config, &sender.id, &item.chat.chat), &item);
         let addressed = item.addressed || !must_be_named || self.is_of_addressed_album(&item);
         if access != Access::Muted && addressed {
             let is_shared = config.session.group_scope == GroupScope::Chat;
-            let changes = item.command.as_ref().is_some_and(Command::changes_the_conversation);
+            let changes = item
+                .command
+                .as_ref()
+                .is_some_and(Command::changes_the_conversation);
             let chat = item.chat.chat.clone();
             let mut accepted = envelope(item, sender, access == Access::Owner, key, channel, now);
             if changes && is_shared && !self.people.is_named_in_group(&config.telegram, &chat, id) {
-                accepted.command = Some(Command::Done { text: NOT_YOURS.to_owned() });
+                accepted.command = Some(Command::Done {
+                    text: NOT_YOURS.to_owned(),
+                });
             }
             return Verdict::Accept(vec![accepted]);
         }
@@ -211,25 +272,55 @@ impl Pipeline {
             // What it said before is known; the new wording would stand there twice.
             return Verdict::Refuse(None);
         }
-        let words = [item.kind.as_ref().map(|kind| format!("({kind})")), Some(item.text.clone())];
-        let files = item.media.iter().map(|media| format!("({})", media.kind.as_str()));
-        let words: Vec<String> = files.chain(words.into_iter().flatten()).filter(|word| !word.is_empty()).collect();
+        let words = [
+            item.kind.as_ref().map(|kind| format!("({kind})")),
+            Some(item.text.clone()),
+        ];
+        let files = item
+            .media
+            .iter()
+            .map(|media| format!("({})", media.kind.as_str()));
+        let words: Vec<String> = files
+            .chain(words.into_iter().flatten())
+            .filter(|word| !word.is_empty())
+            .collect();
         let of_owner = access == Access::Owner && !item.forwarded;
         let text = text::shorten(&words.join(" "), OVERHEARD);
-        Verdict::Note(key, Note { who: Some(sender.name), of_owner, at: now, text })
+        Verdict::Note(
+            key,
+            Note {
+                who: Some(sender.name),
+                of_owner,
+                at: now,
+                text,
+            },
+        )
     }
 
     /// Returns whether a picture belongs to an album that is said to us: only one of its pictures has
     /// the words that name us.
     fn is_of_addressed_album(&self, item: &Incoming) -> bool {
-        let Some(album) = &item.album else { return false };
-        self.albums.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(album)
+        let Some(album) = &item.album else {
+            return false;
+        };
+        self.albums
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .contains(album)
     }
 
     /// Remembers the albums of a batch that are said to us.
     fn note_albums(&self, items: &[Incoming]) {
-        let mut albums = self.albums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        albums.extend(items.iter().filter(|item| item.addressed && item.group.is_some()).filter_map(|item| item.album.clone()));
+        let mut albums = self
+            .albums
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        albums.extend(
+            items
+                .iter()
+                .filter(|item| item.addressed && item.group.is_some())
+                .filter_map(|item| item.album.clone()),
+        );
         let old = albums.len().saturating_sub(ALBUMS);
         albums.drain(..old);
     }
@@ -240,25 +331,47 @@ impl Pipeline {
         if config.telegram.groups.contains_key(chat) || !item.addressed {
             return;
         }
-        let mut named = self.unknown_groups.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut named = self
+            .unknown_groups
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         // Anybody may add a bot to groups: what is remembered of them stays small.
         if named.len() < 100 && named.insert(chat.clone()) {
-            tracing::info!(chat, "a group that is not in [telegram.groups] of agent.toml is not heard");
+            tracing::info!(
+                chat,
+                "a group that is not in [telegram.groups] of agent.toml is not heard"
+            );
         }
     }
 }
 
-fn envelope(item: Incoming, sender: Sender, owner: bool, key: SessionKey, channel: &'static str, now: i64) -> Envelope {
+fn envelope(
+    item: Incoming,
+    sender: Sender,
+    owner: bool,
+    key: SessionKey,
+    channel: &'static str,
+    now: i64,
+) -> Envelope {
     let command = match item.command {
         // It may have been one before, and was carried out.
-        Some(Command::New { .. }) if item.edited => Some(Command::Done { text: EDITED.to_owned() }),
+        Some(Command::New { .. }) if item.edited => Some(Command::Done {
+            text: EDITED.to_owned(),
+        }),
         command => command,
     };
     let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
     Envelope {
         from_owner: owner,
-        trust: if owner && !item.forwarded { Trust::Owner } else { Trust::Other },
-        route: Some(Route { channel: channel.to_owned(), chat: item.chat }),
+        trust: if owner && !item.forwarded {
+            Trust::Owner
+        } else {
+            Trust::Other
+        },
+        route: Some(Route {
+            channel: channel.to_owned(),
+            chat: item.chat,
+        }),
         reply_to: Some(item.message_id),
         kind: item.kind,
         media: item.media,

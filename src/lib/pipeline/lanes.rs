@@ -51,7 +51,9 @@ impl Lanes {
         }
         // Also when an event stands before the person in their own lane.
         let of_person = |key: &SessionKey| {
-            self.waiting.get(key).is_some_and(|lane| lane.iter().any(|bundle| bundle.leader().source.is_person()))
+            self.waiting
+                .get(key)
+                .is_some_and(|lane| lane.iter().any(|bundle| bundle.leader().source.is_person()))
         };
         let person = self.round.iter().position(of_person);
         let at = person.or_else(|| (free > 1 || limit == 1).then_some(0))?;
@@ -117,7 +119,11 @@ async fn work_on(pipeline: Arc<Pipeline>, bundle: Bundle) {
 ///
 /// A turn that has not ended when `patience` is over is broken off; it goes on after the restart,
 /// and that is no death of its.
-pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver<Signal>, patience: Duration) {
+pub async fn drive(
+    pipeline: Arc<Pipeline>,
+    mut signals: mpsc::UnboundedReceiver<Signal>,
+    patience: Duration,
+) {
     let (mut gather, mut lanes) = (Gather::default(), Lanes::default());
     let mut turns = JoinSet::new();
     let (deliver, mut ready) = mpsc::unbounded_channel::<Accepted>();
@@ -131,7 +137,10 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
         let live = pipeline.live();
         let on_busy = live.config.pipeline.on_busy;
         lanes.give_back(live.config.agent.max_concurrent_runs);
-        while let Some(bundle) = lanes.next(live.config.agent.max_concurrent_runs, on_busy != OnBusy::Queue) {
+        while let Some(bundle) = lanes.next(
+            live.config.agent.max_concurrent_runs,
+            on_busy != OnBusy::Queue,
+        ) {
             turns.spawn(work_on(pipeline.clone(), bundle));
         }
         let whole = match gather.due() {
@@ -199,7 +208,11 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
     if is_late || !pipeline.parked().is_empty() {
         turns.abort_all();
         while turns.join_next().await.is_some() {}
-        let broken: Vec<Vec<String>> = pipeline.runs().values().map(|run| run.bundle.ids()).collect();
+        let broken: Vec<Vec<String>> = pipeline
+            .runs()
+            .values()
+            .map(|run| run.bundle.ids())
+            .collect();
         for ids in broken {
             if let Err(error) = pipeline.queue.release_run(&ids).await {
                 tracing::error!(%error, ?ids, "a broken off turn counts as a death");
@@ -212,13 +225,22 @@ pub async fn drive(pipeline: Arc<Pipeline>, mut signals: mpsc::UnboundedReceiver
 async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_busy: OnBusy) {
     let running = pipeline.runs().get(bundle.key()).cloned();
     if let Some(run) = running
-        .filter(|run| on_busy == OnBusy::Interrupt && gather::go_together(run.bundle.leader(), bundle.leader()))
+        .filter(|run| {
+            on_busy == OnBusy::Interrupt
+                && gather::go_together(run.bundle.leader(), bundle.leader())
+        })
         // One that has answered gives way to nobody: it makes room for this very message.
         .filter(|run| !run.answered.load(Ordering::Relaxed))
     {
         let ids = run.bundle.ids();
         // First the record, then the end: a run that ends now finds that it has nothing to say.
-        if pipeline.persist("an interruption", || pipeline.queue.interrupt(&ids, crate::clock::now_ms())).await.is_none() {
+        if pipeline
+            .persist("an interruption", || {
+                pipeline.queue.interrupt(&ids, crate::clock::now_ms())
+            })
+            .await
+            .is_none()
+        {
             return;
         }
         run.interrupted.store(true, Ordering::Relaxed);
@@ -229,15 +251,26 @@ async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_b
 
 /// Returns true for the owner's own words in a conversation that waits for their yes: they are an answer.
 fn answers_otherwise(lanes: &Lanes, row: &Accepted) -> bool {
-    let Envelope { session_key, from_owner, trust, source, .. } = &row.envelope;
-    lanes.parked.contains(session_key) && *from_owner && *trust == Trust::Owner && source.is_person()
+    let Envelope {
+        session_key,
+        from_owner,
+        trust,
+        source,
+        ..
+    } = &row.envelope;
+    lanes.parked.contains(session_key)
+        && *from_owner
+        && *trust == Trust::Owner
+        && source.is_person()
 }
 
 /// Shows the sender of a message that waits behind a turn that it was heard.
 fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
     let emoji = pipeline.live().config.telegram.ack_reaction.clone();
     let message = row.envelope.reply_to.clone().filter(|_| !emoji.is_empty());
-    let (Some((channel, route)), Some(message)) = (pipeline.channel(&row.envelope), message) else { return };
+    let (Some((channel, route)), Some(message)) = (pipeline.channel(&row.envelope), message) else {
+        return;
+    };
     tokio::spawn(async move {
         if let Err(error) = channel.mark(&route.chat, &message, &emoji).await {
             tracing::debug!(%error, "a message could not be marked as heard");
@@ -262,7 +295,11 @@ mod tests {
             envelope: Envelope::new(
                 seq.to_string(),
                 source,
-                Sender { id: session.into(), name: session.into(), username: None },
+                Sender {
+                    id: session.into(),
+                    name: session.into(),
+                    username: None,
+                },
                 SessionKey(session.into()),
                 String::new(),
                 0,
@@ -271,7 +308,9 @@ mod tests {
     }
 
     fn started(lanes: &mut Lanes, limit: usize) -> Vec<i64> {
-        std::iter::from_fn(|| lanes.next(limit, false)).map(|bundle| bundle.leader().id.parse().expect("a number")).collect()
+        std::iter::from_fn(|| lanes.next(limit, false))
+            .map(|bundle| bundle.leader().id.parse().expect("a number"))
+            .collect()
     }
 
     #[test]
@@ -319,13 +358,22 @@ mod tests {
         assert_eq!(started(&mut lanes, 3), [2]);
         let mut one = Lanes::default();
         one.push(row_from(Source::System, "x", 1));
-        assert_eq!(started(&mut one, 1), [1], "the only place is not kept free for ever");
+        assert_eq!(
+            started(&mut one, 1),
+            [1],
+            "the only place is not kept free for ever"
+        );
     }
 
     #[test]
     fn what_waited_meanwhile_is_collected_into_one_turn() {
         let message = |seq: i64, sender: &str| {
-            let mut row = Accepted { seq, attempts: 0, run_id: None, envelope: row("a", seq).leader().clone() };
+            let mut row = Accepted {
+                seq,
+                attempts: 0,
+                run_id: None,
+                envelope: row("a", seq).leader().clone(),
+            };
             row.envelope.sender.id = sender.to_owned();
             row.envelope.reply_to = Some(seq.to_string());
             Bundle::of(row)

@@ -179,7 +179,10 @@ pub enum Signal {
 impl Pipeline {
     /// Returns the settings in force.
     pub fn live(&self) -> Arc<Live> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.live
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Puts new settings in force; turns that run keep the old ones.
@@ -202,7 +205,8 @@ impl Pipeline {
     /// Notes a trouble for status and monitor; the log has it too.
     pub fn note_trouble(&self, what: &str) {
         let text = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(crate::secret::redact(&text));
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(crate::secret::redact(&text));
         self.changed.notify_one();
     }
 

@@ -37,7 +37,13 @@ impl Outcome {
             (Ended::Done, Status::Error) => Ending::Error,
             (Ended::Done, _) => Ending::Ok,
         };
-        Self { ended, reply, text, ending, tainted: false }
+        Self {
+            ended,
+            reply,
+            text,
+            ending,
+            tainted: false,
+        }
     }
 
     /// Returns it as one that ended so.
@@ -52,7 +58,10 @@ impl Outcome {
 
     /// Returns it with another answer for the caller.
     pub(super) fn mapped(self, change: impl FnOnce(Reply) -> Reply) -> Self {
-        Self { reply: change(self.reply), ..self }
+        Self {
+            reply: change(self.reply),
+            ..self
+        }
     }
 }
 
@@ -82,12 +91,18 @@ impl Pipeline {
         self.note_trouble(reason);
         match envelope.source {
             // The owner is to hear of it, model or not; the caller's job is done.
-            Source::Notify if envelope.route.is_some() => as_it_is(envelope, event_text(envelope), event_text(envelope)),
+            Source::Notify if envelope.route.is_some() => {
+                as_it_is(envelope, event_text(envelope), event_text(envelope))
+            }
             source => {
                 // It is in the log and the status, and nobody asked.
                 let is_told = source != Source::Heartbeat;
-                let text = is_told.then(|| Saying::Markdown(failure(&self.live(), envelope, reason, receipts)));
-                let reply = Reply { receipts: receipts.to_vec(), ..Reply::error(&envelope.id, reason) };
+                let text = is_told
+                    .then(|| Saying::Markdown(failure(&self.live(), envelope, reason, receipts)));
+                let reply = Reply {
+                    receipts: receipts.to_vec(),
+                    ..Reply::error(&envelope.id, reason)
+                };
                 Outcome::new(Ended::Done, reply, text)
             }
         }
@@ -96,28 +111,50 @@ impl Pipeline {
     /// Ends an input that needed no turn.
     pub(super) async fn finish_one(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
         let run_id = uuid::Uuid::now_v7().to_string();
-        self.record(envelope, vec![envelope.id.clone()], &run_id, outcome).await;
+        self.record(envelope, vec![envelope.id.clone()], &run_id, outcome)
+            .await;
     }
 
     pub(super) async fn finish(self: &Arc<Self>, bundle: &Bundle, run_id: &str, outcome: Outcome) {
-        self.record(bundle.leader(), bundle.ids(), run_id, outcome).await;
+        self.record(bundle.leader(), bundle.ids(), run_id, outcome)
+            .await;
     }
 
     /// The last transaction of a turn, then its consequences.
-    async fn record(self: &Arc<Self>, envelope: &Envelope, inbox_ids: Vec<String>, run_id: &str, outcome: Outcome) {
-        let unheard = envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
+    async fn record(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        inbox_ids: Vec<String>,
+        run_id: &str,
+        outcome: Outcome,
+    ) {
+        let unheard =
+            envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
         let ended = match outcome.ended {
-            Ended::Done if unheard => Ended::Dead("nobody was told: there is no way to the owner".to_owned()),
+            Ended::Done if unheard => {
+                Ended::Dead("nobody was told: there is no way to the owner".to_owned())
+            }
             ended => ended,
         };
         let now = clock::now_ms();
-        let words = outcome.text.as_ref().map(Saying::words).unwrap_or_default().to_owned();
-        let mut parts = outcome.text.map(|text| self.parts(envelope, text)).unwrap_or_default();
+        let words = outcome
+            .text
+            .as_ref()
+            .map(Saying::words)
+            .unwrap_or_default()
+            .to_owned();
+        let mut parts = outcome
+            .text
+            .map(|text| self.parts(envelope, text))
+            .unwrap_or_default();
         if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
             parts.clear();
         }
         let is_heard = !parts.is_empty() && !words.is_empty();
-        let is_by_itself = matches!(envelope.source, Source::Job | Source::Heartbeat | Source::Subagent);
+        let is_by_itself = matches!(
+            envelope.source,
+            Source::Job | Source::Heartbeat | Source::Subagent
+        );
         let finish = Finish {
             run_id: run_id.to_owned(),
             inbox_ids,
@@ -126,15 +163,27 @@ impl Pipeline {
             // Whoever hears it may answer, in their own conversation.
             subagent: envelope.task.clone().map(|task| (task, outcome.ending)),
             tainted: outcome.tainted,
-            note: envelope.heard_in.clone().filter(|_| is_heard).map(|session| (session, told_by_itself(envelope, &words, now))),
+            note: envelope
+                .heard_in
+                .clone()
+                .filter(|_| is_heard)
+                .map(|session| (session, told_by_itself(envelope, &words, now))),
             parts,
         };
-        let recorded = self.persist("the end of a turn", || self.queue.finish(finish.clone(), now)).await;
+        let recorded = self
+            .persist("the end of a turn", || {
+                self.queue.finish(finish.clone(), now)
+            })
+            .await;
         // Unrecorded: the daemon ends, and the next start finds the turn. `None` inside: it was
         // stopped meanwhile, and its caller was told.
-        let Some(Some(finished)) = recorded else { return };
+        let Some(Some(finished)) = recorded else {
+            return;
+        };
         self.deliver(finished.parts);
-        let _ = self.signals.send(Signal::Accepted(finished.report.into_iter().collect()));
+        let _ = self
+            .signals
+            .send(Signal::Accepted(finished.report.into_iter().collect()));
         self.ended.notify_waiters();
         if is_by_itself {
             self.schedule.news.notify_one();
@@ -150,30 +199,64 @@ impl Pipeline {
         }
         let plain: Vec<String> = parts.iter().map(|part| part.plain.clone()).collect();
         // Said twice is better than not at all.
-        self.queue.said_before(Source::Heartbeat, plain, now - SAME_WORDS_MS).await.is_ok_and(|was_said| was_said)
+        self.queue
+            .said_before(Source::Heartbeat, plain, now - SAME_WORDS_MS)
+            .await
+            .is_ok_and(|was_said| was_said)
     }
 
     /// Renders an answer into what is stored and sent.
     fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
-        let Some((channel, route)) = self.channel(envelope) else { return Vec::new() };
+        let Some((channel, route)) = self.channel(envelope) else {
+            return Vec::new();
+        };
         let mode = self.live().config.telegram.reply_to_mode;
-        let of_words = |part: Rendered| NewPart { markup: part.markup, ..NewPart::plain(route.clone(), part.plain) };
+        let of_words = |part: Rendered| NewPart {
+            markup: part.markup,
+            ..NewPart::plain(route.clone(), part.plain)
+        };
         let mut parts: Vec<NewPart> = match saying {
             Saying::Markdown(text) => channel.render(&text).into_iter().map(of_words).collect(),
             Saying::Reaction(emoji) => {
                 let reply_to = envelope.reply_to.clone();
-                return vec![NewPart { reply_to, reaction: Some(emoji), ..NewPart::plain(route, String::new()) }];
+                return vec![NewPart {
+                    reply_to,
+                    reaction: Some(emoji),
+                    ..NewPart::plain(route, String::new())
+                }];
             }
             Saying::Plain(text) => {
-                let mut files = channel.albums(envelope.attachments.iter().map(out_file).collect()).into_iter();
+                let mut files = channel
+                    .albums(envelope.attachments.iter().map(out_file).collect())
+                    .into_iter();
                 // Short words stand below the first file, longer ones before it.
-                let takes_words =
-                    files.as_slice().first().and_then(|files| files.first()).is_some_and(|file| file.kind.takes_words());
+                let takes_words = files
+                    .as_slice()
+                    .first()
+                    .and_then(|files| files.first())
+                    .is_some_and(|file| file.kind.takes_words());
                 let caption = channel.caption(&text).filter(|_| takes_words);
-                let first = caption.and_then(|caption| Some(NewPart { files: files.next()?, ..of_words(caption) }));
-                let words = if first.is_some() { Vec::new() } else { channel.plain(&text) };
-                let rest = files.map(|files| NewPart { files, ..NewPart::plain(route.clone(), String::new()) });
-                words.into_iter().map(of_words).chain(first).chain(rest).collect()
+                let first = caption.and_then(|caption| {
+                    Some(NewPart {
+                        files: files.next()?,
+                        ..of_words(caption)
+                    })
+                });
+                let words = if first.is_some() {
+                    Vec::new()
+                } else {
+                    channel.plain(&text)
+                };
+                let rest = files.map(|files| NewPart {
+                    files,
+                    ..NewPart::plain(route.clone(), String::new())
+                });
+                words
+                    .into_iter()
+                    .map(of_words)
+                    .chain(first)
+                    .chain(rest)
+                    .collect()
             }
         };
         for (number, part) in parts.iter_mut().enumerate() {
@@ -194,10 +277,21 @@ impl Pipeline {
 fn told_by_itself(envelope: &Envelope, words: &str, now: i64) -> Note {
     let whence = match envelope.source {
         Source::Heartbeat => "when you woke by yourself".to_owned(),
-        _ => format!("by the job {:?}", crate::text::shorten(&envelope.sender.name, 80)),
+        _ => format!(
+            "by the job {:?}",
+            crate::text::shorten(&envelope.sender.name, 80)
+        ),
     };
-    let text = format!("you told them here, {whence}: {}", crate::text::shorten(words, TOLD));
-    Note { who: None, of_owner: true, at: now, text }
+    let text = format!(
+        "you told them here, {whence}: {}",
+        crate::text::shorten(words, TOLD)
+    );
+    Note {
+        who: None,
+        of_owner: true,
+        at: now,
+        text,
+    }
 }
 
 pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcome {
@@ -216,12 +310,19 @@ pub(super) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcom
 
 /// A command that is not carried out, and why: the person reads it, and it is an error to the shell.
 pub(super) fn declined(envelope: &Envelope, why: &str) -> Outcome {
-    Outcome::new(Ended::Done, Reply::error(&envelope.id, why), Some(Saying::Markdown(why.to_owned())))
+    Outcome::new(
+        Ended::Done,
+        Reply::error(&envelope.id, why),
+        Some(Saying::Markdown(why.to_owned())),
+    )
 }
 
 /// Words of somebody else that go out as they are; the caller reads `reply`.
 pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outcome {
-    let reply = Reply { reply: Some(reply), ..Reply::new(&envelope.id, Status::Done) };
+    let reply = Reply {
+        reply: Some(reply),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
     Outcome::new(Ended::Done, reply, Some(Saying::Plain(text)))
 }
 
@@ -229,28 +330,50 @@ pub(super) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outc
 /// is said in the chat to a press of a button.
 pub(super) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Outcome {
     let (text, reply) = match heard {
-        Ok(text) => (text, Reply { reply: Some(text.clone()), ..Reply::new(&envelope.id, Status::Done) }),
+        Ok(text) => (
+            text,
+            Reply {
+                reply: Some(text.clone()),
+                ..Reply::new(&envelope.id, Status::Done)
+            },
+        ),
         Err(why) => (why, Reply::error(&envelope.id, why.as_str())),
     };
-    let text = envelope.press.is_none().then(|| Saying::Plain(text.clone()));
+    let text = envelope
+        .press
+        .is_none()
+        .then(|| Saying::Plain(text.clone()));
     Outcome::new(Ended::Done, reply, text)
 }
 
 /// An emoji put on a message; the caller reads nothing.
 pub(super) fn reaction(envelope: &Envelope, emoji: String) -> Outcome {
-    let reply = Reply { reply: Some(String::new()), ..Reply::new(&envelope.id, Status::Done) };
+    let reply = Reply {
+        reply: Some(String::new()),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
     Outcome::new(Ended::Done, reply, Some(Saying::Reaction(emoji)))
 }
 
 fn out_file(file: &Attachment) -> OutFile {
-    OutFile { kind: MediaKind::of_name(&file.filename), path: file.path.clone(), filename: file.filename.clone() }
+    OutFile {
+        kind: MediaKind::of_name(&file.filename),
+        path: file.path.clone(),
+        filename: file.filename.clone(),
+    }
 }
 
 /// An event without the agent's words on it.
 pub(super) fn event_text(envelope: &Envelope) -> String {
     let about = envelope.about.clone().unwrap_or_default();
-    let reference = about.reference.map_or_else(String::new, |reference| format!(" ({reference})"));
-    format!("{}{reference}: {}", about.source.unwrap_or_default(), envelope.text)
+    let reference = about
+        .reference
+        .map_or_else(String::new, |reference| format!(" ({reference})"));
+    format!(
+        "{}{reference}: {}",
+        about.source.unwrap_or_default(),
+        envelope.text
+    )
 }
 
 /// What the person reads when no answer came. Only the owner is told why, and only where nobody else
@@ -262,13 +385,21 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str, receipts: &[String]) 
         return message.clone();
     }
     // What was done is not undone, and the next try should know it.
-    let done = if receipts.is_empty() { String::new() } else { format!("\n\nDone before that: {}.", receipts.join("; ")) };
+    let done = if receipts.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nDone before that: {}.", receipts.join("; "))
+    };
     format!("{message}\n\n({}){done}", crate::text::shorten(reason, 600))
 }
 
 /// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so
 /// they are a dead letter.
 pub(super) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
-    let ended = if envelope.text.is_empty() { Ended::Done } else { Ended::Dead(reason.to_owned()) };
+    let ended = if envelope.text.is_empty() {
+        Ended::Done
+    } else {
+        Ended::Dead(reason.to_owned())
+    };
     Outcome::new(ended, Reply::error(&envelope.id, reason), None)
 }

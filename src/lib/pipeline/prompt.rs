@@ -6,7 +6,9 @@ use super::turn::Setting;
 use crate::clock;
 use crate::message::Block;
 use crate::provider::Tier;
-use crate::session::{Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens};
+use crate::session::{
+    Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens,
+};
 
 /// The parts of a message with their tokens, in order; those of one name are one.
 #[derive(Default)]
@@ -21,7 +23,12 @@ impl Parts {
         let tokens = blocks.iter().map(block_tokens).sum();
         match self.0.iter_mut().find(|part| part.name == name) {
             Some(part) => part.tokens += tokens,
-            None => self.0.push(PromptBlock { name: name.to_owned(), tier: PromptTier::Message, tokens, cut: false }),
+            None => self.0.push(PromptBlock {
+                name: name.to_owned(),
+                tier: PromptTier::Message,
+                tokens,
+                cut: false,
+            }),
         }
     }
 
@@ -42,8 +49,16 @@ pub(super) fn of(
 ) -> Kind {
     let envelope = bundle.leader();
     let task = envelope.task.as_deref();
-    let tools = setting.live.agent.tool_tokens(task.map(|task| &task.bounds));
-    let block = |name: &str, tier, tokens| PromptBlock { name: name.to_owned(), tier, tokens, cut: false };
+    let tools = setting
+        .live
+        .agent
+        .tool_tokens(task.map(|task| &task.bounds));
+    let block = |name: &str, tier, tokens| PromptBlock {
+        name: name.to_owned(),
+        tier,
+        tokens,
+        cut: false,
+    };
     let mut blocks = vec![block("tools", PromptTier::Tools, tools)];
     blocks.extend(setting.sections.iter().map(|section| PromptBlock {
         name: section.name.clone(),
@@ -54,7 +69,11 @@ pub(super) fn of(
         tokens: section.tokens,
         cut: section.cut,
     }));
-    blocks.push(block("conversation", PromptTier::Conversation, session.state().entries.iter().map(Entry::tokens).sum()));
+    blocks.push(block(
+        "conversation",
+        PromptTier::Conversation,
+        session.state().entries.iter().map(Entry::tokens).sum(),
+    ));
     blocks.retain(|block| block.tokens > 0);
     blocks.extend(message);
     let (first, last) = bundle.received();

@@ -29,14 +29,23 @@ impl Pipeline {
         }
         let (live, now) = (self.live(), clock::now_ms());
         let known = self.known(std::slice::from_ref(order)).await?;
-        let input = Input { id: order.id.as_str(), now, door: Source::Http };
+        let input = Input {
+            id: order.id.as_str(),
+            now,
+            door: Source::Http,
+        };
         let envelopes = self.envelopes(order, &input, &live, &known);
         let is_chat = matches!(order.command, control::Command::User { .. });
-        match envelopes.first().and_then(|envelope| envelope.command.as_ref()) {
+        match envelopes
+            .first()
+            .and_then(|envelope| envelope.command.as_ref())
+        {
             Some(Command::Refused { reason }) => return Err(Refusal::Unfit(reason.clone())),
             // What a client passes on may not be its own words; an answer to a question has a way of its own.
             Some(Command::Approval { .. }) if is_chat => {
-                return Err(Refusal::Unfit("a message decides nothing: POST /api/v1/approvals/ID".to_owned()));
+                return Err(Refusal::Unfit(
+                    "a message decides nothing: POST /api/v1/approvals/ID".to_owned(),
+                ));
             }
             _ => {}
         }

@@ -14,11 +14,19 @@ const BESIDE: usize = 300;
 /// Returns what is to be said of `text`, an answer to something that came from `source`; `None`
 /// when that is nothing.
 pub(super) fn spoken(text: &str, source: Source) -> Option<String> {
-    let whole = if source.is_person() { text.trim() } else { bare(text) };
+    let whole = if source.is_person() {
+        text.trim()
+    } else {
+        bare(text)
+    };
     if TOKENS.contains(&whole) {
         return None;
     }
-    match TOKENS.iter().find_map(|token| beside(whole, token)).filter(|_| !source.is_person()) {
+    match TOKENS
+        .iter()
+        .find_map(|token| beside(whole, token))
+        .filter(|_| !source.is_person())
+    {
         Some(rest) if rest.chars().count() <= BESIDE => None,
         Some(rest) => Some(rest.to_owned()),
         None => Some(text.to_owned()),
@@ -38,8 +46,13 @@ fn bare(text: &str) -> &str {
 /// Returns what stands before or after `token`, when the text begins or ends with it as a word.
 fn beside<'a>(text: &'a str, token: &str) -> Option<&'a str> {
     let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let after = text.strip_prefix(token).filter(|rest| !joins(rest.chars().next()));
-    let before = || text.strip_suffix(token).filter(|rest| !joins(rest.chars().next_back()));
+    let after = text
+        .strip_prefix(token)
+        .filter(|rest| !joins(rest.chars().next()));
+    let before = || {
+        text.strip_suffix(token)
+            .filter(|rest| !joins(rest.chars().next_back()))
+    };
     after.or_else(before).map(str::trim)
 }
 
@@ -53,7 +66,14 @@ mod tests {
         for silent in ["NO_REPLY", " HEARTBEAT_OK\n"] {
             assert_eq!(said(silent), None, "{silent:?}");
         }
-        for words in ["NO_REPLY is a token", "I answer with NO_REPLY", "", "no_reply", "NO_REPLYS", "**NO_REPLY**"] {
+        for words in [
+            "NO_REPLY is a token",
+            "I answer with NO_REPLY",
+            "",
+            "no_reply",
+            "NO_REPLYS",
+            "**NO_REPLY**",
+        ] {
             assert_eq!(said(words).as_deref(), Some(words));
         }
     }
@@ -61,14 +81,29 @@ mod tests {
     #[test]
     fn an_event_is_answered_only_with_more_than_a_remark_beside_the_token() {
         let said = |text: &str| spoken(text, Source::Notify);
-        for silent in ["NO_REPLY", "HEARTBEAT_OK all is well", "Nothing new.\n\nNO_REPLY", "**NO_REPLY** fine"] {
+        for silent in [
+            "NO_REPLY",
+            "HEARTBEAT_OK all is well",
+            "Nothing new.\n\nNO_REPLY",
+            "**NO_REPLY** fine",
+        ] {
             assert_eq!(said(silent), None, "{silent:?}");
         }
         let limit = "x".repeat(300);
         assert_eq!(said(&format!("{limit} NO_REPLY")), None);
-        assert_eq!(said(&format!("{limit}x NO_REPLY")), Some(format!("{limit}x")));
-        assert_eq!(said(&format!("NO_REPLY\n{limit}x")), Some(format!("{limit}x")));
-        for words in ["the token NO_REPLY stands inside", "NO_REPLYS", "A_NO_REPLY"] {
+        assert_eq!(
+            said(&format!("{limit}x NO_REPLY")),
+            Some(format!("{limit}x"))
+        );
+        assert_eq!(
+            said(&format!("NO_REPLY\n{limit}x")),
+            Some(format!("{limit}x"))
+        );
+        for words in [
+            "the token NO_REPLY stands inside",
+            "NO_REPLYS",
+            "A_NO_REPLY",
+        ] {
             assert_eq!(said(words).as_deref(), Some(words));
         }
     }

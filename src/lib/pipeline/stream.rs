@@ -25,14 +25,24 @@ impl Stream {
     /// Begins the file of command `id`.
     pub(super) fn begin(replies: &Path, id: &str) -> Self {
         let part = Part::begin(replies, id)
-            .inspect_err(|error| tracing::warn!(%error, "a reply cannot be shown while it is written"))
+            .inspect_err(
+                |error| tracing::warn!(%error, "a reply cannot be shown while it is written"),
+            )
             .ok();
-        Self(Mutex::new(Inner { part, held: String::new(), shown: false, joint: false }))
+        Self(Mutex::new(Inner {
+            part,
+            held: String::new(),
+            shown: false,
+            joint: false,
+        }))
     }
 
     /// Takes in what the model writes.
     pub(super) fn write(&self, written: Written<'_>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(written);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .write(written);
     }
 }
 
@@ -81,7 +91,9 @@ mod tests {
         assert_eq!(shown(), "");
         let say = |texts: &[&str]| {
             stream.write(Written::Begin);
-            texts.iter().for_each(|text| stream.write(Written::Text(text)));
+            texts
+                .iter()
+                .for_each(|text| stream.write(Written::Text(text)));
             shown()
         };
         assert_eq!(say(&["Let", " me ", "look."]), "Let me look.");
@@ -89,6 +101,9 @@ mod tests {
         assert_eq!(say(&["N", "O", "_REPLY"]), "Let me look.");
         assert_eq!(say(&["N", "o", " news"]), "Let me look.\n\nNo news");
         drop(stream);
-        assert!(!dir.path().join("a.part").exists(), "the reply itself is there now");
+        assert!(
+            !dir.path().join("a.part").exists(),
+            "the reply itself is there now"
+        );
     }
 }

@@ -45,15 +45,30 @@ impl Team for Sending {
             if waits {
                 return self.answer(&id).await;
             }
-            Ok(Sent { text: format!("The sub-agent {label:?} works; you are told when it has ended."), untrusted: false })
+            Ok(Sent {
+                text: format!("The sub-agent {label:?} works; you are told when it has ended."),
+                untrusted: false,
+            })
         })
     }
 }
 
 impl Sending {
-    pub(super) fn new(pipeline: Arc<Pipeline>, envelope: Envelope, run_id: &str, (model, owners_alone): (&str, bool)) -> Self {
+    pub(super) fn new(
+        pipeline: Arc<Pipeline>,
+        envelope: Envelope,
+        run_id: &str,
+        (model, owners_alone): (&str, bool),
+    ) -> Self {
         let (run_id, model, waiting) = (run_id.to_owned(), model.to_owned(), Mutex::default());
-        Self { pipeline, envelope, run_id, model, owners_alone, waiting }
+        Self {
+            pipeline,
+            envelope,
+            run_id,
+            model,
+            owners_alone,
+            waiting,
+        }
     }
 
     fn is_a_chat(&self) -> bool {
@@ -68,12 +83,16 @@ impl Sending {
             return Ok(());
         }
         if queue.working_for(&self.run_id).await.map_err(failed)? >= MOST {
-            return Err(format!("no sub-agent was sent: {MOST} of yours work already; wait for them"));
+            return Err(format!(
+                "no sub-agent was sent: {MOST} of yours work already; wait for them"
+            ));
         }
         let live = self.pipeline.live();
         let models = live.agent.client().models();
         if let Some(name) = &errand.model {
-            models.get(name, "the sub-agent's model").map_err(|error| error.to_string())?;
+            models
+                .get(name, "the sub-agent's model")
+                .map_err(|error| error.to_string())?;
         }
         let now = clock::now_ms();
         let of_parent = &self.envelope;
@@ -105,19 +124,46 @@ impl Sending {
             max_turns: errand.max_turns,
             timeout_secs: errand.timeout_secs,
         };
-        let task = Task { report, run_id: self.run_id.clone(), label: errand.label.clone(), waits, bounds };
+        let task = Task {
+            report,
+            run_id: self.run_id.clone(),
+            label: errand.label.clone(),
+            waits,
+            bounds,
+        };
         let own = format!("subagent:{}", errand.key);
-        let sender = Sender { id: own.clone(), name: errand.label, username: None };
+        let sender = Sender {
+            id: own.clone(),
+            name: errand.label,
+            username: None,
+        };
         let envelope = Envelope {
             from_owner: of_parent.from_owner,
-            trust: if errand.tainted { Trust::Other } else { Trust::Owner },
+            trust: if errand.tainted {
+                Trust::Other
+            } else {
+                Trust::Owner
+            },
             model: errand.model,
             budget_usd: errand.budget_usd,
             task: Some(Box::new(task)),
-            ..Envelope::new(id.to_owned(), Source::Subagent, sender, SessionKey(own), errand.task, now)
+            ..Envelope::new(
+                id.to_owned(),
+                Source::Subagent,
+                sender,
+                SessionKey(own),
+                errand.task,
+                now,
+            )
         };
-        let arrival = Arrival { key: id.to_owned(), verdict: Verdict::Accept(vec![envelope]) };
-        let (accepted, _) = queue.accept(vec![arrival], None, now).await.map_err(failed)?;
+        let arrival = Arrival {
+            key: id.to_owned(),
+            verdict: Verdict::Accept(vec![envelope]),
+        };
+        let (accepted, _) = queue
+            .accept(vec![arrival], None, now)
+            .await
+            .map_err(failed)?;
         let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
         Ok(())
     }
@@ -129,7 +175,12 @@ impl Sending {
             let news = self.pipeline.ended.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            let found = self.pipeline.queue.subagent(id).await.map_err(|error| error.to_string())?;
+            let found = self
+                .pipeline
+                .queue
+                .subagent(id)
+                .await
+                .map_err(|error| error.to_string())?;
             match found {
                 Some(found) if found.ending.is_some() => break found,
                 Some(_) => {}
@@ -141,7 +192,10 @@ impl Sending {
             }
         };
         waiting.end().await;
-        Ok(Sent { text: told(&ended), untrusted: ended.tainted })
+        Ok(Sent {
+            text: told(&ended),
+            untrusted: ended.tainted,
+        })
     }
 }
 
@@ -150,7 +204,10 @@ struct Waiting<'a>(&'a Sending);
 
 impl<'a> Waiting<'a> {
     fn begin(sending: &'a Sending) -> Self {
-        let mut count = sending.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = sending
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *count += 1;
         if *count == 1 {
             let key = &sending.envelope.session_key;
@@ -162,10 +219,18 @@ impl<'a> Waiting<'a> {
 
     /// Ends the wait; the last one waits for a place.
     async fn end(self) {
-        let is_last = *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) == 1;
+        let is_last = *self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            == 1;
         if is_last {
             let (place, given) = oneshot::channel();
-            let _ = self.0.pipeline.signals.send(Signal::Returning(self.0.envelope.session_key.clone(), place));
+            let _ = self.0.pipeline.signals.send(Signal::Returning(
+                self.0.envelope.session_key.clone(),
+                place,
+            ));
             // Lanes that end give no places, and the turn ends with them.
             let _ = given.await;
         }
@@ -174,10 +239,17 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut count = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *count -= 1;
         if *count == 0 {
-            self.0.pipeline.parked().remove(&self.0.envelope.session_key);
+            self.0
+                .pipeline
+                .parked()
+                .remove(&self.0.envelope.session_key);
         }
     }
 }
@@ -185,8 +257,15 @@ impl Drop for Waiting<'_> {
 impl Pipeline {
     /// Puts into a report what it tells of; any other message stays as it is.
     pub(super) async fn fill_report(&self, messages: &mut [Envelope]) -> Option<()> {
-        for message in messages.iter_mut().filter(|message| message.source == Source::Report) {
-            let ended = self.persist("what sub-agents brought", || self.queue.reported(&message.id)).await?;
+        for message in messages
+            .iter_mut()
+            .filter(|message| message.source == Source::Report)
+        {
+            let ended = self
+                .persist("what sub-agents brought", || {
+                    self.queue.reported(&message.id)
+                })
+                .await?;
             message.text = ended.iter().map(told).collect::<Vec<String>>().join("\n\n");
             if ended.iter().any(|one| one.tainted) {
                 message.trust = Trust::Other;
@@ -198,8 +277,20 @@ impl Pipeline {
 
 /// Returns what whoever sent a sub-agent reads of its end.
 fn told(subagent: &Subagent) -> String {
-    let label = subagent.envelope.task.as_ref().map(|task| task.label.as_str()).unwrap_or_default();
+    let label = subagent
+        .envelope
+        .task
+        .as_ref()
+        .map(|task| task.label.as_str())
+        .unwrap_or_default();
     let ending = subagent.ending.map_or("working", Ending::as_str);
     let words = text::head_and_tail(subagent.words.trim(), ANSWER, 70);
-    format!("sub-agent {label:?} ({ending}):\n{}", if words.is_empty() { "(it said nothing)" } else { &words })
+    format!(
+        "sub-agent {label:?} ({ending}):\n{}",
+        if words.is_empty() {
+            "(it said nothing)"
+        } else {
+            &words
+        }
+    )
 }

@@ -63,23 +63,51 @@ pub(super) async fn words(
         Some(listener) => listener.listen(path, cancel).await?,
         None => {
             let asked = ask(live, run_id, session_id, path, seconds);
-            cancel.run_until_cancelled(asked).await.unwrap_or_else(|| Err("it was stopped".to_owned()))?
+            cancel
+                .run_until_cancelled(asked)
+                .await
+                .unwrap_or_else(|| Err("it was stopped".to_owned()))?
         }
     };
-    if words.is_empty() { Err("nothing was understood".to_owned()) } else { Ok(words) }
+    if words.is_empty() {
+        Err("nothing was understood".to_owned())
+    } else {
+        Ok(words)
+    }
 }
 
-async fn ask(live: &Live, run_id: &str, session_id: &str, path: &Path, seconds: Option<u32>) -> Result<String, String> {
+async fn ask(
+    live: &Live,
+    run_id: &str,
+    session_id: &str,
+    path: &Path,
+    seconds: Option<u32>,
+) -> Result<String, String> {
     let client = live.agent.client();
     let Some(model) = client.models().for_role("speech_to_text") else {
-        return Err("no speech_to_text model is configured ([routing] speech_to_text in agent.toml)".to_owned());
+        return Err(
+            "no speech_to_text model is configured ([routing] speech_to_text in agent.toml)"
+                .to_owned(),
+        );
     };
     let path = path.to_owned();
     let bytes = blocking(move || whole(&path)).await?;
     let filename = format!("audio.{}", ending(&bytes));
-    let recording = Recording { bytes: &bytes, filename: &filename };
-    let purpose = Purpose { run_id, session_id, source: "speech_to_text", budget_usd: None, share_usd: None };
-    client.transcribe(purpose, &model.name, recording, seconds).await.map_err(|error| error.to_string())
+    let recording = Recording {
+        bytes: &bytes,
+        filename: &filename,
+    };
+    let purpose = Purpose {
+        run_id,
+        session_id,
+        source: "speech_to_text",
+        budget_usd: None,
+        share_usd: None,
+    };
+    client
+        .transcribe(purpose, &model.name, recording, seconds)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Returns the bytes of a file that is not too large to be sent.
@@ -89,9 +117,10 @@ fn whole(path: &Path) -> Result<Vec<u8>, String> {
     match read {
         Err(error) => Err(format!("the recording cannot be read: {error}")),
         Ok(0) => Err("the recording is empty".to_owned()),
-        Ok(size) if size as u64 > MAX_BYTES => {
-            Err(format!("the recording is larger than {} MB, which is the most that is listened to", MAX_BYTES >> 20))
-        }
+        Ok(size) if size as u64 > MAX_BYTES => Err(format!(
+            "the recording is larger than {} MB, which is the most that is listened to",
+            MAX_BYTES >> 20
+        )),
         Ok(_) => Ok(bytes),
     }
 }
@@ -124,13 +153,17 @@ impl Listener {
             hidden: self.hidden.clone(),
             read_only: self.reads.iter().chain([&room.audio]).cloned().collect(),
             network: false,
-            env: vec![("PATH".to_owned(), self.search_path.clone()), ("HOME".to_owned(), room.dir.display().to_string())],
+            env: vec![
+                ("PATH".to_owned(), self.search_path.clone()),
+                ("HOME".to_owned(), room.dir.display().to_string()),
+            ],
             timeout: TIMEOUT,
             max_output: MAX_WORDS,
             off: self.off,
         };
         let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
-        let outcome = ended.map_err(|error| format!("`{}` was not run: {error}", self.program()))?;
+        let outcome =
+            ended.map_err(|error| format!("`{}` was not run: {error}", self.program()))?;
         let complaint = blocking(move || Ok(room.complaint())).await?;
         let failed = |how: String| match &complaint {
             Some(complaint) => Err(complaint.clone()),
@@ -140,7 +173,11 @@ impl Listener {
             Status::Exited(0) => Ok(outcome.output.trim().to_owned()),
             Status::Exited(code) => failed(format!("failed with exit code {code}")),
             Status::Signaled(signal) => failed(format!("was killed by signal {signal}")),
-            Status::TimedOut => Err(format!("`{}` took longer than {} s", self.program(), TIMEOUT.as_secs())),
+            Status::TimedOut => Err(format!(
+                "`{}` took longer than {} s",
+                self.program(),
+                TIMEOUT.as_secs()
+            )),
             Status::Cancelled => Err("it was stopped".to_owned()),
         }
     }
@@ -152,7 +189,12 @@ impl Listener {
     /// Returns the words for the shell; each stays one, whatever is in it.
     fn command(&self, audio: &Path) -> String {
         let audio = audio.display().to_string();
-        let quoted = |word: &String| format!("'{}'", word.replace("{file}", &audio).replace('\'', r"'\''"));
+        let quoted = |word: &String| {
+            format!(
+                "'{}'",
+                word.replace("{file}", &audio).replace('\'', r"'\''")
+            )
+        };
         let argv: Vec<String> = self.argv.iter().map(quoted).collect();
         format!("exec {} 2>{COMPLAINTS}", argv.join(" "))
     }
@@ -170,24 +212,45 @@ impl Room {
         let unmade = |error: std::io::Error| format!("there is no place to listen to it: {error}");
         let mut from = File::open(recording).map_err(unread)?;
         let mut head = Vec::new();
-        from.by_ref().take(16).read_to_end(&mut head).map_err(unread)?;
+        from.by_ref()
+            .take(16)
+            .read_to_end(&mut head)
+            .map_err(unread)?;
         if head.is_empty() {
             return Err("the recording is empty".to_owned());
         }
         let name = format!("words-{}", uuid::Uuid::new_v4().simple());
         let dir = recording.parent().unwrap_or(recording).join(name);
-        let room = Self { audio: dir.join(format!("audio.{}", ending(&head))), dir };
-        DirBuilder::new().mode(0o700).create(&room.dir).map_err(unmade)?;
-        let mut to = OpenOptions::new().write(true).create_new(true).mode(0o400).open(&room.audio).map_err(unmade)?;
+        let room = Self {
+            audio: dir.join(format!("audio.{}", ending(&head))),
+            dir,
+        };
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&room.dir)
+            .map_err(unmade)?;
+        let mut to = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(&room.audio)
+            .map_err(unmade)?;
         std::io::copy(&mut head.chain(from), &mut to).map_err(unmade)?;
         Ok(room)
     }
 
     /// Returns the last line that says something. The program may have put a link there.
     fn complaint(&self) -> Option<String> {
-        let bytes = Root::open(&self.dir).ok()?.read(Path::new(COMPLAINTS), MAX_COMPLAINTS).ok()?;
+        let bytes = Root::open(&self.dir)
+            .ok()?
+            .read(Path::new(COMPLAINTS), MAX_COMPLAINTS)
+            .ok()?;
         let said = String::from_utf8_lossy(&bytes);
-        let last = said.lines().rev().map(|line| text::visible(line.trim())).find(|line| !line.is_empty())?;
+        let last = said
+            .lines()
+            .rev()
+            .map(|line| text::visible(line.trim()))
+            .find(|line| !line.is_empty())?;
         Some(text::shorten(&crate::secret::redact(&last), MAX_REASON))
     }
 }
@@ -203,8 +266,12 @@ impl Drop for Room {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 #[cfg(test)]
@@ -223,14 +290,26 @@ mod tests {
             b"\x1a\x45\xdf\xa3",
             b"?",
         ];
-        assert_eq!(heads.map(ending), ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm", "ogg"]);
+        assert_eq!(
+            heads.map(ending),
+            ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm", "ogg"]
+        );
     }
 
     #[test]
     fn a_word_stays_a_word_and_the_file_may_stand_within_one() {
-        let argv = ["my whisper", "--in={file}", "it's; rm -rf $HOME"].map(str::to_owned).to_vec();
-        let listener = Listener { argv, reads: Vec::new(), hidden: Vec::new(), search_path: String::new(), off: false };
-        let expected = r"exec 'my whisper' '--in=/d/it'\''s/audio.ogg' 'it'\''s; rm -rf $HOME' 2>stderr";
+        let argv = ["my whisper", "--in={file}", "it's; rm -rf $HOME"]
+            .map(str::to_owned)
+            .to_vec();
+        let listener = Listener {
+            argv,
+            reads: Vec::new(),
+            hidden: Vec::new(),
+            search_path: String::new(),
+            off: false,
+        };
+        let expected =
+            r"exec 'my whisper' '--in=/d/it'\''s/audio.ogg' 'it'\''s; rm -rf $HOME' 2>stderr";
         assert_eq!(listener.command(Path::new("/d/it's/audio.ogg")), expected);
     }
 }

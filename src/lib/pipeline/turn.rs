@@ -29,15 +29,25 @@ use crate::{agent, clock, context};
 pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
     let new_id = uuid::Uuid::now_v7().to_string();
     if bundle.attempts() >= MAX_DEATHS {
-        return pipeline.give_up(&bundle, bundle.run_id().unwrap_or(&new_id)).await;
+        return pipeline
+            .give_up(&bundle, bundle.run_id().unwrap_or(&new_id))
+            .await;
     }
     let run = Run::new(bundle.clone());
     // Known before it is recorded, so that a stop finds it at every moment.
     pipeline.runs().insert(bundle.key().clone(), run.clone());
     let ids = bundle.ids();
-    let started = pipeline.persist("the start of a turn", || pipeline.queue.start_run(&new_id, &ids)).await;
-    let Some(Started::Run { run_id, inbox_ids }) = started else { return };
-    let Some(bundle) = bundle.only(&inbox_ids) else { return };
+    let started = pipeline
+        .persist("the start of a turn", || {
+            pipeline.queue.start_run(&new_id, &ids)
+        })
+        .await;
+    let Some(Started::Run { run_id, inbox_ids }) = started else {
+        return;
+    };
+    let Some(bundle) = bundle.only(&inbox_ids) else {
+        return;
+    };
     let (outcome, was_turn) = match pipeline.between(&bundle, &run_id, &run).await {
         Step::Turn(said) => (pipeline.converse(&said, &run_id, &run).await, true),
         Step::Done(outcome) => (outcome.map(|outcome| *outcome), false),
@@ -51,7 +61,9 @@ pub(super) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
         pipeline.archive(bundle.key()).await;
     } else if is_answered {
         run.answered.store(true, Ordering::Relaxed);
-        pipeline.make_room(bundle.leader(), &run_id, &run, false).await;
+        pipeline
+            .make_room(bundle.leader(), &run_id, &run, false)
+            .await;
     }
 }
 
@@ -69,7 +81,11 @@ pub(super) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    pub(super) fn order<'a>(&'a self, owner: &'a dyn Owner, reader: &'a (dyn Fn(Written<'_>) + Send + Sync)) -> Order<'a> {
+    pub(super) fn order<'a>(
+        &'a self,
+        owner: &'a dyn Owner,
+        reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
+    ) -> Order<'a> {
         let envelope = self.envelope;
         Order {
             run_id: self.run_id,
@@ -82,7 +98,10 @@ impl Setting<'_> {
             source: envelope.source.as_str(),
             paying_run: envelope.paid_by().unwrap_or(self.run_id),
             // A sub-agent's own budget is a share of what its sender may cost.
-            budget_usd: envelope.task.as_ref().map_or(envelope.budget_usd, |task| task.report.budget_usd),
+            budget_usd: envelope
+                .task
+                .as_ref()
+                .map_or(envelope.budget_usd, |task| task.report.budget_usd),
             share_usd: envelope.task.as_ref().and(envelope.budget_usd),
             bounds: envelope.task.as_ref().map(|task| &task.bounds),
             team: None,
@@ -100,10 +119,15 @@ impl Pipeline {
     /// Ends a turn in its transcript that will not be gone on with.
     async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
         let key = &envelope.session_key;
-        let Some(mut session) = self.persist("a session", || self.sessions.take(key, envelope.contact())).await else {
+        let Some(mut session) = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await
+        else {
             return;
         };
-        if let Err(error) = agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), false).await {
+        if let Err(error) =
+            agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), false).await
+        {
             tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
         }
         self.sessions.put(session);
@@ -117,13 +141,21 @@ impl Pipeline {
         let text = format!(
             "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
         );
-        let reply = Reply { run_id: Some(run_id.to_owned()), ..Reply::error(&envelope.id, text.clone()) };
+        let reply = Reply {
+            run_id: Some(run_id.to_owned()),
+            ..Reply::error(&envelope.id, text.clone())
+        };
         let text = match envelope.source {
             Source::Notify => Some(Saying::Plain(event_text(envelope))),
             Source::Heartbeat => None,
             _ => Some(Saying::Markdown(text)),
         };
-        self.finish(bundle, run_id, Outcome::new(Ended::Dead(reason), reply, text)).await;
+        self.finish(
+            bundle,
+            run_id,
+            Outcome::new(Ended::Dead(reason), reply, text),
+        )
+        .await;
     }
 
     /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
@@ -131,18 +163,33 @@ impl Pipeline {
     pub(super) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
         let run_id = uuid::Uuid::now_v7().to_string();
         self.close_turn(bundle.leader(), &run_id, "a bug").await;
-        let outcome = self.failed(bundle.leader(), "a bug of the agent itself; its log has the place", &[]);
-        let outcome = outcome.mapped(|reply| Reply { run_id: Some(run_id.clone()), ..reply });
+        let outcome = self.failed(
+            bundle.leader(),
+            "a bug of the agent itself; its log has the place",
+            &[],
+        );
+        let outcome = outcome.mapped(|reply| Reply {
+            run_id: Some(run_id.clone()),
+            ..reply
+        });
         self.finish(bundle, &run_id, outcome).await;
     }
 
     /// Lets the agent answer.
-    async fn converse(self: &Arc<Self>, bundle: &Bundle, run_id: &str, run: &Run) -> Option<Outcome> {
+    async fn converse(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        run: &Run,
+    ) -> Option<Outcome> {
         let began_at = clock::now_ms();
         let live = self.live();
         let envelope = bundle.leader();
         let key = &envelope.session_key;
-        let Fresh { mut session, carried } = self.take_fresh(&live, bundle).await?;
+        let Fresh {
+            mut session,
+            carried,
+        } = self.take_fresh(&live, bundle).await?;
         let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let progress = self.progress(&live, envelope, run_id);
         if envelope.wants_reply {
@@ -157,16 +204,42 @@ impl Pipeline {
         if session.state().resume(&envelope.id) == Resume::Fresh {
             let mut messages = bundle.messages();
             self.fill_report(&mut messages).await?;
-            let (notes, newest) = self.persist("what was heard", || self.queue.notes(key)).await?;
+            let (notes, newest) = self
+                .persist("what was heard", || self.queue.notes(key))
+                .await?;
             let recalled = self.recall(&messages, &setting, &session).await;
-            let overdue = recalled.as_ref().map(|recalled| recalled.overdue.clone()).unwrap_or_default();
-            let place = Place { pipeline: self, live: &live, envelope, run_id, session_id: session.id(), cancel: &run.cancel };
-            let pins = carried.as_ref().map(|carried| carried.pins.clone()).unwrap_or_default();
-            let pins = pins.into_iter().map(|text| Kind::Pin { run_id: run_id.to_owned(), text });
+            let overdue = recalled
+                .as_ref()
+                .map(|recalled| recalled.overdue.clone())
+                .unwrap_or_default();
+            let place = Place {
+                pipeline: self,
+                live: &live,
+                envelope,
+                run_id,
+                session_id: session.id(),
+                cancel: &run.cancel,
+            };
+            let pins = carried
+                .as_ref()
+                .map(|carried| carried.pins.clone())
+                .unwrap_or_default();
+            let pins = pins.into_iter().map(|text| Kind::Pin {
+                run_id: run_id.to_owned(),
+                text,
+            });
             let mut kinds: Vec<Kind> = pins.collect();
-            let memories = recalled.as_ref().map(|recalled| recalled.memories.clone()).unwrap_or_default();
-            let (message, parts) = self.user_message(&messages, &notes, &place, (carried, recalled)).await;
-            kinds.extend([message, prompt::of(&setting, &session, bundle, began_at, parts, memories)]);
+            let memories = recalled
+                .as_ref()
+                .map(|recalled| recalled.memories.clone())
+                .unwrap_or_default();
+            let (message, parts) = self
+                .user_message(&messages, &notes, &place, (carried, recalled))
+                .await;
+            kinds.extend([
+                message,
+                prompt::of(&setting, &session, bundle, began_at, parts, memories),
+            ]);
             if let Err(error) = session.append(kinds, true).await {
                 tracing::error!(%error, "a message could not be written into its transcript");
                 self.sessions.put(session);
@@ -175,7 +248,9 @@ impl Pipeline {
             self.brought_up(overdue).await;
             heard = (!notes.is_empty()).then_some(newest);
         }
-        let stream = envelope.stream.then(|| Stream::begin(&self.replies, &envelope.id));
+        let stream = envelope
+            .stream
+            .then(|| Stream::begin(&self.replies, &envelope.id));
         let reader = |written: Written<'_>| {
             stream.iter().for_each(|stream| stream.write(written));
             progress.iter().for_each(|progress| progress.write(written));
@@ -183,12 +258,24 @@ impl Pipeline {
         let compactions = session.state().compaction_count;
         let asking = Asking::new(self.clone(), envelope.clone(), run_id, session.id());
         let owners_alone = setting.viewer.may_see(&Scope::Owner);
-        let team: Arc<dyn Team> = Arc::new(Sending::new(self.clone(), envelope.clone(), run_id, (&setting.model, owners_alone)));
-        let order = Order { team: Some(team), ..setting.order(&asking, &reader) };
+        let team: Arc<dyn Team> = Arc::new(Sending::new(
+            self.clone(),
+            envelope.clone(),
+            run_id,
+            (&setting.model, owners_alone),
+        ));
+        let order = Order {
+            team: Some(team),
+            ..setting.order(&asking, &reader)
+        };
         let ended = live.agent.run(&mut session, order).await;
         // Whatever is still asked of this turn is asked no more.
         asking.end().await;
-        let newest = session.state().compacted.as_ref().filter(|_| session.state().compaction_count > compactions);
+        let newest = session
+            .state()
+            .compacted
+            .as_ref()
+            .filter(|_| session.state().compaction_count > compactions);
         if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
             self.note_trouble(NO_SUMMARY);
         }
@@ -214,13 +301,25 @@ impl Pipeline {
                 }
                 return None;
             }
-            TurnEnd::Failed { reason, timed_out, receipts } => {
+            TurnEnd::Failed {
+                reason,
+                timed_out,
+                receipts,
+            } => {
                 tracing::error!(reason, session = session_id, "a turn failed");
-                let ending = if timed_out { Ending::Timeout } else { Ending::Error };
+                let ending = if timed_out {
+                    Ending::Timeout
+                } else {
+                    Ending::Error
+                };
                 self.failed(envelope, &reason, &receipts).ending_in(ending)
             }
         };
-        let named = |reply| Reply { session_id: Some(session_id), run_id: Some(run_id.to_owned()), ..reply };
+        let named = |reply| Reply {
+            session_id: Some(session_id),
+            run_id: Some(run_id.to_owned()),
+            ..reply
+        };
         Some(outcome.mapped(named).tainted(tainted))
     }
 
@@ -232,17 +331,40 @@ impl Pipeline {
         run: &'a Run,
         session: &Session,
     ) -> Setting<'a> {
-        let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id)).and_persons(same_person(live, envelope));
+        let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id))
+            .and_persons(same_person(live, envelope));
         let model = model_for(live, envelope, session);
         let (system, sections) = {
-            let (context, live, model, envelope) = (self.context.clone(), live.clone(), model.clone(), envelope.clone());
+            let (context, live, model, envelope) = (
+                self.context.clone(),
+                live.clone(),
+                model.clone(),
+                envelope.clone(),
+            );
             let owners_alone = viewer.may_see(&Scope::Owner);
             // Many files may be looked at, and skills hashed.
-            let work = move || context.sections(&live.config, live.agent.client().models(), &model, &envelope, owners_alone);
+            let work = move || {
+                context.sections(
+                    &live.config,
+                    live.agent.client().models(),
+                    &model,
+                    &envelope,
+                    owners_alone,
+                )
+            };
             let system = tokio::task::spawn_blocking(work).await;
             system.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
         };
-        Setting { live, envelope, run_id, run, viewer, model, system, sections }
+        Setting {
+            live,
+            envelope,
+            run_id,
+            run,
+            viewer,
+            model,
+            system,
+            sections,
+        }
     }
 
     /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
@@ -254,9 +376,14 @@ impl Pipeline {
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
             let mut ids = session.ids_of(person, "telegram");
-            return is_known && ids.all(|id| id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id)));
+            return is_known
+                && ids.all(|id| {
+                    id.parse()
+                        .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
+                });
         }
-        id.parse().is_ok_and(|id| people.is_owner(&live.config.telegram, id))
+        id.parse()
+            .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
     }
 
     /// Writes the messages of a turn down as the model reads them; also returns which parts they have.
@@ -285,11 +412,17 @@ impl Pipeline {
             // What is known beside the words stands between the first head and them.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
-            let files = attach::read(&Place { envelope: message, ..*place }).await;
+            let files = attach::read(&Place {
+                envelope: message,
+                ..*place
+            })
+            .await;
             parts.add("files", &files);
             content.extend(files);
         }
-        let foreign = messages.iter().any(carries_words_of_others) || notes.iter().any(|note| !note.of_owner) || from_before;
+        let foreign = messages.iter().any(carries_words_of_others)
+            || notes.iter().any(|note| !note.of_owner)
+            || from_before;
         let first = messages.first();
         let message = Kind::Message(Spoken {
             inbox_id: first.map(|envelope| envelope.id.clone()),
@@ -305,21 +438,42 @@ impl Pipeline {
 fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
     let session = &live.config.session;
     let person = session.person_of(envelope.source.as_str(), &envelope.sender.id);
-    let links = person.and_then(|person| session.identity_links.get(person)).into_iter().flatten();
-    links.filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned())).collect()
+    let links = person
+        .and_then(|person| session.identity_links.get(person))
+        .into_iter()
+        .flatten();
+    links
+        .filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned()))
+        .collect()
 }
 
 /// What comes beside the words and says nothing in words of anybody.
-const PLAIN_KINDS: [&str; 7] =
-    ["sticker", "animated sticker", "video sticker", "location", "live location", "dice", "message without content"];
+const PLAIN_KINDS: [&str; 7] = [
+    "sticker",
+    "animated sticker",
+    "video sticker",
+    "location",
+    "live location",
+    "dice",
+    "message without content",
+];
 
 /// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
 /// a document, a recording of anything but their own voice.
 pub(super) fn carries_words_of_others(envelope: &Envelope) -> bool {
-    let answers = envelope.quoted.as_ref().is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
-    let document = envelope.media.iter().any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
+    let answers = envelope
+        .quoted
+        .as_ref()
+        .is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
+    let document = envelope
+        .media
+        .iter()
+        .any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
     // The name on a card, of a place, a poll: whoever made it chose the words.
-    let named = envelope.kind.as_deref().is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
+    let named = envelope
+        .kind
+        .as_deref()
+        .is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
     envelope.trust == Trust::Other || answers || document || named
 }
 
@@ -327,7 +481,20 @@ pub(super) fn carries_words_of_others(envelope: &Envelope) -> bool {
 /// `primary`. One that is no longer configured is not asked for.
 pub(super) fn model_for(live: &Live, envelope: &Envelope, session: &Session) -> String {
     let models = live.agent.client().models();
-    let chosen = session.state().chosen_model.clone().filter(|name| models.get(name, "/model").is_ok());
-    let routed = || models.for_role(envelope.source.role()).map(|model| model.name.clone());
-    envelope.model.clone().or(chosen).or_else(routed).unwrap_or_else(|| "primary".to_owned())
+    let chosen = session
+        .state()
+        .chosen_model
+        .clone()
+        .filter(|name| models.get(name, "/model").is_ok());
+    let routed = || {
+        models
+            .for_role(envelope.source.role())
+            .map(|model| model.name.clone())
+    };
+    envelope
+        .model
+        .clone()
+        .or(chosen)
+        .or_else(routed)
+        .unwrap_or_else(|| "primary".to_owned())
 }

@@ -23,13 +23,19 @@ impl Pipeline {
             Some(run) => self.undo.run(run),
             None => self.undo.newest(None),
         };
-        let key = meant.as_ref().map_or_else(|| "cli:cli".to_owned(), |meant| meant.conversation.clone());
+        let key = meant
+            .as_ref()
+            .map_or_else(|| "cli:cli".to_owned(), |meant| meant.conversation.clone());
         let run = run.map(str::to_owned).or(meant.map(|meant| meant.run));
         input.command(SessionKey(key), Command::Undo { run })
     }
 
     /// Takes back what `run` changed, or the newest run of the conversation.
-    pub(super) async fn take_back(&self, envelope: &Envelope, run: Option<&str>) -> Option<Outcome> {
+    pub(super) async fn take_back(
+        &self,
+        envelope: &Envelope,
+        run: Option<&str>,
+    ) -> Option<Outcome> {
         if !envelope.from_owner {
             return Some(declined(envelope, FOR_OWNERS));
         }
@@ -37,16 +43,23 @@ impl Pipeline {
         if envelope.group.is_some() && run.is_some() {
             return Some(declined(envelope, IN_PRIVATE));
         }
-        let (undo, grounds, key) = (self.undo.clone(), self.live().grounds.clone(), envelope.session_key.0.clone());
+        let (undo, grounds, key) = (
+            self.undo.clone(),
+            self.live().grounds.clone(),
+            envelope.session_key.0.clone(),
+        );
         let (run, by) = (run.map(str::to_owned), envelope.id.clone());
         let work = move || {
             // After a crash the same run is meant, and not the one before it.
-            let run = run.or_else(|| undo.asked(&by)).or_else(|| undo.newest(Some(&key)).map(|newest| newest.run));
+            let run = run
+                .or_else(|| undo.asked(&by))
+                .or_else(|| undo.newest(Some(&key)).map(|newest| newest.run));
             let done = run.map(|run| undo.undo(&run, &by, &grounds));
             (done, undo.runs())
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (done, runs) = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let (done, runs) =
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         let zone = self.live().config.agent.timezone.0;
         let when = |at: i64| clock::local_stamp(at, zone);
         let plainly = |text: String| as_it_is(envelope, text.clone(), text);
@@ -78,7 +91,11 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     match &undone.back {
         None => format!("Nothing was changed; run {run} of {when}:\n{files}"),
         Some(back) => {
-            let how = if of_shell { format!("agent-send --undo {back}") } else { format!("/undo {back}") };
+            let how = if of_shell {
+                format!("agent-send --undo {back}")
+            } else {
+                format!("/undo {back}")
+            };
             format!("Undone is run {run} of {when}:\n{files}\nTo have it back: {how}")
         }
     }
@@ -87,12 +104,28 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
 /// Names the newest runs that can be undone.
 fn choice(runs: &[RunInfo], when: &dyn Fn(i64) -> String) -> String {
     let line = |run: &RunInfo| {
-        let names: Vec<String> = run.files.iter().take(FILES).map(|file| visible(file)).collect();
-        let more = if run.files.len() > FILES { format!(" and {} more", run.files.len() - FILES) } else { String::new() };
+        let names: Vec<String> = run
+            .files
+            .iter()
+            .take(FILES)
+            .map(|file| visible(file))
+            .collect();
+        let more = if run.files.len() > FILES {
+            format!(" and {} more", run.files.len() - FILES)
+        } else {
+            String::new()
+        };
         format!("{}  {}  {}{more}", run.run, when(run.at), names.join(", "))
     };
     match runs {
         [] => "There is nothing to undo.".to_owned(),
-        runs => format!("There are:\n{}", runs.iter().take(NAMED).map(line).collect::<Vec<String>>().join("\n")),
+        runs => format!(
+            "There are:\n{}",
+            runs.iter()
+                .take(NAMED)
+                .map(line)
+                .collect::<Vec<String>>()
+                .join("\n")
+        ),
     }
 }

@@ -45,11 +45,18 @@ impl Anthropic {
 }
 
 impl Provider for Anthropic {
-    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request);
             let mut answer = MessageAnswer::default();
-            self.endpoint.for_request(request).exchange(&body, &mut answer, on_text).await?;
+            self.endpoint
+                .for_request(request)
+                .exchange(&body, &mut answer, on_text)
+                .await?;
             Ok(answer.finish(request, &body))
         })
     }
@@ -66,15 +73,25 @@ pub fn body(request: &Request) -> Value {
     let mut turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
     let mode = Mode::of(request, &turns);
     if !mode.takes_blocks() {
-        turns.iter_mut().for_each(|turn| turn.blocks.retain(|block| !matches!(block, Block::Thinking(_))));
+        turns.iter_mut().for_each(|turn| {
+            turn.blocks
+                .retain(|block| !matches!(block, Block::Thinking(_)))
+        });
         turns.retain(|turn| !turn.blocks.is_empty());
     }
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
     let mut system: Vec<Value> = Vec::new();
-    let blocks: Vec<&SystemBlock> = request.system.iter().filter(|block| !block.text.trim().is_empty()).collect();
+    let blocks: Vec<&SystemBlock> = request
+        .system
+        .iter()
+        .filter(|block| !block.text.trim().is_empty())
+        .collect();
     for (at, block) in blocks.iter().enumerate() {
         let mut value = json!({"type": "text", "text": block.text});
-        let tier_ends = blocks.iter().skip(at + 1).all(|later| later.tier != block.tier);
+        let tier_ends = blocks
+            .iter()
+            .skip(at + 1)
+            .all(|later| later.tier != block.tier);
         if request.cache && tier_ends && matches!(block.tier, Tier::Stable | Tier::SemiStable) {
             mark(&mut value);
         }
@@ -82,7 +99,10 @@ pub fn body(request: &Request) -> Value {
     }
     let mut messages: Vec<Value> = turns.iter().map(message).collect();
     if request.cache {
-        let last_call = messages.len().checked_sub(3).filter(|_| added(&turns) > LOOK_BACK);
+        let last_call = messages
+            .len()
+            .checked_sub(3)
+            .filter(|_| added(&turns) > LOOK_BACK);
         match last_call {
             Some(at) => mark_end(&mut messages, at),
             None => drop(tools.last_mut().map(mark)),
@@ -123,12 +143,20 @@ fn mark(block: &mut Value) {
 
 /// Marks the last block of a message; a user's never ends on thinking, which takes no mark.
 fn mark_end(messages: &mut [Value], at: usize) {
-    messages.get_mut(at).and_then(|message| message.get_mut("content")?.as_array_mut()?.last_mut()).map(mark);
+    messages
+        .get_mut(at)
+        .and_then(|message| message.get_mut("content")?.as_array_mut()?.last_mut())
+        .map(mark);
 }
 
 /// Returns how many blocks stand after the user turn with which the last call ended.
 fn added(turns: &[Turn<'_>]) -> usize {
-    turns.iter().rev().take(2).map(|turn| turn.blocks.len()).sum()
+    turns
+        .iter()
+        .rev()
+        .take(2)
+        .map(|turn| turn.blocks.len())
+        .sum()
 }
 
 fn tool(spec: &ToolSpec) -> Value {
@@ -169,7 +197,11 @@ fn message(turn: &Turn<'_>) -> Value {
 
 fn block(block: &Block) -> Value {
     match block {
-        Block::Image { content_type, data: Some(data), .. } => {
+        Block::Image {
+            content_type,
+            data: Some(data),
+            ..
+        } => {
             json!({"type": "image", "source": {"type": "base64", "media_type": content_type, "data": data.as_ref()}})
         }
         Block::Image { data: None, .. } => json!({"type": "text", "text": wire::NO_PICTURE}),

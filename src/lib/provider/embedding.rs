@@ -124,16 +124,35 @@ impl Remote {
         let dims = usize::try_from(dims).unwrap_or(usize::MAX);
         let label = format!("{}/{model}", provider.name);
         let mut endpoint = protocol.endpoint(client, &provider.base_url, model, key.into());
-        endpoint.patience = Patience { first: PATIENCE, began: PATIENCE, between: PATIENCE };
+        endpoint.patience = Patience {
+            first: PATIENCE,
+            began: PATIENCE,
+            between: PATIENCE,
+        };
         endpoint.patience_for_key = Some(PATIENCE_FOR_KEY);
         let name = format!("{label}/{dims}{}", protocol.task());
-        let server = Server { endpoint, protocol, label, model: model.to_owned(), dims, pause: PAUSE };
-        Ok(Self { server, runtime: None, name, dims, till: till(model) })
+        let server = Server {
+            endpoint,
+            protocol,
+            label,
+            model: model.to_owned(),
+            dims,
+            pause: PAUSE,
+        };
+        Ok(Self {
+            server,
+            runtime: None,
+            name,
+            dims,
+            till: till(model),
+        })
     }
 
     /// Takes what the server answered to `texts`, and returns a vector for each.
     fn accepted(&mut self, answer: Answer, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let vectors = answer.in_order(texts.len()).map_err(|why| Error::Failed(self.server.says(&why)))?;
+        let vectors = answer
+            .in_order(texts.len())
+            .map_err(|why| Error::Failed(self.server.says(&why)))?;
         let first = vectors.first().map_or(0, Vec::len);
         let dims = if self.dims == 0 { first } else { self.dims };
         for vector in &vectors {
@@ -144,16 +163,29 @@ impl Remote {
     }
 
     /// Asks for the vectors of a batch: one that is too long for the server, cut shorter and shorter.
-    fn batch(&mut self, runtime: &Runtime, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();
+    fn batch(
+        &mut self,
+        runtime: &Runtime,
+        kind: Kind,
+        texts: &[&str],
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let longest = texts
+            .iter()
+            .map(|text| text.chars().count())
+            .max()
+            .unwrap_or_default();
         let shorter = std::iter::successors(Some(MAX_CHARS / 2), |most| Some(most / 2));
-        let mut shorter = shorter.take_while(|most| *most >= LEAST_CHARS).filter(|most| *most < longest);
+        let mut shorter = shorter
+            .take_while(|most| *most >= LEAST_CHARS)
+            .filter(|most| *most < longest);
         let mut texts = texts.to_vec();
         loop {
             match runtime.block_on(self.server.ask(&mut *self.till, kind, &texts))? {
                 Ok(answer) => return self.accepted(answer, &texts),
                 Err(error @ provider::Error::ContextOverflow { .. }) => match shorter.next() {
-                    Some(most) => texts.iter_mut().for_each(|text| *text = text::head(text, most)),
+                    Some(most) => texts
+                        .iter_mut()
+                        .for_each(|text| *text = text::head(text, most)),
                     None => return Err(self.server.told(&error)),
                 },
                 Err(error) => return Err(self.server.told(&error)),
@@ -168,7 +200,10 @@ impl Model for Remote {
     }
 
     fn cost_usd(&self, texts: &[&str]) -> Option<f64> {
-        batches(&sent(texts)).into_iter().map(|batch| self.till.cost_usd(batches::tokens(batch))).sum()
+        batches(&sent(texts))
+            .into_iter()
+            .map(|batch| self.till.cost_usd(batches::tokens(batch)))
+            .sum()
     }
 
     fn spent_usd(&self) -> f64 {
@@ -185,12 +220,29 @@ impl Model for Remote {
             None => Builder::new_current_thread()
                 .enable_all()
                 .build()
-                .map_err(|error| Error::Failed(self.server.says(&format!("no request can be made: {error}"))))?,
+                .map_err(|error| {
+                    Error::Failed(
+                        self.server
+                            .says(&format!("no request can be made: {error}")),
+                    )
+                })?,
         };
-        let vectors: Result<Vec<_>, Error> = batches(&sent).into_iter().map(|batch| self.batch(&runtime, kind, batch)).collect();
+        let vectors: Result<Vec<_>, Error> = batches(&sent)
+            .into_iter()
+            .map(|batch| self.batch(&runtime, kind, batch))
+            .collect();
         self.runtime = Some(runtime);
         let mut vectors = vectors?.into_iter().flatten();
-        Ok(texts.iter().map(|text| if is_blank(text) { None } else { vectors.next().flatten() }).collect())
+        Ok(texts
+            .iter()
+            .map(|text| {
+                if is_blank(text) {
+                    None
+                } else {
+                    vectors.next().flatten()
+                }
+            })
+            .collect())
     }
 }
 
@@ -205,12 +257,19 @@ impl Drop for Remote {
 
 impl Server {
     /// Asks once, and once more when that may help. An error outside means that it was not asked.
-    async fn ask(&self, till: &mut dyn Till, kind: Kind, texts: &[&str]) -> Result<Result<Answer, provider::Error>, Error> {
+    async fn ask(
+        &self,
+        till: &mut dyn Till,
+        kind: Kind,
+        texts: &[&str],
+    ) -> Result<Result<Answer, provider::Error>, Error> {
         let error = match self.attempt(till, kind, texts).await? {
             Err(error) if error.retryable() => error,
             outcome => return Ok(outcome),
         };
-        let wait = error.retry_after().unwrap_or_else(|| net::backoff(0, self.pause, self.pause));
+        let wait = error
+            .retry_after()
+            .unwrap_or_else(|| net::backoff(0, self.pause, self.pause));
         if wait > MAX_WAIT {
             return Ok(Err(error));
         }
@@ -219,9 +278,22 @@ impl Server {
         self.attempt(till, kind, texts).await
     }
 
-    async fn attempt(&self, till: &mut dyn Till, kind: Kind, texts: &[&str]) -> Result<Result<Answer, provider::Error>, Error> {
-        till.reserve(kind, batches::most_tokens(texts)).await.map_err(|why| Error::Failed(self.says(&why)))?;
-        let answer = self.protocol.fetch(&self.endpoint, &self.protocol.body(&self.model, self.dims, kind, texts)).await;
+    async fn attempt(
+        &self,
+        till: &mut dyn Till,
+        kind: Kind,
+        texts: &[&str],
+    ) -> Result<Result<Answer, provider::Error>, Error> {
+        till.reserve(kind, batches::most_tokens(texts))
+            .await
+            .map_err(|why| Error::Failed(self.says(&why)))?;
+        let answer = self
+            .protocol
+            .fetch(
+                &self.endpoint,
+                &self.protocol.body(&self.model, self.dims, kind, texts),
+            )
+            .await;
         let usage = |answer: &Answer| Usage {
             input_tokens: answer.tokens.unwrap_or_else(|| batches::tokens(texts)),
             estimated: answer.tokens.is_none(),
@@ -235,17 +307,27 @@ impl Server {
     fn check(&self, vector: &[f32], dims: usize) -> Result<(), Error> {
         let found = vector.len();
         if found == 0 || found > MAX_DIMS {
-            return Err(Error::Unusable(self.says(&format!("a vector has {found} numbers"))));
+            return Err(Error::Unusable(
+                self.says(&format!("a vector has {found} numbers")),
+            ));
         }
         if found != dims {
             let next = match self.dims {
-                0 => format!("others have {dims}: if another model answers there now, run: agent-index rebuild"),
-                _ => format!("`[memory.embeddings] dims` asks for {dims}: write 0 there, or {found}"),
+                0 => format!(
+                    "others have {dims}: if another model answers there now, run: agent-index rebuild"
+                ),
+                _ => {
+                    format!("`[memory.embeddings] dims` asks for {dims}: write 0 there, or {found}")
+                }
             };
-            return Err(Error::Unusable(self.says(&format!("a vector has {found} numbers, and {next}"))));
+            return Err(Error::Unusable(
+                self.says(&format!("a vector has {found} numbers, and {next}")),
+            ));
         }
         if vector.iter().any(|x| !x.is_finite()) {
-            return Err(Error::Failed(self.says("a vector has a number that is none (NaN, or infinite)")));
+            return Err(Error::Failed(
+                self.says("a vector has a number that is none (NaN, or infinite)"),
+            ));
         }
         Ok(())
     }
@@ -259,14 +341,17 @@ impl Server {
         use provider::Error as E;
         let unusable = |next: &str| Error::Unusable(self.says(&format!("{error}; {next}")));
         match error {
-            E::Unreachable { .. } | E::Busy { .. } | E::Exhausted { .. } | E::Interrupted { .. } => {
-                Error::Failed(self.says(&error.to_string()))
-            }
-            E::ContextOverflow { message } => {
-                Error::Failed(self.says(&format!("a text is too long for it, cut to {LEAST_CHARS} characters too: {message}")))
-            }
+            E::Unreachable { .. }
+            | E::Busy { .. }
+            | E::Exhausted { .. }
+            | E::Interrupted { .. } => Error::Failed(self.says(&error.to_string())),
+            E::ContextOverflow { message } => Error::Failed(self.says(&format!(
+                "a text is too long for it, cut to {LEAST_CHARS} characters too: {message}"
+            ))),
             E::Auth { .. } => unusable("`agent-daemon auth` shows which key is in force"),
-            E::Missing { .. } => unusable("correct `[memory.embeddings] model`, or `base_url` of the provider"),
+            E::Missing { .. } => {
+                unusable("correct `[memory.embeddings] model`, or `base_url` of the provider")
+            }
             E::Rejected { .. } => unusable("look at `model` and `dims` in `[memory.embeddings]`"),
         }
     }

@@ -16,15 +16,21 @@ use crate::message::{Block, Message};
 use crate::secret::Secret;
 
 fn files(vendor: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exchanges").join(vendor);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(dir).expect("the folder").map(|file| file.expect("a file").path()).collect();
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/exchanges")
+        .join(vendor);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
+        .expect("the folder")
+        .map(|file| file.expect("a file").path())
+        .collect();
     files.sort();
     files
 }
 
 fn asked(file: &Value) -> Request {
     let request = &file["request"];
-    let mut messages: Vec<Message> = serde_json::from_value(request["messages"].clone()).expect("messages");
+    let mut messages: Vec<Message> =
+        serde_json::from_value(request["messages"].clone()).expect("messages");
     for block in messages.iter_mut().flat_map(|message| &mut message.content) {
         if let Block::Image { data, .. } = block {
             *data = Some("iVBORw0KGgo=".into());
@@ -52,7 +58,9 @@ fn reply(answer: &Value) -> Reply {
     let event = |event: &Value| {
         let name = event["type"].as_str().filter(|_| answer["bare"] != true);
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
-        let data = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
+        let data = event
+            .as_str()
+            .map_or_else(|| event.to_string(), str::to_owned);
         format!("{name}data: {data}\n\n")
     };
     Reply::events(&events.iter().map(event).collect::<String>())
@@ -61,7 +69,12 @@ fn reply(answer: &Value) -> Reply {
 /// Returns the response as the files write it.
 fn plain(response: &Response, expected: &Value) -> Value {
     let mut content = serde_json::to_value(&response.message.content).expect("blocks");
-    for (at, block) in content.as_array_mut().expect("a list").iter_mut().enumerate() {
+    for (at, block) in content
+        .as_array_mut()
+        .expect("a list")
+        .iter_mut()
+        .enumerate()
+    {
         if expected["content"][at]["id"] == "made" {
             let id = block["id"].as_str().unwrap_or_default();
             assert!(super::wire::is_made(id), "{id}");
@@ -76,7 +89,10 @@ fn plain(response: &Response, expected: &Value) -> Value {
     if response.usage.estimated {
         usage["input_tokens"] = json!("estimated");
         usage["output_tokens"] = json!("estimated");
-        usage.as_object_mut().expect("an object").remove("estimated");
+        usage
+            .as_object_mut()
+            .expect("an object")
+            .remove("estimated");
     }
     json!({"content": content, "stop": response.stop, "usage": usage})
 }
@@ -97,45 +113,84 @@ fn kind(error: &Error) -> &'static str {
 
 async fn play(vendor: &str, provider: impl Fn(&str, Option<Secret>) -> Box<dyn Provider>) {
     for path in files(vendor) {
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let file: Value =
-            serde_json::from_slice(&std::fs::read(&path).expect("read")).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let file: Value = serde_json::from_slice(&std::fs::read(&path).expect("read"))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         let server = Server::start([reply(&file["answer"])]).await;
         let provider = provider(&server.url, Some(Secret::new("key-0123456789")));
         let (answer, streamed) = attempt(&*provider, &asked(&file)).await;
 
         let sent = server.request();
-        assert_eq!(sent.path, file["path"].as_str().expect("a path"), "{vendor}/{name}");
-        assert!(!sent.path.contains("key-"), "{vendor}/{name}: the key is in the URL");
+        assert_eq!(
+            sent.path,
+            file["path"].as_str().expect("a path"),
+            "{vendor}/{name}"
+        );
+        assert!(
+            !sent.path.contains("key-"),
+            "{vendor}/{name}: the key is in the URL"
+        );
         let body: Value = serde_json::from_str(&sent.body).expect("JSON");
-        assert_eq!(body, file["sent"], "{vendor}/{name}: what was sent\n{body:#}");
+        assert_eq!(
+            body, file["sent"],
+            "{vendor}/{name}: what was sent\n{body:#}"
+        );
 
         match answer {
             Ok(response) => {
                 let expected = &file["response"];
-                assert_eq!(&plain(&response, expected), expected, "{vendor}/{name}: what became of the answer");
-                let texts = response.message.content.iter().filter_map(|block| match block {
-                    Block::Text { text } => Some(text.as_str()),
-                    _ => None,
-                });
-                assert_eq!(streamed, texts.collect::<String>(), "{vendor}/{name}: what was streamed is what was said");
+                assert_eq!(
+                    &plain(&response, expected),
+                    expected,
+                    "{vendor}/{name}: what became of the answer"
+                );
+                let texts = response
+                    .message
+                    .content
+                    .iter()
+                    .filter_map(|block| match block {
+                        Block::Text { text } => Some(text.as_str()),
+                        _ => None,
+                    });
+                assert_eq!(
+                    streamed,
+                    texts.collect::<String>(),
+                    "{vendor}/{name}: what was streamed is what was said"
+                );
             }
-            Err(error) => assert_eq!(Some(kind(&error)), file["error"].as_str(), "{vendor}/{name}: {error}"),
+            Err(error) => assert_eq!(
+                Some(kind(&error)),
+                file["error"].as_str(),
+                "{vendor}/{name}: {error}"
+            ),
         }
     }
 }
 
 #[tokio::test]
 async fn exchanges_with_anthropic_are_as_documented() {
-    play("anthropic", |url, key| Box::new(anthropic::Anthropic::new(client(), url, key))).await;
+    play("anthropic", |url, key| {
+        Box::new(anthropic::Anthropic::new(client(), url, key))
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn exchanges_with_openai_are_as_documented() {
-    play("openai", |url, key| Box::new(openai::OpenAi::new(client(), url, key))).await;
+    play("openai", |url, key| {
+        Box::new(openai::OpenAi::new(client(), url, key))
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn exchanges_with_gemini_are_as_documented() {
-    play("gemini", |url, key| Box::new(gemini::Gemini::new(client(), url, key))).await;
+    play("gemini", |url, key| {
+        Box::new(gemini::Gemini::new(client(), url, key))
+    })
+    .await;
 }

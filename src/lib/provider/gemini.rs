@@ -40,20 +40,30 @@ impl Gemini {
     /// `base_url` may end in its version or a slash. The key goes into a header, never into the URL.
     /// `client` should follow no redirects.
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
-        Self { endpoint: models(client, base_url, key.into()) }
+        Self {
+            endpoint: models(client, base_url, key.into()),
+        }
     }
 
     fn endpoint(&self, request: &Request) -> Endpoint {
         let method = format!("{}:streamGenerateContent", bare(&request.model));
-        self.endpoint.for_request(request).below(&method, Some("alt=sse"))
+        self.endpoint
+            .for_request(request)
+            .below(&method, Some("alt=sse"))
     }
 }
 
 /// Returns the models of the server at `base_url`; of that and the key see [`Gemini::new`].
 pub(super) fn models(client: reqwest::Client, base_url: &str, key: Key) -> Endpoint {
     let base = base_url.trim().trim_end_matches('/');
-    let versioned = ["/v1beta", "/v1alpha", "/v1"].iter().any(|version| base.ends_with(version));
-    let base = if versioned { base.to_owned() } else { format!("{base}/v1beta") };
+    let versioned = ["/v1beta", "/v1alpha", "/v1"]
+        .iter()
+        .any(|version| base.ends_with(version));
+    let base = if versioned {
+        base.to_owned()
+    } else {
+        format!("{base}/v1beta")
+    };
     Endpoint::new(client, &base, "models", |_| true).with_key("x-goog-api-key", "", key)
 }
 
@@ -63,11 +73,17 @@ pub(super) fn bare(model: &str) -> &str {
 }
 
 impl Provider for Gemini {
-    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request);
             let mut answer = Candidate::default();
-            self.endpoint(request).exchange(&body, &mut answer, on_text).await?;
+            self.endpoint(request)
+                .exchange(&body, &mut answer, on_text)
+                .await?;
             Ok(answer.finish(request, &body))
         })
     }
@@ -79,23 +95,37 @@ impl Provider for Gemini {
 pub fn body(request: &Request) -> Value {
     let turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
     let mut body = Map::new();
-    let system: Vec<Value> =
-        request.system.iter().filter(|block| !block.text.trim().is_empty()).map(|block| json!({"text": block.text})).collect();
+    let system: Vec<Value> = request
+        .system
+        .iter()
+        .filter(|block| !block.text.trim().is_empty())
+        .map(|block| json!({"text": block.text}))
+        .collect();
     if !system.is_empty() {
         body.insert("system_instruction".to_owned(), json!({"parts": system}));
     }
     if !request.tools.is_empty() {
         let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
-        body.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
+        body.insert(
+            "tools".to_owned(),
+            json!([{"functionDeclarations": declarations}]),
+        );
         if !request.may_call {
-            body.insert("toolConfig".to_owned(), json!({"functionCallingConfig": {"mode": "NONE"}}));
+            body.insert(
+                "toolConfig".to_owned(),
+                json!({"functionCallingConfig": {"mode": "NONE"}}),
+            );
         }
     }
     let mut config = json!({"maxOutputTokens": request.max_tokens});
     if request.thinking {
         // Up to 2.5 a budget, -1 = as much as it takes; from 3 on a level.
         let old = is_old(&request.model);
-        config["thinkingConfig"] = if old { json!({"thinkingBudget": -1}) } else { json!({"thinkingLevel": "high"}) };
+        config["thinkingConfig"] = if old {
+            json!({"thinkingBudget": -1})
+        } else {
+            json!({"thinkingLevel": "high"})
+        };
     }
     body.insert("generationConfig".to_owned(), config);
     let contents = contents(&turns, !is_old(&request.model));
@@ -105,7 +135,9 @@ pub fn body(request: &Request) -> Value {
 
 /// Returns true for Gemini 1 and 2. Names without a number (`gemini-flash-latest`) are newer ones.
 fn is_old(model: &str) -> bool {
-    let major = model.split_once("gemini-").and_then(|(_, version)| version.split(['.', '-']).next()?.parse::<u32>().ok());
+    let major = model
+        .split_once("gemini-")
+        .and_then(|(_, version)| version.split(['.', '-']).next()?.parse::<u32>().ok());
     major.is_some_and(|major| major < 3) || !model.contains("gemini")
 }
 
@@ -125,7 +157,11 @@ fn contents(turns: &[Turn<'_>], signed: bool) -> Vec<Value> {
     for turn in turns {
         contents.push(match turn.role {
             Role::Assistant => {
-                calls = turn.blocks.iter().filter_map(|block| called(block)).collect();
+                calls = turn
+                    .blocks
+                    .iter()
+                    .filter_map(|block| called(block))
+                    .collect();
                 json!({"role": "model", "parts": model(turn, signed)})
             }
             Role::User => json!({"role": "user", "parts": user(turn, &std::mem::take(&mut calls))}),
@@ -137,7 +173,11 @@ fn contents(turns: &[Turn<'_>], signed: bool) -> Vec<Value> {
 fn called(block: &Block) -> Option<&ToolCall> {
     match block {
         Block::ToolCall(call) => Some(call),
-        Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
+        Block::Text { .. }
+        | Block::Context { .. }
+        | Block::Image { .. }
+        | Block::Thinking(_)
+        | Block::ToolResult(_) => None,
     }
 }
 
@@ -158,7 +198,10 @@ fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
                 name_call(&mut value, &call.id);
                 json!({"functionCall": value})
             }
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolResult(_) => spoken(block),
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::ToolResult(_) => spoken(block),
         };
         if let Some(signature) = signature.take() {
             part[SIGNATURE] = signature;
@@ -177,10 +220,19 @@ fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
         match block {
             Block::ToolResult(result) => {
                 let at = calls.iter().position(|call| call.id == result.id);
-                let name = at.and_then(|at| calls.get(at)).map_or("unnamed", |call| call.name.as_str());
-                results.entry(at.unwrap_or(usize::MAX)).or_default().push(response(result, name));
+                let name = at
+                    .and_then(|at| calls.get(at))
+                    .map_or("unnamed", |call| call.name.as_str());
+                results
+                    .entry(at.unwrap_or(usize::MAX))
+                    .or_default()
+                    .push(response(result, name));
             }
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) => {
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_) => {
                 words.push(spoken(block));
             }
         }
@@ -190,7 +242,8 @@ fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
 
 fn response(result: &ToolResult, name: &str) -> Value {
     let key = if result.is_error { "error" } else { "result" };
-    let mut value = json!({"name": wire::safe_name(name), "response": {key: wire::result_text(&result.text)}});
+    let mut value =
+        json!({"name": wire::safe_name(name), "response": {key: wire::result_text(&result.text)}});
     name_call(&mut value, &result.id);
     json!({"functionResponse": value})
 }
@@ -207,9 +260,15 @@ fn spoken(block: &Block) -> Value {
     match block {
         Block::Text { text } | Block::Context { text } => json!({"text": text}),
         // It takes no GIF.
-        Block::Image { content_type, data: Some(data), .. } if content_type != "image/gif" => {
+        Block::Image {
+            content_type,
+            data: Some(data),
+            ..
+        } if content_type != "image/gif" => {
             json!({"inlineData": {"mimeType": content_type, "data": data.as_ref()}})
         }
-        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => json!({"text": wire::NO_PICTURE}),
+        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
+            json!({"text": wire::NO_PICTURE})
+        }
     }
 }

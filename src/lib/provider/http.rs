@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use futures_util::StreamExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use reqwest::multipart::Form;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
@@ -79,21 +81,38 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// Returns the endpoint `path` below `base_url`, where `has_version` tells from the base's path
     /// whether `v1` is already in it. A bad URL shows when it is used.
-    pub(super) fn new(client: Client, base_url: &str, path: &str, has_version: fn(&str) -> bool) -> Self {
-        let target = Url::parse(base_url.trim()).map_err(|error| error.to_string()).map(|mut url| {
-            let base = url.path().trim_end_matches('/').to_owned();
-            let version = if has_version(&base) { "" } else { "/v1" };
-            url.set_path(&format!("{base}{version}/{path}"));
-            url
-        });
+    pub(super) fn new(
+        client: Client,
+        base_url: &str,
+        path: &str,
+        has_version: fn(&str) -> bool,
+    ) -> Self {
+        let target = Url::parse(base_url.trim())
+            .map_err(|error| error.to_string())
+            .map(|mut url| {
+                let base = url.path().trim_end_matches('/').to_owned();
+                let version = if has_version(&base) { "" } else { "/v1" };
+                url.set_path(&format!("{base}{version}/{path}"));
+                url
+            });
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(crate::net::USER_AGENT));
-        Self { client, target, headers, asked: None, patience: Patience::default(), patience_for_key: None }
+        Self {
+            client,
+            target,
+            headers,
+            asked: None,
+            patience: Patience::default(),
+            patience_for_key: None,
+        }
     }
 
     /// Returns the endpoint with a header on every request.
     pub(super) fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        self.headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
         self
     }
 
@@ -114,7 +133,11 @@ impl Endpoint {
 
     /// Returns the host alone, to tell one vendor's own server.
     pub(super) fn host_name(&self) -> &str {
-        self.target.as_ref().ok().and_then(Url::host_str).unwrap_or_default()
+        self.target
+            .as_ref()
+            .ok()
+            .and_then(Url::host_str)
+            .unwrap_or_default()
     }
 
     /// Returns the endpoint one step further down: its path with `segment` as one more part, and `query`.
@@ -134,11 +157,27 @@ impl Endpoint {
     pub(super) fn for_request(&self, request: &super::Request) -> Self {
         let mut endpoint = self.clone();
         if let Some(limit) = request.begin_within {
-            let Patience { first, began, between } = self.patience;
+            let Patience {
+                first,
+                began,
+                between,
+            } = self.patience;
             // Who thinks may be silent for long after the head of its answer.
-            let silence = if request.thinking { Duration::from_secs(120) } else { limit };
-            let between = if request.thinking { between } else { between.min(Duration::from_secs(60)) };
-            endpoint.patience = Patience { first: first.min(limit), began: began.min(limit.max(silence)), between };
+            let silence = if request.thinking {
+                Duration::from_secs(120)
+            } else {
+                limit
+            };
+            let between = if request.thinking {
+                between
+            } else {
+                between.min(Duration::from_secs(60))
+            };
+            endpoint.patience = Patience {
+                first: first.min(limit),
+                began: began.min(limit.max(silence)),
+                between,
+            };
         }
         endpoint
     }
@@ -153,36 +192,63 @@ impl Endpoint {
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub(super) async fn exchange(&self, body: &Value, answer: &mut impl Answer, on_text: OnText<'_>) -> Result<(), Error> {
+    pub(super) async fn exchange(
+        &self,
+        body: &Value,
+        answer: &mut impl Answer,
+        on_text: OnText<'_>,
+    ) -> Result<(), Error> {
         let asked = Instant::now();
         let response = self.post(|request| request.json(body)).await?;
         let mut patience = self.patience;
         if patience.began <= patience.first {
             patience.began = patience.began.saturating_sub(asked.elapsed()).max(LEAST);
         }
-        if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("json") {
+        if header(&response, &CONTENT_TYPE)
+            .unwrap_or_default()
+            .to_lowercase()
+            .contains("json")
+        {
             let value = self.json(response, patience).await?;
-            return answer.whole(&value, on_text).map_err(|fault| self.faulty(fault));
+            return answer
+                .whole(&value, on_text)
+                .map_err(|fault| self.faulty(fault));
         }
-        let bytes = response.bytes_stream().map(|chunk| chunk.map_err(reqwest::Error::without_url));
+        let bytes = response
+            .bytes_stream()
+            .map(|chunk| chunk.map_err(reqwest::Error::without_url));
         let mut events = Events::new(Box::pin(bytes), patience);
         let mut began = false;
         while !answer.ended() {
             match events.next().await {
                 Ok(Some(data)) => {
-                    answer.event(&data, on_text).map_err(|fault| match (began, self.faulty(fault)) {
-                        // An answer that began was worked for and may be charged, whatever ends it.
-                        (true, error) if !matches!(error, Error::ContextOverflow { .. } | Error::Interrupted { .. }) => {
-                            let (again, reason) = (error.retryable(), clean(&error.to_string()));
-                            Error::Interrupted { host: self.host(), reason, again }
+                    answer.event(&data, on_text).map_err(|fault| {
+                        match (began, self.faulty(fault)) {
+                            // An answer that began was worked for and may be charged, whatever ends it.
+                            (true, error)
+                                if !matches!(
+                                    error,
+                                    Error::ContextOverflow { .. } | Error::Interrupted { .. }
+                                ) =>
+                            {
+                                let (again, reason) =
+                                    (error.retryable(), clean(&error.to_string()));
+                                Error::Interrupted {
+                                    host: self.host(),
+                                    reason,
+                                    again,
+                                }
+                            }
+                            (_, error) => error,
                         }
-                        (_, error) => error,
                     })?;
                     began = true;
                 }
                 // What breaks after the answer is complete took only the usage with it.
                 Ok(None) | Err(_) if answer.complete() => return Ok(()),
-                Ok(None) => return Err(self.interrupted("the stream ended in the middle of the answer")),
+                Ok(None) => {
+                    return Err(self.interrupted("the stream ended in the middle of the answer"));
+                }
                 Err(broken) => return Err(self.interrupted(&broken.to_string())),
             }
         }
@@ -195,7 +261,12 @@ impl Endpoint {
     /// # Errors
     /// Any of [`Error`] but [`Error::ContextOverflow`].
     pub(super) async fn submit(&self, form: impl Fn() -> Form) -> Result<Value, Error> {
-        let value = self.json(self.post(|request| request.multipart(form())).await?, self.patience).await?;
+        let value = self
+            .json(
+                self.post(|request| request.multipart(form())).await?,
+                self.patience,
+            )
+            .await?;
         // Some servers report a failure under the status 200.
         if value.get("error").is_some_and(|error| !error.is_null()) {
             let said = Said::from_json(&value);
@@ -213,36 +284,58 @@ impl Endpoint {
         let (asked, limit) = (Instant::now(), self.patience.first);
         let response = self.post(|request| request.json(body)).await?;
         let left = limit.saturating_sub(asked.elapsed()).max(LEAST.min(limit));
-        let late = |_| Err(self.interrupted(&format!("it was not whole within {} s", limit.as_secs_f32())));
-        let bytes = tokio::time::timeout(left, self.whole(response, self.patience)).await.unwrap_or_else(late)?;
-        serde_json::from_slice(&bytes).map_err(|error| match serde_json::from_slice::<Value>(&bytes) {
-            // Some servers report a failure under the status 200.
-            Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) => {
-                let said = Said::from_json(&value);
-                self.refused(said.code.unwrap_or(400), &said, None)
+        let late = |_| {
+            Err(self.interrupted(&format!(
+                "it was not whole within {} s",
+                limit.as_secs_f32()
+            )))
+        };
+        let bytes = tokio::time::timeout(left, self.whole(response, self.patience))
+            .await
+            .unwrap_or_else(late)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            match serde_json::from_slice::<Value>(&bytes) {
+                // Some servers report a failure under the status 200.
+                Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) => {
+                    let said = Said::from_json(&value);
+                    self.refused(said.code.unwrap_or(400), &said, None)
+                }
+                Ok(_) => self.nonsense(&error.to_string()),
+                Err(error) => self.interrupted(&format!("malformed JSON: {error}")),
             }
-            Ok(_) => self.nonsense(&error.to_string()),
-            Err(error) => self.interrupted(&format!("malformed JSON: {error}")),
         })
     }
 
     /// An access token that is refused is renewed, once; the request is then made again.
-    async fn post(&self, fill: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Response, Error> {
+    async fn post(
+        &self,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Response, Error> {
         let Some((ask, ..)) = &self.asked else {
-            return self.understood(self.attempt(&fill, None, self.patience.first).await?).await;
+            return self
+                .understood(self.attempt(&fill, None, self.patience.first).await?)
+                .await;
         };
         let began = Instant::now();
         // A renewal counts: who waits for a fallback waits for the sum.
         let left = || match self.patience_for_key {
-            None => self.patience.first.saturating_sub(began.elapsed()).max(LEAST),
+            None => self
+                .patience
+                .first
+                .saturating_sub(began.elapsed())
+                .max(LEAST),
             Some(_) => self.patience.first,
         };
         let for_key = || self.patience_for_key.unwrap_or_else(left);
         let given = self.in_time(for_key(), ask.ask()).await?;
         let response = self.attempt(&fill, given.as_ref(), left()).await?;
-        match given.filter(|given| given.is_token && response.status() == StatusCode::UNAUTHORIZED) {
+        match given.filter(|given| given.is_token && response.status() == StatusCode::UNAUTHORIZED)
+        {
             Some(refused) => match self.in_time(for_key(), ask.ask_again(&refused)).await? {
-                Some(other) => self.understood(self.attempt(&fill, Some(&other), left()).await?).await,
+                Some(other) => {
+                    self.understood(self.attempt(&fill, Some(&other), left()).await?)
+                        .await
+                }
                 None => self.understood(response).await,
             },
             None => self.understood(response).await,
@@ -250,8 +343,17 @@ impl Endpoint {
     }
 
     /// Waits for a key; nothing was sent yet, so silence costs nothing.
-    async fn in_time<T>(&self, limit: Duration, key: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
-        let late = |_| Err(self.unreachable(&format!("its key could not be renewed within {} s", limit.as_secs())));
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        key: BoxFuture<'_, Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let late = |_| {
+            Err(self.unreachable(&format!(
+                "its key could not be renewed within {} s",
+                limit.as_secs()
+            )))
+        };
         tokio::time::timeout(limit, key).await.unwrap_or_else(late)
     }
 
@@ -264,8 +366,15 @@ impl Endpoint {
         let url = self.target.clone().map_err(|reason| self.unmade(&reason))?;
         let mut headers = self.headers.clone();
         if let (Some(given), Some((_, name, prefix))) = (key, &self.asked) {
-            let (name, prefix) = if given.is_token { (&AUTHORIZATION, "Bearer ") } else { (name, prefix.as_str()) };
-            headers.insert(name, hidden(prefix, &given.secret).map_err(|reason| self.unmade(&reason))?);
+            let (name, prefix) = if given.is_token {
+                (&AUTHORIZATION, "Bearer ")
+            } else {
+                (name, prefix.as_str())
+            };
+            headers.insert(
+                name,
+                hidden(prefix, &given.secret).map_err(|reason| self.unmade(&reason))?,
+            );
         }
         let send = fill(self.client.post(url).headers(headers)).send();
         match tokio::time::timeout(limit, send).await {
@@ -278,41 +387,90 @@ impl Endpoint {
     async fn understood(&self, response: Response) -> Result<Response, Error> {
         let status = response.status();
         if status.is_success() {
-            if header(&response, &CONTENT_TYPE).unwrap_or_default().to_lowercase().contains("html") {
-                let (status, message) = (status.as_u16(), "a web page came instead of an answer: is base_url right?".to_owned());
-                return Err(Error::Missing { host: self.host(), status, message });
+            if header(&response, &CONTENT_TYPE)
+                .unwrap_or_default()
+                .to_lowercase()
+                .contains("html")
+            {
+                let (status, message) = (
+                    status.as_u16(),
+                    "a web page came instead of an answer: is base_url right?".to_owned(),
+                );
+                return Err(Error::Missing {
+                    host: self.host(),
+                    status,
+                    message,
+                });
             }
             return Ok(response);
         }
         let (retry_after, again) = (retry_after(&response), should_retry(&response));
         let wait = Duration::from_secs(10).min(self.patience.between);
-        let (bytes, _) = read(response, MAX_ERROR_BYTES, Patience { first: wait, began: wait, between: wait }).await;
+        let (bytes, _) = read(
+            response,
+            MAX_ERROR_BYTES,
+            Patience {
+                first: wait,
+                began: wait,
+                between: wait,
+            },
+        )
+        .await;
         let said = Said::from_body(&String::from_utf8_lossy(&bytes));
         let error = self.refused(status.as_u16(), &said, retry_after);
         Err(match (error, again) {
-            (Error::Busy { host, status, message, retry_after }, Some(false)) => {
-                Error::Busy { host, status, message, retry_after: retry_after.max(Some(NO_USE)) }
-            }
-            (Error::Rejected { host, status, message }, Some(true)) => Error::Busy { host, status, message, retry_after },
+            (
+                Error::Busy {
+                    host,
+                    status,
+                    message,
+                    retry_after,
+                },
+                Some(false),
+            ) => Error::Busy {
+                host,
+                status,
+                message,
+                retry_after: retry_after.max(Some(NO_USE)),
+            },
+            (
+                Error::Rejected {
+                    host,
+                    status,
+                    message,
+                },
+                Some(true),
+            ) => Error::Busy {
+                host,
+                status,
+                message,
+                retry_after,
+            },
             (error, _) => error,
         })
     }
 
     async fn json(&self, response: Response, patience: Patience) -> Result<Value, Error> {
         let bytes = self.whole(response, patience).await?;
-        serde_json::from_slice(&bytes).map_err(|error| self.interrupted(&format!("malformed JSON: {error}")))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.interrupted(&format!("malformed JSON: {error}")))
     }
 
     async fn whole(&self, response: Response, patience: Patience) -> Result<Vec<u8>, Error> {
         let (bytes, broken) = read(response, MAX_ANSWER, patience).await;
-        broken.map_or(Ok(bytes), |broken| Err(self.interrupted(&broken.to_string())))
+        broken.map_or(Ok(bytes), |broken| {
+            Err(self.interrupted(&broken.to_string()))
+        })
     }
 
     /// Returns the host and port as shown in errors.
     fn host(&self) -> String {
-        let Ok(url) = &self.target else { return "the model server".to_owned() };
+        let Ok(url) = &self.target else {
+            return "the model server".to_owned();
+        };
         let host = url.host_str().unwrap_or_default();
-        url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        url.port_or_known_default()
+            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
     fn failed(&self, error: reqwest::Error) -> Error {
@@ -320,7 +478,11 @@ impl Endpoint {
         // may have been read and charged.
         let never_left = error.is_connect() || error.is_builder();
         let reason = chain(&error.without_url());
-        if never_left { self.unreachable(&reason) } else { self.interrupted(&reason) }
+        if never_left {
+            self.unreachable(&reason)
+        } else {
+            self.interrupted(&reason)
+        }
     }
 
     fn faulty(&self, fault: Fault) -> Error {
@@ -335,27 +497,59 @@ impl Endpoint {
     }
 
     fn unreachable(&self, reason: &str) -> Error {
-        Error::Unreachable { host: self.host(), reason: clean(reason) }
+        Error::Unreachable {
+            host: self.host(),
+            reason: clean(reason),
+        }
     }
 
     pub(super) fn interrupted(&self, reason: &str) -> Error {
-        Error::Interrupted { host: self.host(), reason: clean(reason), again: true }
+        Error::Interrupted {
+            host: self.host(),
+            reason: clean(reason),
+            again: true,
+        }
     }
 
     /// The answer came whole and is none: the same request would bring the same.
     pub(super) fn nonsense(&self, reason: &str) -> Error {
-        Error::Interrupted { host: self.host(), reason: clean(reason), again: false }
+        Error::Interrupted {
+            host: self.host(),
+            reason: clean(reason),
+            again: false,
+        }
     }
 
     fn refused(&self, status: u16, said: &Said, retry_after: Option<Duration>) -> Error {
         let (host, message) = (self.host(), clean(&said.message));
         match said.meaning(status) {
-            Meaning::Auth => Error::Auth { host, status, message },
-            Meaning::Busy => Error::Busy { host, status, message, retry_after: retry_after.or(said.retry_after) },
-            Meaning::Exhausted => Error::Exhausted { host, status, message },
-            Meaning::Missing => Error::Missing { host, status, message },
+            Meaning::Auth => Error::Auth {
+                host,
+                status,
+                message,
+            },
+            Meaning::Busy => Error::Busy {
+                host,
+                status,
+                message,
+                retry_after: retry_after.or(said.retry_after),
+            },
+            Meaning::Exhausted => Error::Exhausted {
+                host,
+                status,
+                message,
+            },
+            Meaning::Missing => Error::Missing {
+                host,
+                status,
+                message,
+            },
             Meaning::Overflow => Error::ContextOverflow { message },
-            Meaning::Rejected => Error::Rejected { host, status, message },
+            Meaning::Rejected => Error::Rejected {
+                host,
+                status,
+                message,
+            },
         }
     }
 }
@@ -373,14 +567,23 @@ fn hidden(prefix: &str, key: &Secret) -> Result<HeaderValue, String> {
 /// # Errors
 /// [`Fault::Nonsense`] when it is none.
 pub(super) fn parse(data: &str) -> Result<Value, Fault> {
-    serde_json::from_str(data).map_err(|error| Fault::Nonsense(format!("malformed JSON in the stream: {error}")))
+    serde_json::from_str(data)
+        .map_err(|error| Fault::Nonsense(format!("malformed JSON in the stream: {error}")))
 }
 
 /// Reads a body up to `limit` bytes; returns what came and what stopped it early.
-async fn read(mut response: Response, limit: usize, patience: Patience) -> (Vec<u8>, Option<Broken>) {
+async fn read(
+    mut response: Response,
+    limit: usize,
+    patience: Patience,
+) -> (Vec<u8>, Option<Broken>) {
     let mut bytes = Vec::new();
     loop {
-        let wait = if bytes.is_empty() { patience.began } else { patience.between };
+        let wait = if bytes.is_empty() {
+            patience.began
+        } else {
+            patience.between
+        };
         match tokio::time::timeout(wait, response.chunk()).await {
             Err(_) => return (bytes, Some(Broken::Silent(wait))),
             Ok(Err(error)) => return (bytes, Some(Broken::Transport(chain(&error.without_url())))),
@@ -397,7 +600,11 @@ async fn read(mut response: Response, limit: usize, patience: Patience) -> (Vec<
 /// Returns words of a server fit for an error, never none.
 fn clean(message: &str) -> String {
     let words = crate::net::words(message);
-    if words.is_empty() { "(no explanation)".to_owned() } else { words }
+    if words.is_empty() {
+        "(no explanation)".to_owned()
+    } else {
+        words
+    }
 }
 
 fn header<'a>(response: &'a Response, name: &HeaderName) -> Option<&'a str> {
@@ -416,7 +623,8 @@ fn should_retry(response: &Response) -> Option<bool> {
 /// Reads `retry-after-ms` (OpenAI, Azure), or else `Retry-After`: seconds, or an HTTP date (RFC 9110
 /// §10.2.3). A date is measured from the server's own `Date`, so that our clock may be wrong.
 fn retry_after(response: &Response) -> Option<Duration> {
-    let exact = header(response, &HeaderName::from_static("retry-after-ms")).and_then(|ms| ms.trim().parse::<f64>().ok());
+    let exact = header(response, &HeaderName::from_static("retry-after-ms"))
+        .and_then(|ms| ms.trim().parse::<f64>().ok());
     if let Some(wait) = exact.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()) {
         return Some(wait);
     }

@@ -68,10 +68,18 @@ mod tests {
     impl Ask for Tokens {
         fn ask(&self) -> BoxFuture<'_, Result<Option<Given>, Error>> {
             let secret = Secret::new(format!("token-{}", self.0.load(Ordering::Relaxed)));
-            Box::pin(async { Ok(Some(Given { secret, is_token: true })) })
+            Box::pin(async {
+                Ok(Some(Given {
+                    secret,
+                    is_token: true,
+                }))
+            })
         }
 
-        fn ask_again<'a>(&'a self, _refused: &'a Given) -> BoxFuture<'a, Result<Option<Given>, Error>> {
+        fn ask_again<'a>(
+            &'a self,
+            _refused: &'a Given,
+        ) -> BoxFuture<'a, Result<Option<Given>, Error>> {
             self.0.fetch_add(1, Ordering::Relaxed);
             self.ask()
         }
@@ -84,28 +92,74 @@ mod tests {
     /// Returns the keys that went out, each with its header.
     fn keys(server: &Server) -> Vec<String> {
         let shown = |request: loopback::Recorded| {
-            let header = |name: &str| request.headers.get(name).map(|value| format!("{name}: {}", value.to_str().expect("text")));
-            header("authorization").into_iter().chain(header("x-api-key")).collect::<Vec<_>>().join(", ")
+            let header = |name: &str| {
+                request
+                    .headers
+                    .get(name)
+                    .map(|value| format!("{name}: {}", value.to_str().expect("text")))
+            };
+            header("authorization")
+                .into_iter()
+                .chain(header("x-api-key"))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         server.requests().into_iter().map(shown).collect()
     }
 
     #[tokio::test]
-    async fn a_token_goes_out_as_a_bearer_whatever_the_vendor_calls_its_keys_and_a_refused_one_is_renewed_once() {
+    async fn a_token_goes_out_as_a_bearer_whatever_the_vendor_calls_its_keys_and_a_refused_one_is_renewed_once()
+     {
         let server = Server::start([no(), no(), no()]).await;
-        let provider = Anthropic::new(loopback::client(), &server.url, Key::Asked(Arc::new(Tokens::default())));
+        let provider = Anthropic::new(
+            loopback::client(),
+            &server.url,
+            Key::Asked(Arc::new(Tokens::default())),
+        );
         let (answer, _) = attempt(&provider, &request(vec![user("hello")])).await;
-        assert!(matches!(answer, Err(Error::Auth { status: 401, .. })), "{answer:?}");
-        assert_eq!(keys(&server), ["authorization: Bearer token-0", "authorization: Bearer token-1"]);
+        assert!(
+            matches!(answer, Err(Error::Auth { status: 401, .. })),
+            "{answer:?}"
+        );
+        assert_eq!(
+            keys(&server),
+            [
+                "authorization: Bearer token-0",
+                "authorization: Bearer token-1"
+            ]
+        );
     }
 
     #[tokio::test]
     async fn a_recording_is_sent_again_whole() {
         let server = Server::start([no(), Reply::json(200, &json!({"text": "hello"}))]).await;
-        let client = Transcriptions::new(loopback::client(), &server.url, Key::Asked(Arc::new(Tokens::default())));
-        let heard = client.transcribe("whisper-1", Recording { bytes: b"OggS123", filename: "audio.ogg" }).await;
+        let client = Transcriptions::new(
+            loopback::client(),
+            &server.url,
+            Key::Asked(Arc::new(Tokens::default())),
+        );
+        let heard = client
+            .transcribe(
+                "whisper-1",
+                Recording {
+                    bytes: b"OggS123",
+                    filename: "audio.ogg",
+                },
+            )
+            .await;
         assert_eq!(heard.expect("heard"), "hello");
-        assert_eq!(keys(&server), ["authorization: Bearer token-0", "authorization: Bearer token-1"]);
-        assert!(server.requests().iter().all(|request| request.body.contains("OggS123")));
+        assert_eq!(
+            keys(&server),
+            [
+                "authorization: Bearer token-0",
+                "authorization: Bearer token-1"
+            ]
+        );
+        assert!(
+            server
+                .requests()
+                .iter()
+                .all(|request| request.body.contains("OggS123"))
+        );
     }
 }

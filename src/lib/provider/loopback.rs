@@ -41,21 +41,42 @@ pub(super) struct Reply {
 impl Reply {
     /// Returns a stream of events, one chunk each.
     pub(super) fn events(events: &str) -> Self {
-        let chunks = events.split_inclusive("\n\n").map(|event| event.as_bytes().to_vec()).collect();
-        let headers = vec![("content-type", "text/event-stream; charset=utf-8".to_owned())];
-        Self { status: 200, headers, chunks, end: End::Clean }
+        let chunks = events
+            .split_inclusive("\n\n")
+            .map(|event| event.as_bytes().to_vec())
+            .collect();
+        let headers = vec![(
+            "content-type",
+            "text/event-stream; charset=utf-8".to_owned(),
+        )];
+        Self {
+            status: 200,
+            headers,
+            chunks,
+            end: End::Clean,
+        }
     }
 
     /// Returns a JSON answer.
     pub(super) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Self { status, headers, chunks: vec![body.to_string().into_bytes()], end: End::Clean }
+        Self {
+            status,
+            headers,
+            chunks: vec![body.to_string().into_bytes()],
+            end: End::Clean,
+        }
     }
 
     /// Returns an answer of any type.
     pub(super) fn raw(status: u16, content_type: &str, body: &str) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
-        Self { status, headers, chunks: vec![body.as_bytes().to_vec()], end: End::Clean }
+        Self {
+            status,
+            headers,
+            chunks: vec![body.as_bytes().to_vec()],
+            end: End::Clean,
+        }
     }
 
     pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
@@ -65,7 +86,12 @@ impl Reply {
 
     /// Returns the answer in chunks of `size` bytes, wherever that cuts.
     pub(super) fn in_chunks_of(mut self, size: usize) -> Self {
-        self.chunks = self.chunks.concat().chunks(size).map(<[u8]>::to_vec).collect();
+        self.chunks = self
+            .chunks
+            .concat()
+            .chunks(size)
+            .map(<[u8]>::to_vec)
+            .collect();
         self
     }
 
@@ -123,7 +149,10 @@ pub(super) struct Server {
 impl Server {
     /// Starts a server that gives these answers in turn.
     pub(super) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let shared = Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() });
+        let shared = Arc::new(Shared {
+            replies: Mutex::new(replies.into_iter().collect()),
+            ..Shared::default()
+        });
         let router = Router::new().fallback(play).with_state(Arc::clone(&shared));
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -153,20 +182,38 @@ async fn play(
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
-    shared.requests.lock().unwrap().push(Recorded { path: parts.uri.to_string(), headers: parts.headers, peer, body });
+    shared.requests.lock().unwrap().push(Recorded {
+        path: parts.uri.to_string(),
+        headers: parts.headers,
+        peer,
+        body,
+    });
     let reply = shared.replies.lock().unwrap().pop_front();
-    reply.unwrap_or_else(|| Reply::raw(500, "text/plain", "no answer recorded")).into_response()
+    reply
+        .unwrap_or_else(|| Reply::raw(500, "text/plain", "no answer recorded"))
+        .into_response()
 }
 
 /// Returns a client that finds 127.0.0.1 whatever the environment says.
 pub(super) fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap()
 }
 
 /// Makes one attempt; returns the outcome and what was streamed.
-pub(super) async fn attempt(provider: &dyn Provider, request: &Request) -> (Result<Response, Error>, String) {
+pub(super) async fn attempt(
+    provider: &dyn Provider,
+    request: &Request,
+) -> (Result<Response, Error>, String) {
     let streamed = Mutex::new(String::new());
-    let result = provider.complete(request, &|piece: &str| streamed.lock().unwrap().push_str(piece)).await;
+    let result = provider
+        .complete(request, &|piece: &str| {
+            streamed.lock().unwrap().push_str(piece)
+        })
+        .await;
     (result, streamed.into_inner().unwrap())
 }
 
@@ -187,18 +234,28 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
 
 /// Returns two tools.
 pub(super) fn tools() -> std::sync::Arc<[ToolSpec]> {
-    let schema =
-        |field: &str| serde_json::json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]});
+    let schema = |field: &str| serde_json::json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]});
     [
-        ToolSpec { name: "exec".into(), description: "Run a command.".into(), schema: schema("command") },
-        ToolSpec { name: "read".into(), description: "Read a file.".into(), schema: schema("path") },
+        ToolSpec {
+            name: "exec".into(),
+            description: "Run a command.".into(),
+            schema: schema("command"),
+        },
+        ToolSpec {
+            name: "read".into(),
+            description: "Read a file.".into(),
+            schema: schema("path"),
+        },
     ]
     .into()
 }
 
 /// Returns system text of both tiers, with a blank block that must not be sent.
 pub(super) fn system() -> Vec<SystemBlock> {
-    let block = |tier, text: &str| SystemBlock { tier, text: text.to_owned() };
+    let block = |tier, text: &str| SystemBlock {
+        tier,
+        text: text.to_owned(),
+    };
     vec![
         block(Tier::Stable, "You are Ada."),
         block(Tier::Stable, "Tools: exec."),
@@ -216,23 +273,40 @@ pub(super) fn assistant(text: &str) -> Message {
 }
 
 pub(super) fn call(id: &str, name: &str, input: Value) -> Block {
-    Block::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), input })
+    Block::ToolCall(ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        input,
+    })
 }
 
 pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
-    Block::ToolResult(ToolResult { id: id.to_owned(), text: text.to_owned(), is_error, untrusted: false })
+    Block::ToolResult(ToolResult {
+        id: id.to_owned(),
+        text: text.to_owned(),
+        is_error,
+        untrusted: false,
+    })
 }
 
 pub(super) fn said(text: &str) -> Block {
-    Block::Text { text: text.to_owned() }
+    Block::Text {
+        text: text.to_owned(),
+    }
 }
 
 pub(super) fn thought(by: &str, data: Value) -> Block {
-    Block::Thinking(Thinking { by: by.to_owned(), data })
+    Block::Thinking(Thinking {
+        by: by.to_owned(),
+        data,
+    })
 }
 
 pub(super) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {
-    Message { role, content: content.into() }
+    Message {
+        role,
+        content: content.into(),
+    }
 }
 
 /// Returns a conversation with a round trip of two tools, a failed one, merged neighbours, a context
@@ -240,12 +314,27 @@ pub(super) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {
 pub(super) fn round_trip() -> Vec<Message> {
     use serde_json::json;
     vec![
-        message(Role::User, [Block::Context { text: "[Monday 09:00]".to_owned() }, said("List the files.")]),
+        message(
+            Role::User,
+            [
+                Block::Context {
+                    text: "[Monday 09:00]".to_owned(),
+                },
+                said("List the files."),
+            ],
+        ),
         message(
             Role::Assistant,
-            [said("I look."), call("t1", "exec", json!({"command": "ls"})), call("t2", "read", json!({"path": "/x"}))],
+            [
+                said("I look."),
+                call("t1", "exec", json!({"command": "ls"})),
+                call("t2", "read", json!({"path": "/x"})),
+            ],
         ),
-        message(Role::User, [result("t2", "no such file", true), result("t1", "", false)]),
+        message(
+            Role::User,
+            [result("t2", "no such file", true), result("t1", "", false)],
+        ),
         user("  \n"),
         user("And now?"),
         assistant("Nothing there."),
@@ -257,14 +346,25 @@ pub(super) fn round_trip() -> Vec<Message> {
 /// Returns a value that a server should not send in the place of another.
 pub(super) fn wrong_value() -> impl Strategy<Value = Value> {
     use serde_json::json;
-    let values =
-        vec![json!(null), json!(-1), json!(u64::MAX), json!(0.5), json!(""), json!("error"), json!([]), json!({}), json!([{}])];
+    let values = vec![
+        json!(null),
+        json!(-1),
+        json!(u64::MAX),
+        json!(0.5),
+        json!(""),
+        json!("error"),
+        json!([]),
+        json!({}),
+        json!([{}]),
+    ];
     prop::sample::select(values)
 }
 
 /// Returns the data of each event in `events` with its `at`-th node (counted through all of them) replaced.
 pub(super) fn with_wrong_node(events: &str, mut at: usize, wrong: &Value) -> Vec<String> {
-    let data = events.lines().filter_map(|line| line.strip_prefix("data: "));
+    let data = events
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
     data.map(|data| {
         serde_json::from_str::<Value>(data).map_or_else(
             |_| data.to_owned(),
@@ -283,8 +383,12 @@ fn replace_node(value: &mut Value, at: &mut usize, wrong: &Value) {
     }
     *at = at.wrapping_sub(1);
     match value {
-        Value::Array(values) => values.iter_mut().for_each(|value| replace_node(value, at, wrong)),
-        Value::Object(object) => object.values_mut().for_each(|value| replace_node(value, at, wrong)),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| replace_node(value, at, wrong)),
+        Value::Object(object) => object
+            .values_mut()
+            .for_each(|value| replace_node(value, at, wrong)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

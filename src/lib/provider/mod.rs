@@ -112,7 +112,11 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     /// See [`Error`]; its methods say whether to try again and what it may have cost.
-    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>>;
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>>;
 }
 
 /// Why an attempt failed, by what the caller can do.
@@ -199,7 +203,10 @@ pub enum Error {
 impl Error {
     /// Returns true when the same request may succeed later.
     pub fn retryable(&self) -> bool {
-        matches!(self, Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { again: true, .. })
+        matches!(
+            self,
+            Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { again: true, .. }
+        )
     }
 
     /// Returns how long the vendor asked us to wait.

@@ -41,7 +41,10 @@ pub struct Dialect {
 
 /// What every compatible server takes.
 #[cfg(test)]
-pub(super) const PLAIN: Dialect = Dialect { limit: LimitField::MaxTokens, effort: EffortField::ReasoningEffort };
+pub(super) const PLAIN: Dialect = Dialect {
+    limit: LimitField::MaxTokens,
+    effort: EffortField::ReasoningEffort,
+};
 
 /// How a server is asked for thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +73,45 @@ impl OpenAi {
         let endpoint = endpoint(client, base_url, "chat/completions", key.into());
         let host = endpoint.host_name();
         let own = host == "api.openai.com";
-        let limit = if own { LimitField::MaxCompletionTokens } else { LimitField::MaxTokens };
-        let effort = if host == "openrouter.ai" { EffortField::Reasoning } else { EffortField::ReasoningEffort };
-        Self { endpoint, dialect: Dialect { limit, effort } }
+        let limit = if own {
+            LimitField::MaxCompletionTokens
+        } else {
+            LimitField::MaxTokens
+        };
+        let effort = if host == "openrouter.ai" {
+            EffortField::Reasoning
+        } else {
+            EffortField::ReasoningEffort
+        };
+        Self {
+            endpoint,
+            dialect: Dialect { limit, effort },
+        }
     }
 }
 
 /// Returns `path` of the server at `base_url`; of that and the key see [`OpenAi::new`].
 pub(super) fn endpoint(client: reqwest::Client, base_url: &str, path: &str, key: Key) -> Endpoint {
-    Endpoint::new(client, base_url, path, |path| !path.is_empty()).with_key("authorization", "Bearer ", key)
+    Endpoint::new(client, base_url, path, |path| !path.is_empty()).with_key(
+        "authorization",
+        "Bearer ",
+        key,
+    )
 }
 
 impl Provider for OpenAi {
-    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request, self.dialect);
             let mut answer = Completion::default();
-            self.endpoint.for_request(request).exchange(&body, &mut answer, on_text).await?;
+            self.endpoint
+                .for_request(request)
+                .exchange(&body, &mut answer, on_text)
+                .await?;
             Ok(answer.finish(request, &body))
         })
     }
@@ -97,8 +122,12 @@ impl Provider for OpenAi {
 /// longest known prefix themselves.
 pub fn body(request: &Request, dialect: Dialect) -> Value {
     let mut messages = Vec::new();
-    let system: Vec<&str> =
-        request.system.iter().map(|block| block.text.as_str()).filter(|text| !text.trim().is_empty()).collect();
+    let system: Vec<&str> = request
+        .system
+        .iter()
+        .map(|block| block.text.as_str())
+        .filter(|text| !text.trim().is_empty())
+        .collect();
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
@@ -162,7 +191,11 @@ fn calls_of<'a>(turn: &Turn<'a>) -> Vec<&'a str> {
         .iter()
         .filter_map(|block| match block {
             Block::ToolCall(call) => Some(call.id.as_str()),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolResult(_) => None,
         })
         .collect()
 }
@@ -181,7 +214,11 @@ fn assistant(turn: &Turn<'_>) -> Value {
             Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
         })
         .collect();
-    let content = if text.is_empty() { Value::Null } else { Value::String(text) };
+    let content = if text.is_empty() {
+        Value::Null
+    } else {
+        Value::String(text)
+    };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
@@ -197,13 +234,24 @@ fn user(turn: &Turn<'_>, calls: &[&str], messages: &mut Vec<Value>) {
         .iter()
         .filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) => None,
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_) => None,
         })
         .collect();
     results.sort_by_key(|result| calls.iter().position(|id| *id == result.id));
     messages.extend(results.into_iter().map(tool_message));
-    let shows = turn.blocks.iter().any(|block| matches!(block, Block::Image { data: Some(_), .. }));
-    let content = if shows { parts(turn) } else { Value::String(text(turn)) };
+    let shows = turn
+        .blocks
+        .iter()
+        .any(|block| matches!(block, Block::Image { data: Some(_), .. }));
+    let content = if shows {
+        parts(turn)
+    } else {
+        Value::String(text(turn))
+    };
     if content != "" {
         messages.push(json!({"role": "user", "content": content}));
     }
@@ -220,7 +268,11 @@ fn parts(turn: &Turn<'_>) -> Value {
     };
     for block in &turn.blocks {
         match block {
-            Block::Image { content_type, data: Some(data), .. } => {
+            Block::Image {
+                content_type,
+                data: Some(data),
+                ..
+            } => {
                 flush(&mut texts, &mut parts);
                 let url = format!("data:{content_type};base64,{data}");
                 parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
@@ -238,8 +290,19 @@ fn parts(turn: &Turn<'_>) -> Value {
 /// of a command do, in their last line (`[exit 3]`), and nothing may stand before its output.
 fn tool_message(result: &ToolResult) -> Value {
     let text = wire::result_text(&result.text);
-    let ends = text.lines().next_back().is_some_and(|last| last.starts_with('[') && last.ends_with(']'));
-    let says_so = ends || text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    let content = if result.is_error && !says_so { format!("Error: {text}") } else { text.to_owned() };
+    let ends = text
+        .lines()
+        .next_back()
+        .is_some_and(|last| last.starts_with('[') && last.ends_with(']'));
+    let says_so = ends
+        || text
+            .trim_start()
+            .get(..5)
+            .is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    let content = if result.is_error && !says_so {
+        format!("Error: {text}")
+    } else {
+        text.to_owned()
+    };
     json!({"role": "tool", "tool_call_id": result.id, "content": content})
 }

@@ -20,8 +20,7 @@ const CONTINUE: &str = "(continue)";
 const EARLIER: &str = "(earlier messages are not shown)";
 
 /// The result of a call that has none.
-const INTERRUPTED: &str =
-    "Interrupted: no result was recorded. The call may or may not have happened; check before repeating it.";
+const INTERRUPTED: &str = "Interrupted: no result was recorded. The call may or may not have happened; check before repeating it.";
 
 /// Returns a valid list: it begins and ends with a user message, has no blank text, no thinking that
 /// nothing follows and no empty message, all call ids differ, and each call has exactly one result in the user messages that
@@ -37,7 +36,10 @@ pub fn repair(messages: &[Message]) -> Vec<Message> {
     let kept: Vec<Message> = messages.iter().filter_map(without_misfits).collect();
     for turn in kept.chunk_by(|a, b| a.role == b.role) {
         let mut turn = turn.to_vec();
-        if turn.first().is_some_and(|message| message.role == Role::User) {
+        if turn
+            .first()
+            .is_some_and(|message| message.role == Role::User)
+        {
             settle(&mut turn, &mut open);
             turn.retain(|message| !message.content.is_empty());
         } else {
@@ -46,12 +48,21 @@ pub fn repair(messages: &[Message]) -> Vec<Message> {
         repaired.append(&mut turn);
     }
     if !open.is_empty() {
-        repaired.push(Message { role: Role::User, content: missing_results(&mut open) });
+        repaired.push(Message {
+            role: Role::User,
+            content: missing_results(&mut open),
+        });
     }
-    if repaired.first().is_some_and(|message| message.role == Role::Assistant) {
+    if repaired
+        .first()
+        .is_some_and(|message| message.role == Role::Assistant)
+    {
         repaired.insert(0, Message::text(Role::User, EARLIER));
     }
-    if repaired.last().is_none_or(|message| message.role == Role::Assistant) {
+    if repaired
+        .last()
+        .is_none_or(|message| message.role == Role::Assistant)
+    {
         repaired.push(Message::text(Role::User, CONTINUE));
     }
     repaired
@@ -74,9 +85,17 @@ fn without_misfits(message: &Message) -> Option<Message> {
         Block::Thinking(_) | Block::ToolCall(_) => message.role == Role::Assistant,
         Block::Image { .. } | Block::ToolResult(_) => message.role == Role::User,
     };
-    let mut content: Vec<Block> = message.content.iter().filter(|block| fits(block)).cloned().collect();
+    let mut content: Vec<Block> = message
+        .content
+        .iter()
+        .filter(|block| fits(block))
+        .cloned()
+        .collect();
     drop_last_thinking(&mut content);
-    (!content.is_empty()).then_some(Message { role: message.role, content })
+    (!content.is_empty()).then_some(Message {
+        role: message.role,
+        content,
+    })
 }
 
 /// Makes the call ids of an assistant turn unique and returns its calls in order.
@@ -96,7 +115,9 @@ fn unused(id: &str, used_ids: &mut HashSet<String>) -> String {
     let base = if id.is_empty() { "call" } else { id };
     let numbered = (2..).map(|n| format!("{base}_{n}"));
     let mut names = std::iter::once(base.to_owned()).chain(numbered);
-    let unused = names.find(|name| !used_ids.contains(name)).expect("the numbers do not run out");
+    let unused = names
+        .find(|name| !used_ids.contains(name))
+        .expect("the numbers do not run out");
     used_ids.insert(unused.clone());
     unused
 }
@@ -105,8 +126,12 @@ fn unused(id: &str, used_ids: &mut HashSet<String>) -> String {
 fn settle(turn: &mut [Message], open: &mut VecDeque<Open>) {
     for message in turn.iter_mut() {
         message.content.retain_mut(|block| {
-            let Block::ToolResult(result) = block else { return true };
-            let Some(at) = open.iter().position(|call| call.recorded == result.id) else { return false };
+            let Block::ToolResult(result) = block else {
+                return true;
+            };
+            let Some(at) = open.iter().position(|call| call.recorded == result.id) else {
+                return false;
+            };
             if let Some(call) = open.remove(at) {
                 result.id = call.sent;
             }
@@ -120,7 +145,12 @@ fn settle(turn: &mut [Message], open: &mut VecDeque<Open>) {
 
 fn missing_results(open: &mut VecDeque<Open>) -> Vec<Block> {
     let result = |call: Open| {
-        Block::ToolResult(ToolResult { id: call.sent, text: INTERRUPTED.to_owned(), is_error: true, untrusted: false })
+        Block::ToolResult(ToolResult {
+            id: call.sent,
+            text: INTERRUPTED.to_owned(),
+            is_error: true,
+            untrusted: false,
+        })
     };
     open.drain(..).map(result).collect()
 }

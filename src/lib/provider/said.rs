@@ -36,12 +36,37 @@ const MEANINGS: [(&[u16], Meaning, &[&str]); 4] = [
     (
         &[400, 403, 429],
         Meaning::Exhausted,
-        &["insufficient_quota", "current_quota", "billing_", "perday", "credit balance is too low", "insufficient balance"],
+        &[
+            "insufficient_quota",
+            "current_quota",
+            "billing_",
+            "perday",
+            "credit balance is too low",
+            "insufficient balance",
+        ],
     ),
     // OpenRouter, OpenAI, Mistral.
-    (&[400, 403], Meaning::Missing, &["not a valid model", "model_not_found", "invalid_model", "unknown model"]),
+    (
+        &[400, 403],
+        Meaning::Missing,
+        &[
+            "not a valid model",
+            "model_not_found",
+            "invalid_model",
+            "unknown model",
+        ],
+    ),
     // Gemini and xAI answer a wrong key, Gemini a forbidden country, with 400.
-    (&[400], Meaning::Auth, &["api key not valid", "api_key_invalid", "incorrect api key", "user location is not supported"]),
+    (
+        &[400],
+        Meaning::Auth,
+        &[
+            "api key not valid",
+            "api_key_invalid",
+            "incorrect api key",
+            "user location is not supported",
+        ],
+    ),
     // OpenRouter: the words were refused, and not the key.
     (&[403], Meaning::Rejected, &["moderation", "flagged"]),
 ];
@@ -81,25 +106,56 @@ impl Said {
     /// without `error` around them, `{"detail":"…"}`, FastAPI's `{"detail":[{"msg"}]}`, and any of these in an array.
     pub(super) fn from_json(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+        let error = value
+            .get("error")
+            .filter(|error| !error.is_null())
+            .unwrap_or(value);
         if let Some(message) = error.as_str() {
-            return Self { message: message.to_owned(), ..Self::default() };
+            return Self {
+                message: message.to_owned(),
+                ..Self::default()
+            };
         }
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let detail = error["detail"].as_str().or_else(|| error["detail"][0]["msg"].as_str());
+        let detail = error["detail"]
+            .as_str()
+            .or_else(|| error["detail"][0]["msg"].as_str());
         let message = match (word("message"), detail) {
             ("", None) => error.to_string(),
             ("", Some(detail)) => detail.to_owned(),
             (message, _) => message.to_owned(),
         };
-        let code = error.get("code").and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+        let code = error
+            .get("code")
+            .and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
         let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
-        let quotas = details.iter().filter_map(|detail| detail["violations"].as_array()).flatten();
-        let words = details.iter().map(|detail| &detail["reason"]).chain(quotas.map(|quota| &quota["quotaId"]));
-        let words: String = words.filter_map(Value::as_str).flat_map(|word| [" ", word]).collect();
-        let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str()?.strip_suffix('s')?.parse().ok());
+        let quotas = details
+            .iter()
+            .filter_map(|detail| detail["violations"].as_array())
+            .flatten();
+        let words = details
+            .iter()
+            .map(|detail| &detail["reason"])
+            .chain(quotas.map(|quota| &quota["quotaId"]));
+        let words: String = words
+            .filter_map(Value::as_str)
+            .flat_map(|word| [" ", word])
+            .collect();
+        let delay = details.iter().find_map(|detail| {
+            detail["retryDelay"]
+                .as_str()?
+                .strip_suffix('s')?
+                .parse()
+                .ok()
+        });
         Self {
-            kind: format!("{} {} {}{words}", word("type"), word("code"), word("status")).to_lowercase(),
+            kind: format!(
+                "{} {} {}{words}",
+                word("type"),
+                word("code"),
+                word("status")
+            )
+            .to_lowercase(),
             message,
             code: code.and_then(|code| u16::try_from(code).ok()),
             retry_after: delay.and_then(|delay| Duration::try_from_secs_f64(delay).ok()),
@@ -108,21 +164,34 @@ impl Said {
 
     /// Reads the body of an error, JSON or not.
     pub(super) fn from_body(body: &str) -> Self {
-        serde_json::from_str(body)
-            .map_or_else(|_| Self { message: body.to_owned(), ..Self::default() }, |value| Self::from_json(&value))
+        serde_json::from_str(body).map_or_else(
+            |_| Self {
+                message: body.to_owned(),
+                ..Self::default()
+            },
+            |value| Self::from_json(&value),
+        )
     }
 
     /// Only the server's own words are searched: some servers echo the whole request in the body.
     fn is_overflow(&self) -> bool {
         let message = self.message.to_lowercase();
-        OVERFLOW_PHRASES.iter().any(|phrase| message.contains(phrase) || self.kind.contains(phrase))
+        OVERFLOW_PHRASES
+            .iter()
+            .any(|phrase| message.contains(phrase) || self.kind.contains(phrase))
     }
 
     /// Returns what a refusal with this status is about.
     pub(super) fn meaning(&self, status: u16) -> Meaning {
         let message = self.message.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| message.contains(word) || self.kind.contains(word));
-        let told = MEANINGS.iter().find(|(of, _, words)| of.contains(&status) && says(words));
+        let says = |words: &[&str]| {
+            words
+                .iter()
+                .any(|word| message.contains(word) || self.kind.contains(word))
+        };
+        let told = MEANINGS
+            .iter()
+            .find(|(of, _, words)| of.contains(&status) && says(words));
         match (told, status) {
             (Some((_, meaning, _)), _) => *meaning,
             (_, 401 | 403) => Meaning::Auth,

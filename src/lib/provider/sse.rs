@@ -33,7 +33,11 @@ pub(crate) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { first: Duration::from_secs(300), began: Duration::from_secs(300), between: Duration::from_secs(120) }
+        Self {
+            first: Duration::from_secs(300),
+            began: Duration::from_secs(300),
+            between: Duration::from_secs(120),
+        }
     }
 }
 
@@ -67,7 +71,12 @@ where
 {
     /// Returns a reader of `stream` that waits as long as `patience` says.
     pub(crate) fn new(stream: S, patience: Patience) -> Self {
-        Self { stream, parser: Parser::default(), patience, read: 0 }
+        Self {
+            stream,
+            parser: Parser::default(),
+            patience,
+            read: 0,
+        }
     }
 
     /// Returns the data of the next event, or `None` at the end of the stream.
@@ -79,7 +88,11 @@ where
             if let Some(data) = self.parser.ready.pop_front() {
                 return Ok(Some(data));
             }
-            let wait = if self.read == 0 { self.patience.began } else { self.patience.between };
+            let wait = if self.read == 0 {
+                self.patience.began
+            } else {
+                self.patience.between
+            };
             let chunk = match tokio::time::timeout(wait, self.stream.next()).await {
                 Err(_) => return Err(Broken::Silent(wait)),
                 Ok(None) => return Ok(None),
@@ -145,7 +158,11 @@ impl Parser {
         // Only a whole line is decoded, so a letter split over two chunks is whole again.
         let line = std::mem::take(&mut self.line);
         let line = String::from_utf8_lossy(&line);
-        let line = if self.after_first_line { &*line } else { line.strip_prefix('\u{feff}').unwrap_or(&line) };
+        let line = if self.after_first_line {
+            &*line
+        } else {
+            line.strip_prefix('\u{feff}').unwrap_or(&line)
+        };
         self.after_first_line = true;
         if line.is_empty() {
             self.ready.extend(self.data.take());
@@ -182,14 +199,24 @@ mod tests {
     }
 
     fn quick() -> Patience {
-        Patience { first: Duration::from_millis(200), began: Duration::from_millis(200), between: Duration::from_millis(20) }
+        Patience {
+            first: Duration::from_millis(200),
+            began: Duration::from_millis(200),
+            between: Duration::from_millis(20),
+        }
     }
 
     #[test]
     fn every_line_end_ends_a_line() {
         for end in ["\n", "\r", "\r\n"] {
-            let text = "event: a\ndata: one\n\n: comment\ndata:two\ndata\ndata:  three\n\nid: 7\n\n".replace('\n', end);
-            assert_eq!(parsed(&[text.as_bytes()]), ["one", "two\n\n three"], "{end:?}");
+            let text =
+                "event: a\ndata: one\n\n: comment\ndata:two\ndata\ndata:  three\n\nid: 7\n\n"
+                    .replace('\n', end);
+            assert_eq!(
+                parsed(&[text.as_bytes()]),
+                ["one", "two\n\n three"],
+                "{end:?}"
+            );
         }
     }
 
@@ -223,7 +250,10 @@ mod tests {
     #[tokio::test]
     async fn a_lost_connection_is_told_from_an_end() {
         let bytes = stream::iter([Ok(&b"data: a\n"[..]), Err(io::Error::other("reset"))]);
-        assert_eq!(Events::new(bytes, quick()).next().await, Err(Broken::Transport("reset".to_owned())));
+        assert_eq!(
+            Events::new(bytes, quick()).next().await,
+            Err(Broken::Transport("reset".to_owned()))
+        );
         let bytes = stream::iter([Ok::<_, io::Error>(&b"data: a\n"[..])]);
         assert_eq!(Events::new(bytes, quick()).next().await, Ok(None));
     }

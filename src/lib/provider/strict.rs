@@ -14,9 +14,14 @@ pub(crate) fn check(request: &Request) -> Verdict {
     let wires: [(&str, Verdict); 3] = [
         ("anthropic", anthropic(&super::anthropic::body(request))),
         ("gemini", gemini(&super::gemini::body(request))),
-        ("openai", openai(&super::openai::body(request, super::openai::PLAIN))),
+        (
+            "openai",
+            openai(&super::openai::body(request, super::openai::PLAIN)),
+        ),
     ];
-    wires.into_iter().try_for_each(|(wire, verdict)| verdict.map_err(|why| format!("{wire}: {why}")))
+    wires
+        .into_iter()
+        .try_for_each(|(wire, verdict)| verdict.map_err(|why| format!("{wire}: {why}")))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -32,7 +37,10 @@ fn demand(holds: bool, why: impl Into<String>) -> Verdict {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 fn is_text(value: &Value) -> bool {
@@ -43,30 +51,58 @@ fn is_text(value: &Value) -> bool {
 fn alternate(messages: &[Value], user: &str, model: &str) -> Verdict {
     for (at, message) in messages.iter().enumerate() {
         let expected = if at % 2 == 0 { user } else { model };
-        demand(message["role"] == expected, format!("message {at} is not of {expected}: {message}"))?;
+        demand(
+            message["role"] == expected,
+            format!("message {at} is not of {expected}: {message}"),
+        )?;
     }
-    demand(messages.len() % 2 == 1, "the last message is not the user's")
+    demand(
+        messages.len() % 2 == 1,
+        "the last message is not the user's",
+    )
 }
 
 fn anthropic(body: &Value) -> Verdict {
     let messages = list(body, "messages");
     alternate(messages, "user", "assistant")?;
-    demand(body["max_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "max_tokens")?;
+    demand(
+        body["max_tokens"].as_u64().is_some_and(|tokens| tokens > 0),
+        "max_tokens",
+    )?;
     if let Some(budget) = body["thinking"]["budget_tokens"].as_u64() {
-        demand(budget >= 1024 && body["max_tokens"].as_u64().is_some_and(|tokens| tokens > budget), "the budget of thinking")?;
+        demand(
+            budget >= 1024
+                && body["max_tokens"]
+                    .as_u64()
+                    .is_some_and(|tokens| tokens > budget),
+            "the budget of thinking",
+        )?;
     }
     // A step that thought and called must be sent back with its thinking, while thinking with a budget is asked for; later
     // steps of the same loop need not think.
     if word(&body["thinking"], "type") == "enabled" {
         let answers = |back: usize| {
-            let message = messages.len().checked_sub(back).and_then(|at| messages.get(at));
-            message.is_some_and(|message| list(message, "content").iter().any(|block| block["type"] == "tool_result"))
+            let message = messages
+                .len()
+                .checked_sub(back)
+                .and_then(|at| messages.get(at));
+            message.is_some_and(|message| {
+                list(message, "content")
+                    .iter()
+                    .any(|block| block["type"] == "tool_result")
+            })
         };
-        let step = messages.len().checked_sub(2).and_then(|at| messages.get(at));
+        let step = messages
+            .len()
+            .checked_sub(2)
+            .and_then(|at| messages.get(at));
         let first = step.and_then(|step| list(step, "content").first());
         let thought = first.is_some_and(|block| word(block, "type").contains("thinking"));
         let (answered, thought) = (answers(1), thought || answers(3));
-        demand(!answered || thought, "expected `thinking`, found `tool_use`")?;
+        demand(
+            !answered || thought,
+            "expected `thinking`, found `tool_use`",
+        )?;
     }
     let marks = body.to_string().matches("\"cache_control\"").count();
     demand(marks <= 4, format!("{marks} cache breakpoints"))?;
@@ -81,17 +117,25 @@ fn anthropic(body: &Value) -> Verdict {
             let fits = match word(block, "type") {
                 "text" => is_text(&block["text"]),
                 "image" => !of_model,
-                "thinking" | "redacted_thinking" => of_model && block.get("cache_control").is_none(),
+                "thinking" | "redacted_thinking" => {
+                    of_model && block.get("cache_control").is_none()
+                }
                 "tool_use" => {
                     calls = true;
                     let id = word(block, "id");
                     open.insert(id);
-                    of_model && is_name(word(block, "name")) && block["input"].is_object() && !id.is_empty() && ids.insert(id)
+                    of_model
+                        && is_name(word(block, "name"))
+                        && block["input"].is_object()
+                        && !id.is_empty()
+                        && ids.insert(id)
                 }
                 "tool_result" => {
                     let content = &block["content"];
                     let said = is_text(content)
-                        || content.as_array().is_some_and(|parts| parts.iter().all(|part| is_text(&part["text"])));
+                        || content
+                            .as_array()
+                            .is_some_and(|parts| parts.iter().all(|part| is_text(&part["text"])));
                     !of_model && !words && said && open.remove(word(block, "tool_use_id"))
                 }
                 _ => false,
@@ -99,9 +143,15 @@ fn anthropic(body: &Value) -> Verdict {
             demand(fits, format!("message {at} may not have {block}"))?;
             words |= block["type"] != "tool_result";
         }
-        demand(of_model || open.is_empty(), format!("message {at} leaves calls without results: {open:?}"))?;
+        demand(
+            of_model || open.is_empty(),
+            format!("message {at} leaves calls without results: {open:?}"),
+        )?;
     }
-    demand(!calls || !list(body, "tools").is_empty(), "calls without tools")
+    demand(
+        !calls || !list(body, "tools").is_empty(),
+        "calls without tools",
+    )
 }
 
 fn openai(body: &Value) -> Verdict {
@@ -109,7 +159,10 @@ fn openai(body: &Value) -> Verdict {
     let (mut open, mut ids): (BTreeSet<&str>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
     for (at, message) in messages.iter().enumerate() {
         let role = word(message, "role");
-        demand(role == "tool" || open.is_empty(), format!("message {at} stands before the results of {open:?}"))?;
+        demand(
+            role == "tool" || open.is_empty(),
+            format!("message {at} stands before the results of {open:?}"),
+        )?;
         let content = &message["content"];
         let calls = list(message, "tool_calls");
         let fits = match role {
@@ -119,18 +172,28 @@ fn openai(body: &Value) -> Verdict {
             "tool" => is_text(content) && open.remove(word(message, "tool_call_id")),
             _ => false,
         };
-        demand(fits && (role == "assistant" || calls.is_empty()), format!("message {at}: {message}"))?;
+        demand(
+            fits && (role == "assistant" || calls.is_empty()),
+            format!("message {at}: {message}"),
+        )?;
         for call in calls {
-            let arguments: Option<Value> = serde_json::from_str(word(&call["function"], "arguments")).ok();
+            let arguments: Option<Value> =
+                serde_json::from_str(word(&call["function"], "arguments")).ok();
             let id = word(call, "id");
             let fits = !id.is_empty() && ids.insert(id) && is_name(word(&call["function"], "name"));
-            demand(fits && arguments.is_some_and(|value| value.is_object()), format!("message {at} may not have {call}"))?;
+            demand(
+                fits && arguments.is_some_and(|value| value.is_object()),
+                format!("message {at} may not have {call}"),
+            )?;
             open.insert(id);
         }
     }
     demand(open.is_empty(), format!("no results of {open:?}"))?;
     let last = messages.last().map_or("", |message| word(message, "role"));
-    demand(matches!(last, "user" | "tool"), "the last message is not the user's")
+    demand(
+        matches!(last, "user" | "tool"),
+        "the last message is not the user's",
+    )
 }
 
 fn gemini(body: &Value) -> Verdict {
@@ -157,7 +220,10 @@ fn gemini(body: &Value) -> Verdict {
             demand(fits, format!("content {at} may not have {part}"))?;
         }
         if !of_model {
-            demand(answered == open, format!("content {at} answers {answered:?}, not {open:?}"))?;
+            demand(
+                answered == open,
+                format!("content {at} answers {answered:?}, not {open:?}"),
+            )?;
             open.clear();
         }
     }

@@ -8,16 +8,27 @@ use crate::message::{Block, Message, Role};
 pub fn without_tools(messages: &[Message]) -> Vec<Message> {
     let told = |message: &Message| {
         let blocks = message.content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(Block::Text { text: format!("[I used the tool {}: {}]", call.name, call.input) }),
+            Block::ToolCall(call) => Some(Block::Text {
+                text: format!("[I used the tool {}: {}]", call.name, call.input),
+            }),
             Block::ToolResult(result) => {
-                let answered = if result.is_error { "the tool failed" } else { "the tool answered" };
-                Some(Block::Context { text: format!("[{answered}:]\n{}", wire::result_text(&result.text)) })
+                let answered = if result.is_error {
+                    "the tool failed"
+                } else {
+                    "the tool answered"
+                };
+                Some(Block::Context {
+                    text: format!("[{answered}:]\n{}", wire::result_text(&result.text)),
+                })
             }
             // It led to calls that are none any more.
             Block::Thinking(_) => None,
             Block::Text { .. } | Block::Context { .. } | Block::Image { .. } => Some(block.clone()),
         });
-        Message { role: message.role, content: blocks.collect() }
+        Message {
+            role: message.role,
+            content: blocks.collect(),
+        }
     };
     let mut messages: Vec<Message> = messages.iter().map(told).collect();
     messages.retain(|message| message.role == Role::User || !message.content.is_empty());
@@ -37,18 +48,40 @@ mod tests {
             user("List them."),
             message(
                 Role::Assistant,
-                [said("I look."), call("t1", "exec", json!({"command": "ls"})), call("t2", "read", json!({}))],
+                [
+                    said("I look."),
+                    call("t1", "exec", json!({"command": "ls"})),
+                    call("t2", "read", json!({})),
+                ],
             ),
-            message(Role::User, [result("t1", "a.txt", false), result("t2", "no such file", true)]),
+            message(
+                Role::User,
+                [
+                    result("t1", "a.txt", false),
+                    result("t2", "no such file", true),
+                ],
+            ),
         ]);
-        let context = |text: &str| Block::Context { text: text.to_owned() };
+        let context = |text: &str| Block::Context {
+            text: text.to_owned(),
+        };
         let expected = [
             user("List them."),
             message(
                 Role::Assistant,
-                [said("I look."), said("[I used the tool exec: {\"command\":\"ls\"}]"), said("[I used the tool read: {}]")],
+                [
+                    said("I look."),
+                    said("[I used the tool exec: {\"command\":\"ls\"}]"),
+                    said("[I used the tool read: {}]"),
+                ],
             ),
-            message(Role::User, [context("[the tool answered:]\na.txt"), context("[the tool failed:]\nno such file")]),
+            message(
+                Role::User,
+                [
+                    context("[the tool answered:]\na.txt"),
+                    context("[the tool failed:]\nno such file"),
+                ],
+            ),
         ];
         assert_eq!(told, expected);
         assert_eq!(without_tools(&expected), expected);

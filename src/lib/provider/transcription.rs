@@ -33,7 +33,9 @@ impl Transcriptions {
     /// Returns a client that posts to `{base_url}/audio/transcriptions`; of `base_url`, `key` and
     /// `client` the same holds as for [`super::openai::OpenAi::new`].
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
-        Self { endpoint: super::openai::endpoint(client, base_url, "audio/transcriptions", key.into()) }
+        Self {
+            endpoint: super::openai::endpoint(client, base_url, "audio/transcriptions", key.into()),
+        }
     }
 
     /// Makes one attempt and returns what was said, without space around it; empty when nothing
@@ -43,8 +45,12 @@ impl Transcriptions {
     /// See [`Error`]; its methods say whether to try again and what it may have cost.
     pub async fn transcribe(&self, model: &str, recording: Recording<'_>) -> Result<String, Error> {
         let form = || {
-            let file = Part::bytes(recording.bytes.to_vec()).file_name(recording.filename.to_owned());
-            Form::new().text("model", model.to_owned()).text("response_format", "json").part("file", file)
+            let file =
+                Part::bytes(recording.bytes.to_vec()).file_name(recording.filename.to_owned());
+            Form::new()
+                .text("model", model.to_owned())
+                .text("response_format", "json")
+                .part("file", file)
         };
         let answer = self.endpoint.submit(form).await?;
         match answer["text"].as_str() {
@@ -66,7 +72,15 @@ mod tests {
         let server = Server::start([reply]).await;
         let key = Some(Secret::new("sk-1".to_owned()));
         let client = Transcriptions::new(super::super::loopback::client(), &server.url, key);
-        let answer = client.transcribe("whisper-1", Recording { bytes: b"OggS123", filename: "audio.ogg" }).await;
+        let answer = client
+            .transcribe(
+                "whisper-1",
+                Recording {
+                    bytes: b"OggS123",
+                    filename: "audio.ogg",
+                },
+            )
+            .await;
         (answer, server.requests().remove(0))
     }
 
@@ -77,8 +91,12 @@ mod tests {
         assert_eq!(request.path, "/v1/audio/transcriptions");
         assert_eq!(request.headers["authorization"], "Bearer sk-1");
         let kind = request.headers["content-type"].to_str().expect("text");
-        let boundary = kind.strip_prefix("multipart/form-data; boundary=").expect("a form");
-        let field = |head: &str, body: &str| format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n");
+        let boundary = kind
+            .strip_prefix("multipart/form-data; boundary=")
+            .expect("a form");
+        let field = |head: &str, body: &str| {
+            format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n")
+        };
         let expected = [
             field("name=\"model\"", "whisper-1"),
             field("name=\"response_format\"", "json"),
@@ -87,7 +105,10 @@ mod tests {
         ];
         assert_eq!(request.body, expected.concat());
         // Some servers refuse a body whose length they are not told.
-        assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str());
+        assert_eq!(
+            request.headers["content-length"],
+            request.body.len().to_string().as_str()
+        );
     }
 
     #[tokio::test]
@@ -98,14 +119,33 @@ mod tests {
             (refused(429), true, false, "answered 429: no"),
             (refused(400), false, false, "rejected the request (400): no"),
             (refused(200), false, false, "rejected the request (400): no"),
-            (Reply::json(200, &json!({"words": 1})), true, true, "broke off: the answer has no `text`"),
-            (Reply::raw(200, "application/json", "oops"), true, true, "broke off: malformed JSON"),
-            (Reply::raw(200, "text/html", "<html>"), false, false, "a web page came instead of an answer"),
+            (
+                Reply::json(200, &json!({"words": 1})),
+                true,
+                true,
+                "broke off: the answer has no `text`",
+            ),
+            (
+                Reply::raw(200, "application/json", "oops"),
+                true,
+                true,
+                "broke off: malformed JSON",
+            ),
+            (
+                Reply::raw(200, "text/html", "<html>"),
+                false,
+                false,
+                "a web page came instead of an answer",
+            ),
         ] {
             let (answer, _) = answered(reply).await;
             let error = answer.expect_err(says);
             assert!(error.to_string().contains(says), "{error}");
-            assert_eq!((error.retryable(), error.may_be_charged()), (retryable, charged), "{error}");
+            assert_eq!(
+                (error.retryable(), error.may_be_charged()),
+                (retryable, charged),
+                "{error}"
+            );
         }
     }
 }

@@ -36,16 +36,23 @@ pub(super) fn thinker(protocol: &str, request: &Request) -> String {
 /// Returns the messages with neighbours of one role merged, without blank text (vendors refuse both) and
 /// without the thinking of others than `thinker`: nobody takes it, and some refuse it.
 pub(super) fn turns<'a>(messages: &'a [Message], thinker: &str) -> Vec<Turn<'a>> {
-    let foreign = |block: &&Block| matches!(block, Block::Thinking(thinking) if thinking.by != thinker);
+    let foreign =
+        |block: &&Block| matches!(block, Block::Thinking(thinking) if thinking.by != thinker);
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
-        let blocks = message.content.iter().filter(|block| !is_blank(block) && !foreign(block));
+        let blocks = message
+            .content
+            .iter()
+            .filter(|block| !is_blank(block) && !foreign(block));
         match turns.last_mut() {
             Some(turn) if turn.role == message.role => turn.blocks.extend(blocks),
             _ => {
                 let blocks: Vec<&Block> = blocks.collect();
                 if !blocks.is_empty() {
-                    turns.push(Turn { role: message.role, blocks });
+                    turns.push(Turn {
+                        role: message.role,
+                        blocks,
+                    });
                 }
             }
         }
@@ -57,7 +64,9 @@ pub(super) fn turns<'a>(messages: &'a [Message], thinker: &str) -> Vec<Turn<'a>>
 pub(super) fn is_blank(block: &Block) -> bool {
     match block {
         Block::Text { text } | Block::Context { text } => text.trim().is_empty(),
-        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => false,
+        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
+            false
+        }
     }
 }
 
@@ -66,7 +75,11 @@ pub(super) const NO_PICTURE: &str = "⟦a picture that cannot be shown to you⟧
 
 /// Returns a tool's answer as sent: never empty.
 pub(super) fn result_text(text: &str) -> &str {
-    if text.trim().is_empty() { "(no output)" } else { text }
+    if text.trim().is_empty() {
+        "(no output)"
+    } else {
+        text
+    }
 }
 
 /// Returns a tool name every vendor takes. Models invent names, and one bad name in the history
@@ -74,7 +87,9 @@ pub(super) fn result_text(text: &str) -> &str {
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     match safe_id(name) {
         name if name.is_empty() => Cow::Borrowed("unnamed"),
-        name if name.len() > MAX_NAME_CHARS => Cow::Owned(name.chars().take(MAX_NAME_CHARS).collect()),
+        name if name.len() > MAX_NAME_CHARS => {
+            Cow::Owned(name.chars().take(MAX_NAME_CHARS).collect())
+        }
         name => name,
     }
 }
@@ -86,12 +101,26 @@ pub(super) fn safe_id(id: &str) -> Cow<'_, str> {
     if id.chars().all(fits) {
         return Cow::Borrowed(id);
     }
-    Cow::Owned(id.chars().map(|c| if fits(c) { c.to_string() } else { format!("_x{:x}_", u32::from(c)) }).collect())
+    Cow::Owned(
+        id.chars()
+            .map(|c| {
+                if fits(c) {
+                    c.to_string()
+                } else {
+                    format!("_x{:x}_", u32::from(c))
+                }
+            })
+            .collect(),
+    )
 }
 
 /// Returns a tool input as the object it must be.
 pub(super) fn input_object(input: &Value) -> Cow<'_, Value> {
-    if input.is_object() { Cow::Borrowed(input) } else { Cow::Owned(json!({ RAW: input })) }
+    if input.is_object() {
+        Cow::Borrowed(input)
+    } else {
+        Cow::Owned(json!({ RAW: input }))
+    }
 }
 
 /// A tool call in the making.
@@ -111,7 +140,9 @@ impl CallDraft {
     fn input(self) -> Value {
         let empty = Value::Object(Map::new());
         if self.json.trim().is_empty() {
-            return self.value.map_or(empty, |value| input_object(&value).into_owned());
+            return self
+                .value
+                .map_or(empty, |value| input_object(&value).into_owned());
         }
         match serde_json::from_str(&self.json) {
             Ok(Value::Object(object)) => Value::Object(object),
@@ -137,10 +168,14 @@ pub(super) struct Draft {
 impl Draft {
     /// Appends to the text with this index, which begins with its first piece.
     pub(super) fn push_text(&mut self, index: u64, piece: &str) {
-        let found = self.parts.iter_mut().rev().find_map(|(at, part)| match part {
-            Part::Text(text) if *at == index => Some(text),
-            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
-        });
+        let found = self
+            .parts
+            .iter_mut()
+            .rev()
+            .find_map(|(at, part)| match part {
+                Part::Text(text) if *at == index => Some(text),
+                Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
+            });
         match found {
             Some(text) => text.push_str(piece),
             None => self.parts.push((index, Part::Text(piece.to_owned()))),
@@ -154,10 +189,13 @@ impl Draft {
 
     /// Returns the newest call with this index.
     pub(super) fn call_mut(&mut self, index: u64) -> Option<&mut CallDraft> {
-        self.parts.iter_mut().rev().find_map(|(at, part)| match part {
-            Part::Call(call) if *at == index => Some(call),
-            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
-        })
+        self.parts
+            .iter_mut()
+            .rev()
+            .find_map(|(at, part)| match part {
+                Part::Call(call) if *at == index => Some(call),
+                Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
+            })
     }
 
     /// Begins a piece of thinking, in the vendor's own form.
@@ -172,10 +210,14 @@ impl Draft {
 
     /// Appends to the text `key` of the piece of thinking with this index.
     pub(super) fn push_thinking(&mut self, index: u64, key: &str, piece: &str) {
-        let found = self.parts.iter_mut().rev().find_map(|(at, part)| match part {
-            Part::Thinking(data) if *at == index => data.as_object_mut(),
-            Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
-        });
+        let found = self
+            .parts
+            .iter_mut()
+            .rev()
+            .find_map(|(at, part)| match part {
+                Part::Thinking(data) if *at == index => data.as_object_mut(),
+                Part::Text(_) | Part::Call(_) | Part::Thinking(_) => None,
+            });
         let Some(data) = found else { return };
         match data.get_mut(key) {
             Some(Value::String(text)) => text.push_str(piece),
@@ -190,25 +232,50 @@ impl Draft {
 
     /// Returns the index of the call that began last.
     pub(super) fn last_call(&self) -> Option<u64> {
-        self.parts.iter().rev().find(|(_, part)| matches!(part, Part::Call(_))).map(|(at, _)| *at)
+        self.parts
+            .iter()
+            .rev()
+            .find(|(_, part)| matches!(part, Part::Call(_)))
+            .map(|(at, _)| *at)
     }
 
     /// Returns the finished answer to `request`, which was sent as `body` in `protocol`. Calls make the
     /// stop reason [`StopReason::ToolUse`] whatever the server named it, unless it was cut or refused.
-    pub(super) fn finish(self, protocol: &str, request: &Request, body: &Value, stop: StopReason, counted: &Counted) -> Response {
-        let mut ids: HashSet<String> =
-            request.messages.iter().flat_map(Message::tool_calls).map(|call| call.id.clone()).collect();
+    pub(super) fn finish(
+        self,
+        protocol: &str,
+        request: &Request,
+        body: &Value,
+        stop: StopReason,
+        counted: &Counted,
+    ) -> Response {
+        let mut ids: HashSet<String> = request
+            .messages
+            .iter()
+            .flat_map(Message::tool_calls)
+            .map(|call| call.id.clone())
+            .collect();
         let parts = self.parts.into_iter().map(|(_, part)| match part {
             Part::Text(text) => Block::Text { text },
             Part::Call(call) => {
                 let id = unique_id(&call.id, &mut ids);
-                Block::ToolCall(ToolCall { id, name: call.name.clone(), input: call.input() })
+                Block::ToolCall(ToolCall {
+                    id,
+                    name: call.name.clone(),
+                    input: call.input(),
+                })
             }
-            Part::Thinking(data) => Block::Thinking(Thinking { by: thinker(protocol, request), data }),
+            Part::Thinking(data) => Block::Thinking(Thinking {
+                by: thinker(protocol, request),
+                data,
+            }),
         });
         let mut content: Vec<Block> = parts.filter(|block| !is_blank(block)).collect();
         drop_last_thinking(&mut content);
-        let message = Message { role: Role::Assistant, content };
+        let message = Message {
+            role: Role::Assistant,
+            content,
+        };
         let calls = message.tool_calls().next().is_some();
         let stop = match stop {
             StopReason::MaxTokens | StopReason::Refusal => stop,
@@ -217,7 +284,11 @@ impl Draft {
             StopReason::EndTurn | StopReason::ToolUse => StopReason::EndTurn,
         };
         let usage = counted.usage(request, body, &message);
-        Response { message, stop, usage }
+        Response {
+            message,
+            stop,
+            usage,
+        }
     }
 }
 
@@ -234,12 +305,17 @@ const MADE: &str = "call_";
 
 /// Returns true for the id of a call that its server gave none, or one that looks like it.
 pub(super) fn is_made(id: &str) -> bool {
-    id.strip_prefix(MADE).is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
+    id.strip_prefix(MADE)
+        .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Returns `id`, or a made one when it is empty or in use: some servers number each answer's calls from 0.
 fn unique_id(id: &str, used: &mut HashSet<String>) -> String {
-    let id = if id.is_empty() || used.contains(id) { format!("{MADE}{}", Uuid::new_v4().simple()) } else { id.to_owned() };
+    let id = if id.is_empty() || used.contains(id) {
+        format!("{MADE}{}", Uuid::new_v4().simple())
+    } else {
+        id.to_owned()
+    };
     used.insert(id.clone());
     id
 }
@@ -275,8 +351,16 @@ impl Counted {
         let no_input = self.input + self.cache_read + self.cache_write == 0;
         let no_output = self.output == 0 && !message.content.is_empty();
         Usage {
-            input_tokens: if no_input { estimate_input(request, body) } else { self.input },
-            output_tokens: if no_output { estimate_output(message) } else { self.output },
+            input_tokens: if no_input {
+                estimate_input(request, body)
+            } else {
+                self.input
+            },
+            output_tokens: if no_output {
+                estimate_output(message)
+            } else {
+                self.output
+            },
             cache_read_tokens: self.cache_read,
             cache_write_tokens: self.cache_write,
             estimated: no_input || no_output,
@@ -291,9 +375,15 @@ fn estimate_input(request: &Request, body: &Value) -> u64 {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let pictures = blocks.filter_map(|block| match block {
         Block::Image { data, .. } => data.as_deref(),
-        Block::Text { .. } | Block::Context { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Text { .. }
+        | Block::Context { .. }
+        | Block::Thinking(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_) => None,
     });
-    let (count, chars) = pictures.fold((0, 0), |(count, chars), data| (count + 1, chars + data.len() as u64));
+    let (count, chars) = pictures.fold((0, 0), |(count, chars), data| {
+        (count + 1, chars + data.len() as u64)
+    });
     estimate_tokens(&body.to_string()).saturating_sub(chars * 3 / 10) + count * PICTURE
 }
 
@@ -301,8 +391,14 @@ fn estimate_input(request: &Request, body: &Value) -> u64 {
 pub(super) fn estimate_output(message: &Message) -> u64 {
     let thinking = message.content.iter().map(|block| match block {
         Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-        Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::ToolCall(_) | Block::ToolResult(_) => 0,
+        Block::Text { .. }
+        | Block::Context { .. }
+        | Block::Image { .. }
+        | Block::ToolCall(_)
+        | Block::ToolResult(_) => 0,
     });
-    let calls = message.tool_calls().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()));
+    let calls = message
+        .tool_calls()
+        .map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()));
     estimate_tokens(&message.plain_text()) + thinking.sum::<u64>() + calls.sum::<u64>()
 }

@@ -115,7 +115,11 @@ impl Store {
     {
         self.writer
             .write(move |connection| {
-                let mut put = PutDown { granted: Vec::new(), ids: Vec::new(), parts: Vec::new() };
+                let mut put = PutDown {
+                    granted: Vec::new(),
+                    ids: Vec::new(),
+                    parts: Vec::new(),
+                };
                 let mut new = Vec::new();
                 for request in requests {
                     let granted = is_granted(connection, &request.session_id, &request.bound)?;
@@ -134,7 +138,8 @@ impl Store {
                 if let [alone] = new.as_mut_slice() {
                     alone.batch.clone_from(&alone.id);
                 }
-                new.iter().try_for_each(|request| insert(connection, request))?;
+                new.iter()
+                    .try_for_each(|request| insert(connection, request))?;
                 if let Some(first) = new.first() {
                     let parts = message(&new);
                     let count = i64::try_from(parts.len()).unwrap_or(i64::MAX);
@@ -158,7 +163,12 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn asked_since(&self, session_key: String, but: String, since: i64) -> Result<i64, db::Error> {
+    pub async fn asked_since(
+        &self,
+        session_key: String,
+        but: String,
+        since: i64,
+    ) -> Result<i64, db::Error> {
         self.writer
             .write_lazily(move |connection| {
                 connection
@@ -177,14 +187,26 @@ impl Store {
     pub async fn standing(&self, ids: Vec<String>, now: i64) -> Result<Vec<Standing>, db::Error> {
         self.writer
             .write_lazily(move |connection| {
-                let mut query =
-                    connection.prepare_cached("SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1")?;
+                let mut query = connection.prepare_cached(
+                    "SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1",
+                )?;
                 let one = |id: &String| {
-                    let row: Option<(String, Option<String>, i64, Option<i64>)> =
-                        query.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()?;
+                    let row: Option<(String, Option<String>, i64, Option<i64>)> = query
+                        .query_row([id], |row| {
+                            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                        })
+                        .optional()?;
                     Ok(match row {
-                        Some((state, _, expires_at, _)) if state == "pending" && now < expires_at => Standing::Pending,
-                        Some((state, _, _, Some(at))) if state == "approved" && now < at + GOOD_FOR_MS => Standing::Approved,
+                        Some((state, _, expires_at, _))
+                            if state == "pending" && now < expires_at =>
+                        {
+                            Standing::Pending
+                        }
+                        Some((state, _, _, Some(at)))
+                            if state == "approved" && now < at + GOOD_FOR_MS =>
+                        {
+                            Standing::Approved
+                        }
                         Some((state, answer, ..)) if state == "denied" => Standing::Denied(answer),
                         Some((state, ..)) if state == "used" => Standing::Used,
                         _ => Standing::Over,
@@ -199,7 +221,13 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn decide(&self, id: String, verdict: Approval, why: Option<String>, now: i64) -> Result<Decided, db::Error> {
+    pub async fn decide(
+        &self,
+        id: String,
+        verdict: Approval,
+        why: Option<String>,
+        now: i64,
+    ) -> Result<Decided, db::Error> {
         self.writer
             .write(move |connection| {
                 let all = of_id(connection, &id)?;
@@ -235,7 +263,12 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn deny_all(&self, session_key: String, why: String, now: i64) -> Result<Vec<Request>, db::Error> {
+    pub async fn deny_all(
+        &self,
+        session_key: String,
+        why: String,
+        now: i64,
+    ) -> Result<Vec<Request>, db::Error> {
         self.writer
             .write(move |connection| {
                 connection
@@ -304,7 +337,9 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn batch(&self, batch: String) -> Result<Vec<(Request, String)>, db::Error> {
-        self.writer.write_lazily(move |connection| of_id(connection, &batch)).await
+        self.writer
+            .write_lazily(move |connection| of_id(connection, &batch))
+            .await
     }
 }
 
@@ -319,7 +354,9 @@ pub(super) fn take_back(connection: &Connection, inbox_id: &str, now: i64) -> ru
 /// Forgets requests that ended before `before`, and old grants.
 pub(super) fn prune(connection: &Connection, before: i64, now: i64) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM approvals WHERE created_at < ?1", [before])?;
-    connection.execute("DELETE FROM grants WHERE at < ?1", [now - KEEP_GRANTS_MS]).map(drop)
+    connection
+        .execute("DELETE FROM grants WHERE at < ?1", [now - KEEP_GRANTS_MS])
+        .map(drop)
 }
 
 /// Returns what is open at `now`, oldest first, from the file at `path`.
@@ -361,8 +398,13 @@ fn is_granted(connection: &Connection, session_id: &str, bound: &str) -> rusqlit
 
 fn known(connection: &Connection, request: &Request) -> rusqlite::Result<Option<String>> {
     connection
-        .prepare_cached("SELECT id FROM approvals WHERE inbox_id = ?1 AND call_id = ?2 AND bound = ?3")?
-        .query_row((&request.inbox_id, &request.call_id, &request.bound), |row| row.get(0))
+        .prepare_cached(
+            "SELECT id FROM approvals WHERE inbox_id = ?1 AND call_id = ?2 AND bound = ?3",
+        )?
+        .query_row(
+            (&request.inbox_id, &request.call_id, &request.bound),
+            |row| row.get(0),
+        )
         .optional()
 }
 

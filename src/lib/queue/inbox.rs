@@ -179,7 +179,9 @@ impl Store {
         let key = key.to_owned();
         self.writer
             .write_lazily(move |connection| {
-                connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?.query_row([key], |row| row.get(0))
+                connection
+                    .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?
+                    .query_row([key], |row| row.get(0))
             })
             .await
     }
@@ -202,7 +204,12 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn said_before(&self, source: Source, plain: Vec<String>, since: i64) -> Result<bool, db::Error> {
+    pub async fn said_before(
+        &self,
+        source: Source,
+        plain: Vec<String>,
+        since: i64,
+    ) -> Result<bool, db::Error> {
         self.writer
             .write_lazily(move |connection| {
                 let mut query = connection.prepare_cached(
@@ -225,7 +232,11 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn start_run(&self, run_id: &str, inbox_ids: &[String]) -> Result<Started, db::Error> {
+    pub async fn start_run(
+        &self,
+        run_id: &str,
+        inbox_ids: &[String],
+    ) -> Result<Started, db::Error> {
         let (run_id, inbox_ids) = (run_id.to_owned(), inbox_ids.to_vec());
         self.writer
             .write(move |connection| {
@@ -252,7 +263,12 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn stop(&self, before: i64, session: Option<&str>, now: i64) -> Result<Vec<Stopped>, db::Error> {
+    pub async fn stop(
+        &self,
+        before: i64,
+        session: Option<&str>,
+        now: i64,
+    ) -> Result<Vec<Stopped>, db::Error> {
         let session = session.map(str::to_owned);
         self.writer
             .write(move |connection| {
@@ -319,7 +335,9 @@ impl Store {
                     "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0)
                      WHERE id = ?1 AND state = 'running'",
                 )?;
-                inbox_ids.iter().try_for_each(|id| release.execute([id]).map(drop))
+                inbox_ids
+                    .iter()
+                    .try_for_each(|id| release.execute([id]).map(drop))
             })
             .await
     }
@@ -367,7 +385,10 @@ impl Store {
     }
 }
 
-pub(super) fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<Option<Accepted>> {
+pub(super) fn insert(
+    connection: &Connection,
+    envelope: &Envelope,
+) -> rusqlite::Result<Option<Accepted>> {
     if envelope.edited && !is_changed(connection, envelope)? {
         return Ok(None);
     }
@@ -376,7 +397,12 @@ pub(super) fn insert(connection: &Connection, envelope: &Envelope) -> rusqlite::
         .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
     let seq = connection.last_insert_rowid();
     routes::note(connection, envelope)?;
-    Ok((rows == 1).then(|| Accepted { seq, attempts: 0, run_id: None, envelope: envelope.clone() }))
+    Ok((rows == 1).then(|| Accepted {
+        seq,
+        attempts: 0,
+        run_id: None,
+        envelope: envelope.clone(),
+    }))
 }
 
 /// Returns false for an edit that says what was said before: channels also report changes that nobody
@@ -387,9 +413,14 @@ fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<
             "SELECT envelope FROM inbox WHERE session_key = ?1 AND envelope ->> '$.reply_to' = ?2
                AND envelope ->> '$.route.chat' = ?3 ORDER BY seq DESC LIMIT 1",
         )?
-        .query_row((&envelope.session_key.0, &envelope.reply_to, envelope.route.as_ref().map(|route| &route.chat.chat)), |row| {
-            row.get(0)
-        })
+        .query_row(
+            (
+                &envelope.session_key.0,
+                &envelope.reply_to,
+                envelope.route.as_ref().map(|route| &route.chat.chat),
+            ),
+            |row| row.get(0),
+        )
         .optional()?;
     let before: Option<Envelope> = before.map(|text| from_json(&text, 0)).transpose()?;
     Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))
@@ -416,5 +447,10 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
 
 fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {
     let envelope = from_json(row.get_ref(3)?.as_str()?, 3)?;
-    Ok(Accepted { seq: row.get(0)?, attempts: row.get(1)?, run_id: row.get(2)?, envelope })
+    Ok(Accepted {
+        seq: row.get(0)?,
+        attempts: row.get(1)?,
+        run_id: row.get(2)?,
+        envelope,
+    })
 }

@@ -34,7 +34,9 @@ pub use outbox::{Aftermath, NewPart, Part};
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
-pub use view::{Counts, Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results};
+pub use view::{
+    Counts, Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results,
+};
 
 use std::path::Path;
 use std::time::Duration;
@@ -79,7 +81,9 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub fn start(path: &Path) -> Result<Self, db::Error> {
-        Ok(Self { writer: db::Writer::start(path, MIGRATIONS)? })
+        Ok(Self {
+            writer: db::Writer::start(path, MIGRATIONS)?,
+        })
     }
 
     /// Returns what was open when the daemon last ended. Parts that were being sent become
@@ -104,9 +108,13 @@ impl Store {
     pub async fn offset(&self, bot: i64) -> Result<Option<(i64, i64)>, db::Error> {
         self.writer
             .write_lazily(move |connection| {
-                let mut query = connection.prepare_cached("SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1")?;
+                let mut query = connection.prepare_cached(
+                    "SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1",
+                )?;
                 let mut rows = query.query([bot])?;
-                rows.next()?.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+                rows.next()?
+                    .map(|row| Ok((row.get(0)?, row.get(1)?)))
+                    .transpose()
             })
             .await
     }
@@ -147,12 +155,24 @@ impl Store {
             .write_lazily(move |connection| {
                 connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
                 connection.execute("DELETE FROM notes WHERE at < ?1", [before])?;
-                connection.execute("DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1", [before])?;
-                connection.execute("DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1", [before])?;
+                connection.execute(
+                    "DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1",
+                    [before],
+                )?;
+                connection.execute(
+                    "DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1",
+                    [before],
+                )?;
                 approvals::prune(connection, before, now)?;
                 let buried = now - KEEP_DEAD_MS;
-                connection.execute("DELETE FROM inbox WHERE state = 'dead' AND received_at < ?1", [buried])?;
-                connection.execute("DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1", [buried])?;
+                connection.execute(
+                    "DELETE FROM inbox WHERE state = 'dead' AND received_at < ?1",
+                    [buried],
+                )?;
+                connection.execute(
+                    "DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1",
+                    [buried],
+                )?;
                 Ok(())
             })
             .await
@@ -161,17 +181,26 @@ impl Store {
 
 /// Reads JSON that we wrote ourselves out of a column.
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error)))
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            Box::new(error),
+        )
+    })
 }
 
 fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
-    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
 /// Returns true when `key` was new and is remembered now.
 fn remember(connection: &Connection, key: &str, now: i64) -> rusqlite::Result<bool> {
-    connection.prepare_cached("INSERT OR IGNORE INTO seen(key, at) VALUES (?1, ?2)")?.execute((key, now)).map(|rows| rows == 1)
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO seen(key, at) VALUES (?1, ?2)")?
+        .execute((key, now))
+        .map(|rows| rows == 1)
 }
 
 #[cfg(test)]

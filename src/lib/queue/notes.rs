@@ -35,9 +35,13 @@ impl Store {
         let key = session.0.clone();
         self.writer
             .write_lazily(move |connection| {
-                let mut query = connection.prepare_cached("SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id")?;
+                let mut query = connection.prepare_cached(
+                    "SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id",
+                )?;
                 let rows: Vec<(i64, Note)> = query
-                    .query_map([key], |row| Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?)))?
+                    .query_map([key], |row| {
+                        Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?))
+                    })?
                     .collect::<rusqlite::Result<_>>()?;
                 let newest = rows.last().map_or(0, |(id, _)| *id);
                 Ok((rows.into_iter().map(|(_, note)| note).collect(), newest))
@@ -68,16 +72,20 @@ impl Store {
     /// See [`db::Error`].
     pub async fn note(&self, session: &SessionKey, note: Note) -> Result<(), db::Error> {
         let key = session.clone();
-        self.writer.write(move |connection| insert(connection, &key, &note)).await
+        self.writer
+            .write(move |connection| insert(connection, &key, &note))
+            .await
     }
 }
 
-pub(super) fn insert(connection: &Connection, session: &SessionKey, note: &Note) -> rusqlite::Result<()> {
-    connection.prepare_cached("INSERT INTO notes(session_key, at, note) VALUES (?1, ?2, ?3)")?.execute((
-        &session.0,
-        note.at,
-        to_json(note)?,
-    ))?;
+pub(super) fn insert(
+    connection: &Connection,
+    session: &SessionKey,
+    note: &Note,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO notes(session_key, at, note) VALUES (?1, ?2, ?3)")?
+        .execute((&session.0, note.at, to_json(note)?))?;
     connection
         .prepare_cached(
             "DELETE FROM notes WHERE session_key = ?1 AND id <=

@@ -33,7 +33,16 @@ impl NewPart {
     /// Returns a part of words alone that answers nothing.
     pub fn plain(route: Route, plain: String) -> Self {
         let (files, buttons) = (Vec::new(), Vec::new());
-        Self { route, reply_to: None, markup: None, plain, files, reaction: None, buttons, asks: None }
+        Self {
+            route,
+            reply_to: None,
+            markup: None,
+            plain,
+            files,
+            reaction: None,
+            buttons,
+            asks: None,
+        }
     }
 }
 
@@ -128,16 +137,35 @@ impl Store {
 
 /// Leaves word of a lost part for the next turn of its conversation: the agent is not to think that it
 /// was read.
-fn tell_the_agent(connection: &Connection, id: i64, reason: &str, now: i64) -> rusqlite::Result<()> {
+fn tell_the_agent(
+    connection: &Connection,
+    id: i64,
+    reason: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
     let lost: Option<(String, String)> = connection
         .prepare_cached(
             "SELECT i.session_key, o.plain FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'",
         )?
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((session, words)) = lost else { return Ok(()) };
-    let text = format!("your message {:?} did not arrive: {reason}", text::shorten(&words, 200));
-    notes::insert(connection, &SessionKey(session), &Note { who: None, of_owner: true, at: now, text })
+    let Some((session, words)) = lost else {
+        return Ok(());
+    };
+    let text = format!(
+        "your message {:?} did not arrive: {reason}",
+        text::shorten(&words, 200)
+    );
+    notes::insert(
+        connection,
+        &SessionKey(session),
+        &Note {
+            who: None,
+            of_owner: true,
+            at: now,
+            text,
+        },
+    )
 }
 
 pub(super) fn insert(
@@ -170,7 +198,13 @@ pub(super) fn insert(
             (!content.buttons.is_empty()).then(|| to_json(&content.buttons)).transpose()?,
             content.asks
         ])?;
-    Ok(Part { id: connection.last_insert_rowid(), content: content.clone(), unknowns: 0, sending_at: None, created_at: now })
+    Ok(Part {
+        id: connection.last_insert_rowid(),
+        content: content.clone(),
+        unknowns: 0,
+        sending_at: None,
+        created_at: now,
+    })
 }
 
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
@@ -188,7 +222,13 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
     Ok(Part {
         id: row.get(0)?,
         content: NewPart {
-            route: Route { channel: row.get(1)?, chat: ChatRef { chat: row.get(2)?, topic: row.get(3)? } },
+            route: Route {
+                channel: row.get(1)?,
+                chat: ChatRef {
+                    chat: row.get(2)?,
+                    topic: row.get(3)?,
+                },
+            },
             reply_to: row.get(4)?,
             markup: row.get(5)?,
             plain: row.get(6)?,

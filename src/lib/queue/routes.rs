@@ -45,7 +45,9 @@ pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Re
         .route
         .as_ref()
         .filter(|_| {
-            envelope.source.is_person() && !matches!(envelope.source, Source::Cli | Source::Http) && envelope.group.is_none()
+            envelope.source.is_person()
+                && !matches!(envelope.source, Source::Cli | Source::Http)
+                && envelope.group.is_none()
         })
         // Who presses a button says nothing, and an old message no longer tells its topic.
         .filter(|_| envelope.press.is_none())

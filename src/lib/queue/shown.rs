@@ -31,7 +31,9 @@ impl Store {
         self.writer
             .write_lazily(move |connection| {
                 connection
-                    .prepare_cached("DELETE FROM shown WHERE channel = ?1 AND chat = ?2 AND message_id = ?3")?
+                    .prepare_cached(
+                        "DELETE FROM shown WHERE channel = ?1 AND chat = ?2 AND message_id = ?3",
+                    )?
                     .execute((route.channel, route.chat.chat, id))
                     .map(drop)
             })
@@ -48,8 +50,17 @@ impl Store {
                 connection
                     .prepare_cached("SELECT channel, chat, topic, message_id FROM shown")?
                     .query_map([], |row| {
-                        let chat = ChatRef { chat: row.get(1)?, topic: row.get(2)? };
-                        Ok((Route { channel: row.get(0)?, chat }, row.get(3)?))
+                        let chat = ChatRef {
+                            chat: row.get(1)?,
+                            topic: row.get(2)?,
+                        };
+                        Ok((
+                            Route {
+                                channel: row.get(0)?,
+                                chat,
+                            },
+                            row.get(3)?,
+                        ))
                     })?
                     .collect()
             })

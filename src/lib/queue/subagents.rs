@@ -88,10 +88,16 @@ impl Store {
     /// See [`db::Error`].
     pub async fn working_for(&self, run: &str) -> Result<i64, db::Error> {
         let run = run.to_owned();
-        self.writer.write_lazily(move |connection| working(connection, &run)).await
+        self.writer
+            .write_lazily(move |connection| working(connection, &run))
+            .await
     }
 
-    async fn subagents(&self, column: &'static str, value: &str) -> Result<Vec<Subagent>, db::Error> {
+    async fn subagents(
+        &self,
+        column: &'static str,
+        value: &str,
+    ) -> Result<Vec<Subagent>, db::Error> {
         let value = value.to_owned();
         self.writer
             .write_lazily(move |connection| {
@@ -109,7 +115,12 @@ fn subagent(row: &Row<'_>) -> rusqlite::Result<Subagent> {
     let reply: Option<Reply> = result.map(|text| from_json(&text, 3)).transpose()?;
     let said = reply.and_then(|reply| reply.error.or(reply.reply));
     let words = said.or_else(|| reason.clone()).unwrap_or_default();
-    Ok(Subagent { envelope, ending: Ending::of(&state, reason.as_deref()), words, tainted: row.get(4)? })
+    Ok(Subagent {
+        envelope,
+        ending: Ending::of(&state, reason.as_deref()),
+        words,
+        tainted: row.get(4)?,
+    })
 }
 
 fn working(connection: &Connection, run: &str) -> rusqlite::Result<i64> {
@@ -120,7 +131,12 @@ fn working(connection: &Connection, run: &str) -> rusqlite::Result<i64> {
 
 /// Tells whoever sent the sub-agent `id` of its end: when it was the last of its run, by an input that tells of
 /// all that ended. One that is waited for is told by the wait.
-pub(super) fn tell(connection: &Connection, id: &str, task: &Task, now: i64) -> rusqlite::Result<Option<Accepted>> {
+pub(super) fn tell(
+    connection: &Connection,
+    id: &str,
+    task: &Task,
+    now: i64,
+) -> rusqlite::Result<Option<Accepted>> {
     if task.waits || working(connection, &task.run_id)? > 0 {
         return Ok(None);
     }
@@ -131,17 +147,44 @@ pub(super) fn tell(connection: &Connection, id: &str, task: &Task, now: i64) -> 
                AND NOT (envelope ->> '$.task.waits') AND coalesce(reason, '') != 'stopped'",
         )?
         .execute((&report, &task.run_id))?;
-    inbox::insert(connection, &Envelope { id: report, received_at: now, ..task.report.clone() })
+    inbox::insert(
+        connection,
+        &Envelope {
+            id: report,
+            received_at: now,
+            ..task.report.clone()
+        },
+    )
 }
 
 /// Notes for whoever sent them that the sub-agents of `tasks` were stopped, and what others of their runs had
 /// brought by then: they are not woken for it.
-pub(super) fn tell_stopped(connection: &Connection, tasks: &[&Task], now: i64) -> rusqlite::Result<()> {
+pub(super) fn tell_stopped(
+    connection: &Connection,
+    tasks: &[&Task],
+    now: i64,
+) -> rusqlite::Result<()> {
     let note = |session: &SessionKey, of_owner: bool, text: String| {
-        notes::insert(connection, session, &Note { who: None, of_owner, at: now, text })
+        notes::insert(
+            connection,
+            session,
+            &Note {
+                who: None,
+                of_owner,
+                at: now,
+                text,
+            },
+        )
     };
     for task in tasks {
-        note(&task.bounds.parent, true, format!("your sub-agent {:?} was stopped before it had answered (killed)", task.label))?;
+        note(
+            &task.bounds.parent,
+            true,
+            format!(
+                "your sub-agent {:?} was stopped before it had answered (killed)",
+                task.label
+            ),
+        )?;
         let untold: Vec<Subagent> = connection
             .prepare_cached(
                 "UPDATE inbox SET told_in = 'stopped' WHERE envelope ->> '$.task.run_id' = ?1 AND told_in IS NULL
@@ -151,10 +194,19 @@ pub(super) fn tell_stopped(connection: &Connection, tasks: &[&Task], now: i64) -
             .query_map([&task.run_id], subagent)?
             .collect::<rusqlite::Result<_>>()?;
         for one in untold {
-            let label = one.envelope.task.as_ref().map(|task| task.label.clone()).unwrap_or_default();
+            let label = one
+                .envelope
+                .task
+                .as_ref()
+                .map(|task| task.label.clone())
+                .unwrap_or_default();
             let ending = one.ending.map_or("ended", Ending::as_str);
             let words = crate::text::shorten(&one.words, NOTED);
-            note(&task.bounds.parent, !one.tainted, format!("your sub-agent {label:?} had ended ({ending}): {words}"))?;
+            note(
+                &task.bounds.parent,
+                !one.tainted,
+                format!("your sub-agent {label:?} had ended ({ending}): {words}"),
+            )?;
         }
     }
     Ok(())

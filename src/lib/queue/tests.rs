@@ -2,22 +2,43 @@ use super::*;
 use crate::message::{Button, ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
 
 fn envelope(id: &str) -> Envelope {
-    let sender = Sender { id: "1001".into(), name: "Ada".into(), username: None };
+    let sender = Sender {
+        id: "1001".into(),
+        name: "Ada".into(),
+        username: None,
+    };
     let key = SessionKey("agent:agent:telegram:dm:1001".into());
     let envelope = Envelope::new(id.to_owned(), Source::Telegram, sender, key, "hi".into(), 5);
-    Envelope { from_owner: true, trust: Trust::Owner, route: Some(route()), ..envelope }
+    Envelope {
+        from_owner: true,
+        trust: Trust::Owner,
+        route: Some(route()),
+        ..envelope
+    }
 }
 
 fn route() -> Route {
-    Route { channel: "telegram".into(), chat: ChatRef { chat: "1001".into(), topic: None } }
+    Route {
+        channel: "telegram".into(),
+        chat: ChatRef {
+            chat: "1001".into(),
+            topic: None,
+        },
+    }
 }
 
 fn arrival(id: &str) -> Arrival {
-    Arrival { key: id.to_owned(), verdict: Verdict::Accept(vec![envelope(id)]) }
+    Arrival {
+        key: id.to_owned(),
+        verdict: Verdict::Accept(vec![envelope(id)]),
+    }
 }
 
 fn part(text: &str) -> NewPart {
-    NewPart { markup: Some(text.to_owned()), ..NewPart::plain(route(), text.to_owned()) }
+    NewPart {
+        markup: Some(text.to_owned()),
+        ..NewPart::plain(route(), text.to_owned())
+    }
 }
 
 fn finish(id: &str, texts: &[&str]) -> Finish {
@@ -34,7 +55,10 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
 }
 
 fn run(id: &str, inbox: &str) -> Started {
-    Started::Run { run_id: id.into(), inbox_ids: vec![inbox.into()] }
+    Started::Run {
+        run_id: id.into(),
+        inbox_ids: vec![inbox.into()],
+    }
 }
 
 async fn store() -> (tempfile::TempDir, Store) {
@@ -46,8 +70,14 @@ async fn store() -> (tempfile::TempDir, Store) {
 #[tokio::test]
 async fn the_same_input_twice_is_accepted_once() {
     let (_dir, store) = store().await;
-    let (first, _) = store.accept(vec![arrival("tg:1:7"), arrival("tg:1:7")], Some((1, 8)), 10).await.expect("accept");
-    let (second, _) = store.accept(vec![arrival("tg:1:7")], Some((1, 8)), 11).await.expect("accept");
+    let (first, _) = store
+        .accept(vec![arrival("tg:1:7"), arrival("tg:1:7")], Some((1, 8)), 10)
+        .await
+        .expect("accept");
+    let (second, _) = store
+        .accept(vec![arrival("tg:1:7")], Some((1, 8)), 11)
+        .await
+        .expect("accept");
     assert_eq!((first.len(), second.len()), (1, 0));
     assert_eq!(store.offset(1).await.expect("offset"), Some((8, 11)));
 }
@@ -55,25 +85,70 @@ async fn the_same_input_twice_is_accepted_once() {
 #[tokio::test]
 async fn a_refused_input_leaves_its_key_and_its_notice_only() {
     let (dir, store) = store().await;
-    let refuse = |notice| Arrival { key: "tg:1:9".into(), verdict: Verdict::Refuse(notice) };
-    let (accepted, notices) = store.accept(vec![refuse(Some(part("code")))], None, 10).await.expect("accept");
-    let again = store.accept(vec![refuse(Some(part("code")))], None, 10).await.expect("accept");
+    let refuse = |notice| Arrival {
+        key: "tg:1:9".into(),
+        verdict: Verdict::Refuse(notice),
+    };
+    let (accepted, notices) = store
+        .accept(vec![refuse(Some(part("code")))], None, 10)
+        .await
+        .expect("accept");
+    let again = store
+        .accept(vec![refuse(Some(part("code")))], None, 10)
+        .await
+        .expect("accept");
     assert_eq!((accepted.len(), notices.len(), again.1.len()), (0, 1, 0));
-    assert_eq!(counts(&dir.path().join("queue.db")).expect("counts"), Counts { inbox: 0, outbox: 1, dead: 0 });
+    assert_eq!(
+        counts(&dir.path().join("queue.db")).expect("counts"),
+        Counts {
+            inbox: 0,
+            outbox: 1,
+            dead: 0
+        }
+    );
 }
 
 #[tokio::test]
 async fn what_was_running_or_being_sent_comes_back() {
     let (_dir, store) = store().await;
-    store.accept(vec![arrival("a"), arrival("b")], None, 10).await.expect("accept");
-    assert_eq!(store.start_run("r1", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
-    let parts = store.finish(finish("a", &["one", "two"]), 12).await.expect("finish").expect("parts").parts;
-    store.sending(parts[0].id, 13).await.expect("sending");
-    assert_eq!(store.start_run("r2", &["b".to_owned()]).await.expect("start"), run("r2", "b"));
-    let back = store.recover().await.expect("recover");
-    assert_eq!(back.inbox.iter().map(|row| (row.envelope.id.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 1)]);
+    store
+        .accept(vec![arrival("a"), arrival("b")], None, 10)
+        .await
+        .expect("accept");
     assert_eq!(
-        back.outbox.iter().map(|part| (part.content.plain.as_str(), part.unknowns)).collect::<Vec<_>>(),
+        store
+            .start_run("r1", &["a".to_owned()])
+            .await
+            .expect("start"),
+        run("r1", "a")
+    );
+    let parts = store
+        .finish(finish("a", &["one", "two"]), 12)
+        .await
+        .expect("finish")
+        .expect("parts")
+        .parts;
+    store.sending(parts[0].id, 13).await.expect("sending");
+    assert_eq!(
+        store
+            .start_run("r2", &["b".to_owned()])
+            .await
+            .expect("start"),
+        run("r2", "b")
+    );
+    let back = store.recover().await.expect("recover");
+    assert_eq!(
+        back.inbox
+            .iter()
+            .map(|row| (row.envelope.id.as_str(), row.attempts))
+            .collect::<Vec<_>>(),
+        [("b", 1)]
+    );
+    assert_eq!(
+        back.outbox
+            .iter()
+            .map(|part| (part.content.plain.as_str(), part.unknowns))
+            .collect::<Vec<_>>(),
         [("one", 1), ("two", 0)]
     );
 }
@@ -81,36 +156,107 @@ async fn what_was_running_or_being_sent_comes_back() {
 #[tokio::test]
 async fn a_question_comes_back_with_its_buttons() {
     let (_dir, store) = store().await;
-    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    let button = |label: &str, data: &str| Button { label: label.into(), data: data.into() };
-    let buttons = vec![vec![button("Approve", "a:y:k3f9w2"), button("Deny", "a:n:k3f9w2")], vec![button("x", "y")]];
-    let question = NewPart { buttons, asks: Some("b1".into()), ..part("May I?") };
-    let stored = store.finish(Finish { parts: vec![question.clone(), part("more")], ..finish("a", &[]) }, 12).await;
+    store
+        .accept(vec![arrival("a")], None, 10)
+        .await
+        .expect("accept");
+    let button = |label: &str, data: &str| Button {
+        label: label.into(),
+        data: data.into(),
+    };
+    let buttons = vec![
+        vec![
+            button("Approve", "a:y:k3f9w2"),
+            button("Deny", "a:n:k3f9w2"),
+        ],
+        vec![button("x", "y")],
+    ];
+    let question = NewPart {
+        buttons,
+        asks: Some("b1".into()),
+        ..part("May I?")
+    };
+    let stored = store
+        .finish(
+            Finish {
+                parts: vec![question.clone(), part("more")],
+                ..finish("a", &[])
+            },
+            12,
+        )
+        .await;
     let stored = stored.expect("finish").expect("parts").parts;
     assert_eq!(store.recover().await.expect("recover").outbox, stored);
-    assert_eq!(stored.into_iter().map(|part| part.content).collect::<Vec<_>>(), [question, part("more")]);
+    assert_eq!(
+        stored
+            .into_iter()
+            .map(|part| part.content)
+            .collect::<Vec<_>>(),
+        [question, part("more")]
+    );
 }
 
 #[tokio::test]
 async fn a_stop_ends_what_came_before_it_and_nothing_else() {
     let (dir, store) = store().await;
     let mut waited_for = arrival("waited-for");
-    waited_for.verdict = Verdict::Accept(vec![Envelope { wants_reply: true, ..envelope("waited-for") }]);
-    let (rows, _) =
-        store.accept(vec![arrival("running"), waited_for, arrival("stop"), arrival("after")], None, 10).await.expect("accept");
-    store.start_run("r1", &["running".to_owned()]).await.expect("start");
-    let stopped = store.stop(rows[2].seq, Some("agent:agent:telegram:dm:1001"), 11).await.expect("stop");
+    waited_for.verdict = Verdict::Accept(vec![Envelope {
+        wants_reply: true,
+        ..envelope("waited-for")
+    }]);
+    let (rows, _) = store
+        .accept(
+            vec![
+                arrival("running"),
+                waited_for,
+                arrival("stop"),
+                arrival("after"),
+            ],
+            None,
+            10,
+        )
+        .await
+        .expect("accept");
+    store
+        .start_run("r1", &["running".to_owned()])
+        .await
+        .expect("start");
+    let stopped = store
+        .stop(rows[2].seq, Some("agent:agent:telegram:dm:1001"), 11)
+        .await
+        .expect("stop");
     assert_eq!(
-        stopped.iter().map(|one| (one.inbox_id.as_str(), one.wants_reply)).collect::<Vec<_>>(),
+        stopped
+            .iter()
+            .map(|one| (one.inbox_id.as_str(), one.wants_reply))
+            .collect::<Vec<_>>(),
         [("running", false), ("waited-for", true)]
     );
     assert!(
-        store.finish(finish("running", &["late answer"]), 12).await.expect("finish").is_none(),
+        store
+            .finish(finish("running", &["late answer"]), 12)
+            .await
+            .expect("finish")
+            .is_none(),
         "it has nothing to say any more"
     );
-    assert_eq!(store.start_run("r2", &["waited-for".to_owned()]).await.expect("start"), Started::Gone);
-    assert_eq!(store.start_run("r3", &["after".to_owned()]).await.expect("start"), run("r3", "after"));
-    let told = result(&dir.path().join("queue.db"), "waited-for").expect("result").expect("told");
+    assert_eq!(
+        store
+            .start_run("r2", &["waited-for".to_owned()])
+            .await
+            .expect("start"),
+        Started::Gone
+    );
+    assert_eq!(
+        store
+            .start_run("r3", &["after".to_owned()])
+            .await
+            .expect("start"),
+        run("r3", "after")
+    );
+    let told = result(&dir.path().join("queue.db"), "waited-for")
+        .expect("result")
+        .expect("told");
     assert_eq!(told.error.as_deref(), Some("stopped"));
     assert_eq!(store.stop(rows[2].seq, None, 13).await.expect("again"), []);
 }
@@ -118,17 +264,38 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
 #[tokio::test]
 async fn a_run_keeps_its_id_over_restarts() {
     let (_dir, store) = store().await;
-    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    assert_eq!(store.start_run("r1", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
+    store
+        .accept(vec![arrival("a")], None, 10)
+        .await
+        .expect("accept");
+    assert_eq!(
+        store
+            .start_run("r1", &["a".to_owned()])
+            .await
+            .expect("start"),
+        run("r1", "a")
+    );
     store.recover().await.expect("recover");
-    assert_eq!(store.start_run("r2", &["a".to_owned()]).await.expect("start"), run("r1", "a"));
+    assert_eq!(
+        store
+            .start_run("r2", &["a".to_owned()])
+            .await
+            .expect("start"),
+        run("r1", "a")
+    );
 }
 
 #[tokio::test]
 async fn a_broken_off_run_is_no_death() {
     let (_dir, store) = store().await;
-    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    store.start_run("r1", &["a".to_owned()]).await.expect("start");
+    store
+        .accept(vec![arrival("a")], None, 10)
+        .await
+        .expect("accept");
+    store
+        .start_run("r1", &["a".to_owned()])
+        .await
+        .expect("start");
     store.release_run(&["a".to_owned()]).await.expect("release");
     assert_eq!(store.recover().await.expect("recover").inbox[0].attempts, 0);
 }
@@ -136,27 +303,83 @@ async fn a_broken_off_run_is_no_death() {
 #[tokio::test]
 async fn a_dead_part_is_a_dead_letter() {
     let (dir, store) = store().await;
-    store.accept(vec![arrival("a")], None, 10).await.expect("accept");
-    let parts = store.finish(finish("a", &["x"]), 11).await.expect("finish").expect("parts").parts;
-    store.settle(parts[0].id, Aftermath::Dead { reason: "blocked".into() }, 12).await.expect("settle");
+    store
+        .accept(vec![arrival("a")], None, 10)
+        .await
+        .expect("accept");
+    let parts = store
+        .finish(finish("a", &["x"]), 11)
+        .await
+        .expect("finish")
+        .expect("parts")
+        .parts;
+    store
+        .settle(
+            parts[0].id,
+            Aftermath::Dead {
+                reason: "blocked".into(),
+            },
+            12,
+        )
+        .await
+        .expect("settle");
     let listing = listing(&dir.path().join("queue.db")).expect("listing");
-    assert_eq!(listing.dead.iter().map(|dead| dead.reason.as_str()).collect::<Vec<_>>(), ["blocked"]);
+    assert_eq!(
+        listing
+            .dead
+            .iter()
+            .map(|dead| dead.reason.as_str())
+            .collect::<Vec<_>>(),
+        ["blocked"]
+    );
     assert!(listing.outbox.is_empty());
     // The agent reads of it once, in the next turn of that conversation.
-    let (notes, newest) = store.notes(&envelope("a").session_key).await.expect("notes");
-    assert_eq!(notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["your message \"x\" did not arrive: blocked"]);
-    store.forget_notes(&envelope("a").session_key, newest).await.expect("forget");
-    assert_eq!(store.notes(&envelope("a").session_key).await.expect("notes"), (Vec::new(), 0));
+    let (notes, newest) = store
+        .notes(&envelope("a").session_key)
+        .await
+        .expect("notes");
+    assert_eq!(
+        notes
+            .iter()
+            .map(|note| note.text.as_str())
+            .collect::<Vec<_>>(),
+        ["your message \"x\" did not arrive: blocked"]
+    );
+    store
+        .forget_notes(&envelope("a").session_key, newest)
+        .await
+        .expect("forget");
+    assert_eq!(
+        store
+            .notes(&envelope("a").session_key)
+            .await
+            .expect("notes"),
+        (Vec::new(), 0)
+    );
 }
 
 #[tokio::test]
 async fn fifty_notes_are_kept_and_the_newest_are_those() {
     let (_dir, store) = store().await;
     let key = SessionKey("agent:a:telegram:group:-1".into());
-    let note = |at| Note { who: Some("Eve".into()), of_owner: false, at, text: at.to_string() };
-    let heard = |at: i64| Arrival { key: format!("tg:1:{at}"), verdict: Verdict::Note(key.clone(), note(at)) };
-    let (accepted, _) = store.accept((1..=60).map(heard).collect(), None, 1).await.expect("accept");
-    store.accept(vec![heard(60)], None, 1).await.expect("the same again");
+    let note = |at| Note {
+        who: Some("Eve".into()),
+        of_owner: false,
+        at,
+        text: at.to_string(),
+    };
+    let heard = |at: i64| Arrival {
+        key: format!("tg:1:{at}"),
+        verdict: Verdict::Note(key.clone(), note(at)),
+    };
+    let (accepted, _) = store
+        .accept((1..=60).map(heard).collect(), None, 1)
+        .await
+        .expect("accept");
+    store
+        .accept(vec![heard(60)], None, 1)
+        .await
+        .expect("the same again");
     let (notes, _) = store.notes(&key).await.expect("notes");
     assert_eq!((accepted.len(), notes), (0, (11..=60).map(note).collect()));
 }
@@ -164,16 +387,56 @@ async fn fifty_notes_are_kept_and_the_newest_are_those() {
 #[tokio::test]
 async fn inputs_of_one_run_start_end_and_come_back_together() {
     let (_dir, store) = store().await;
-    store.accept(vec![arrival("a"), arrival("b"), arrival("c")], None, 10).await.expect("accept");
+    store
+        .accept(vec![arrival("a"), arrival("b"), arrival("c")], None, 10)
+        .await
+        .expect("accept");
     let both = ["a".to_owned(), "b".to_owned()];
     let started = store.start_run("r1", &both).await.expect("start");
-    assert_eq!(started, Started::Run { run_id: "r1".into(), inbox_ids: both.to_vec() });
+    assert_eq!(
+        started,
+        Started::Run {
+            run_id: "r1".into(),
+            inbox_ids: both.to_vec()
+        }
+    );
     let back = store.recover().await.expect("recover").inbox;
-    let runs: Vec<_> = back.iter().map(|row| (row.envelope.id.as_str(), row.run_id.as_deref(), row.attempts)).collect();
-    assert_eq!(runs, [("a", Some("r1"), 1), ("b", Some("r1"), 1), ("c", None, 0)]);
-    store.stop(2, None, 11).await.expect("stop what came before the second");
+    let runs: Vec<_> = back
+        .iter()
+        .map(|row| {
+            (
+                row.envelope.id.as_str(),
+                row.run_id.as_deref(),
+                row.attempts,
+            )
+        })
+        .collect();
+    assert_eq!(
+        runs,
+        [("a", Some("r1"), 1), ("b", Some("r1"), 1), ("c", None, 0)]
+    );
+    store
+        .stop(2, None, 11)
+        .await
+        .expect("stop what came before the second");
     let started = store.start_run("r2", &both).await.expect("start");
-    assert_eq!(started, Started::Run { run_id: "r1".into(), inbox_ids: vec!["b".into()] });
-    let finish = Finish { inbox_ids: vec!["b".into(), "a".into()], ..finish("b", &["one answer"]) };
-    assert_eq!(store.finish(finish, 12).await.expect("finish").map(|done| done.parts.len()), Some(1));
+    assert_eq!(
+        started,
+        Started::Run {
+            run_id: "r1".into(),
+            inbox_ids: vec!["b".into()]
+        }
+    );
+    let finish = Finish {
+        inbox_ids: vec!["b".into(), "a".into()],
+        ..finish("b", &["one answer"])
+    };
+    assert_eq!(
+        store
+            .finish(finish, 12)
+            .await
+            .expect("finish")
+            .map(|done| done.parts.len()),
+        Some(1)
+    );
 }

@@ -127,7 +127,10 @@ pub fn trace(path: &Path, id: &str) -> Result<Option<Trace>, db::Error> {
             None => of_input,
         };
         let run = run_id.as_deref().unwrap_or_default();
-        let ids: Vec<&str> = inputs.iter().map(|input| input.envelope.id.as_str()).collect();
+        let ids: Vec<&str> = inputs
+            .iter()
+            .map(|input| input.envelope.id.as_str())
+            .collect();
         let found = Trace {
             children: children(&moment, run, &ids)?,
             approvals: approvals(&moment, run, &ids)?,
@@ -135,7 +138,11 @@ pub fn trace(path: &Path, id: &str) -> Result<Option<Trace>, db::Error> {
             run_id: run_id.clone(),
             inputs,
         };
-        let is_nothing = found == Trace { run_id, ..Trace::default() };
+        let is_nothing = found
+            == Trace {
+                run_id,
+                ..Trace::default()
+            };
         Ok((!is_nothing).then_some(found))
     })
     .map(Option::flatten)
@@ -164,11 +171,18 @@ pub fn meant(path: &Path, message_id: &str, chat: Option<&str>) -> Result<Vec<Me
 
 fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Result<Vec<Traced>> {
     // The file may be of a release before it.
-    let tainted = if connection.column_exists(None, "inbox", "tainted")? { "tainted" } else { "0" };
+    let tainted = if connection.column_exists(None, "inbox", "tainted")? {
+        "tainted"
+    } else {
+        "0"
+    };
     let sql = format!(
         "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted} FROM inbox WHERE {which} ORDER BY seq"
     );
-    connection.prepare(&sql)?.query_map(params_from_iter(values), traced)?.collect()
+    connection
+        .prepare(&sql)?
+        .query_map(params_from_iter(values), traced)?
+        .collect()
 }
 
 fn traced(row: &Row<'_>) -> rusqlite::Result<Traced> {
@@ -189,7 +203,10 @@ fn children(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Resul
     if !connection.column_exists(None, "inbox", "told_in")? {
         return Ok(Vec::new());
     }
-    let which = format!("envelope ->> '$.task.run_id' = ?1 OR told_in IN ({})", marks(ids));
+    let which = format!(
+        "envelope ->> '$.task.run_id' = ?1 OR told_in IN ({})",
+        marks(ids)
+    );
     inputs(connection, &which, &beside(run, ids))
 }
 
@@ -215,11 +232,18 @@ fn approvals(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Resu
             decided_at: row.get(8)?,
         })
     };
-    connection.prepare(&sql)?.query_map(params_from_iter(beside(run, ids)), asking)?.collect()
+    connection
+        .prepare(&sql)?
+        .query_map(params_from_iter(beside(run, ids)), asking)?
+        .collect()
 }
 
 fn deliveries(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Result<Vec<Delivery>> {
-    let asks = if connection.column_exists(None, "outbox", "asks")? { "asks IS NOT NULL" } else { "0" };
+    let asks = if connection.column_exists(None, "outbox", "asks")? {
+        "asks IS NOT NULL"
+    } else {
+        "0"
+    };
     let sql = format!(
         "SELECT id, part, parts, channel, chat, state, attempts, message_id, created_at, sending_at, sent_at, reason, {asks}
          FROM outbox WHERE run_id = ?1 OR inbox_id IN ({}) ORDER BY outbox.id",
@@ -241,12 +265,18 @@ fn deliveries(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Res
             asks: row.get(12)?,
         })
     };
-    connection.prepare(&sql)?.query_map(params_from_iter(beside(run, ids)), delivery)?.collect()
+    connection
+        .prepare(&sql)?
+        .query_map(params_from_iter(beside(run, ids)), delivery)?
+        .collect()
 }
 
 /// Returns a mark for each of `ids`, the first value being the run.
 fn marks(ids: &[&str]) -> String {
-    (0..ids.len()).map(|number| format!("?{}", number + 2)).collect::<Vec<_>>().join(", ")
+    (0..ids.len())
+        .map(|number| format!("?{}", number + 2))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn beside<'a>(run: &'a str, ids: &[&'a str]) -> Vec<&'a str> {
@@ -264,24 +294,56 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
         let connection = Connection::open(&path).expect("open");
-        MIGRATIONS.iter().take(schema).for_each(|sql| connection.execute_batch(sql).expect("migrate"));
-        connection.pragma_update(None, "user_version", i64::try_from(schema).expect("few")).expect("version");
-        let sender = Sender { id: "1".into(), name: "Ada".into(), username: None };
-        let chat = ChatRef { chat: "1001".into(), topic: None };
+        MIGRATIONS
+            .iter()
+            .take(schema)
+            .for_each(|sql| connection.execute_batch(sql).expect("migrate"));
+        connection
+            .pragma_update(None, "user_version", i64::try_from(schema).expect("few"))
+            .expect("version");
+        let sender = Sender {
+            id: "1".into(),
+            name: "Ada".into(),
+            username: None,
+        };
+        let chat = ChatRef {
+            chat: "1001".into(),
+            topic: None,
+        };
         let envelope = Envelope {
-            route: Some(Route { channel: "telegram".into(), chat }),
+            route: Some(Route {
+                channel: "telegram".into(),
+                chat,
+            }),
             reply_to: Some("7".into()),
-            ..Envelope::new("a".into(), Source::Telegram, sender, SessionKey("cli:a".into()), "hi".into(), 5)
+            ..Envelope::new(
+                "a".into(),
+                Source::Telegram,
+                sender,
+                SessionKey("cli:a".into()),
+                "hi".into(),
+                5,
+            )
         };
         let insert = "INSERT INTO inbox(id, session_key, envelope, run_id, received_at) VALUES (?1, 'cli:a', ?2, ?3, 5)";
         for (id, run) in [("a", Some("r")), ("b", Some("r")), ("c", None)] {
-            let envelope = Envelope { id: id.to_owned(), ..envelope.clone() };
-            connection.execute(insert, (id, serde_json::to_string(&envelope).expect("JSON"), run)).expect("insert");
+            let envelope = Envelope {
+                id: id.to_owned(),
+                ..envelope.clone()
+            };
+            connection
+                .execute(
+                    insert,
+                    (id, serde_json::to_string(&envelope).expect("JSON"), run),
+                )
+                .expect("insert");
         }
         let sent = "INSERT INTO outbox(inbox_id, run_id, channel, chat, part, parts, plain, created_at, message_id)
                     VALUES (?1, ?2, 'telegram', ?3, 1, 1, 'x', 6, '8')";
         for (inbox, run, chat) in [(Some("a"), Some("r"), "1001"), (None, None, "1002")] {
-            connection.execute(sent, (inbox, run, chat)).expect("insert");
+            connection
+                .execute(sent, (inbox, run, chat))
+                .expect("insert");
         }
         (dir, path)
     }
@@ -290,13 +352,29 @@ mod tests {
     fn a_run_is_traced_in_the_queue_of_every_release() {
         for schema in 1..=MIGRATIONS.len() {
             let (_dir, path) = queue(schema);
-            let of = |id: &str| trace(&path, id).unwrap_or_else(|error| panic!("schema {schema}: {error}"));
+            let of = |id: &str| {
+                trace(&path, id).unwrap_or_else(|error| panic!("schema {schema}: {error}"))
+            };
             let found = of("b").expect("a trace");
-            let ids: Vec<&str> = found.inputs.iter().map(|input| input.envelope.id.as_str()).collect();
-            assert_eq!((ids, found.deliveries.len(), found.children.len()), (vec!["a", "b"], 1, 0));
+            let ids: Vec<&str> = found
+                .inputs
+                .iter()
+                .map(|input| input.envelope.id.as_str())
+                .collect();
+            assert_eq!(
+                (ids, found.deliveries.len(), found.children.len()),
+                (vec!["a", "b"], 1, 0)
+            );
             assert_eq!(of("r"), Some(found));
             let waiting = of("c").expect("a trace");
-            assert_eq!((waiting.run_id, waiting.inputs.len(), waiting.deliveries.len()), (None, 1, 0));
+            assert_eq!(
+                (
+                    waiting.run_id,
+                    waiting.inputs.len(),
+                    waiting.deliveries.len()
+                ),
+                (None, 1, 0)
+            );
             assert_eq!((of("nothing"), of("")), (None, None));
         }
     }
@@ -305,12 +383,22 @@ mod tests {
     fn the_number_of_a_message_means_what_went_out_or_came_in_under_it() {
         let (_dir, path) = queue(MIGRATIONS.len());
         let found = |message: &str, chat: Option<&str>| -> Vec<(String, Option<String>)> {
-            meant(&path, message, chat).expect("read").into_iter().map(|one| (one.chat, one.id)).collect()
+            meant(&path, message, chat)
+                .expect("read")
+                .into_iter()
+                .map(|one| (one.chat, one.id))
+                .collect()
         };
-        let (ours, theirs) = (("1001".to_owned(), Some("a".to_owned())), ("1002".to_owned(), None));
+        let (ours, theirs) = (
+            ("1001".to_owned(), Some("a".to_owned())),
+            ("1002".to_owned(), None),
+        );
         assert_eq!(found("8", None), [ours.clone(), theirs.clone()]);
         assert_eq!(found("8", Some("1002")), [theirs]);
         assert!(found("7", Some("1001")).contains(&ours) && found("9", None).is_empty());
-        assert_eq!(meant(&path.with_extension("absent"), "8", None).expect("no queue"), []);
+        assert_eq!(
+            meant(&path.with_extension("absent"), "8", None).expect("no queue"),
+            []
+        );
     }
 }

@@ -131,8 +131,11 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
 /// See [`db::Error`].
 pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
     read(path, |connection| {
-        let text: Option<Option<String>> =
-            connection.query_row("SELECT result FROM inbox WHERE id = ?1", [id], |row| row.get(0)).optional()?;
+        let text: Option<Option<String>> = connection
+            .query_row("SELECT result FROM inbox WHERE id = ?1", [id], |row| {
+                row.get(0)
+            })
+            .optional()?;
         text.flatten().map(|text| from_json(&text, 0)).transpose()
     })
     .map(Option::flatten)
@@ -144,7 +147,11 @@ pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
 /// See [`db::Error`].
 pub fn knows(path: &Path, id: &str) -> Result<bool, db::Error> {
     let known = |connection: &Connection| {
-        connection.query_row("SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1)", [id], |row| row.get(0))
+        connection.query_row(
+            "SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1)",
+            [id],
+            |row| row.get(0),
+        )
     };
     read(path, known).map(Option::unwrap_or_default)
 }
@@ -189,9 +196,12 @@ pub enum Fate {
 pub fn fates(path: &Path, inbox_id: &str) -> Result<Vec<Fate>, db::Error> {
     read(path, |connection| {
         connection
-            .prepare("SELECT state, message_id, reason FROM outbox WHERE inbox_id = ?1 ORDER BY id")?
+            .prepare(
+                "SELECT state, message_id, reason FROM outbox WHERE inbox_id = ?1 ORDER BY id",
+            )?
             .query_map([inbox_id], |row| {
-                let (state, id, reason): (String, Option<String>, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (state, id, reason): (String, Option<String>, Option<String>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
                 Ok(match (state.as_str(), id) {
                     ("sent", id) => Fate::Sent(id.unwrap_or_default()),
                     ("dead", _) => Fate::Dead(reason.unwrap_or_default()),
@@ -203,7 +213,14 @@ pub fn fates(path: &Path, inbox_id: &str) -> Result<Vec<Fate>, db::Error> {
     .map(Option::unwrap_or_default)
 }
 
-pub(super) fn read<T>(path: &Path, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(None) };
-    query(&connection).map(Some).map_err(|source| db::Error::of(path, source))
+pub(super) fn read<T>(
+    path: &Path,
+    query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<Option<T>, db::Error> {
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(None);
+    };
+    query(&connection)
+        .map(Some)
+        .map_err(|source| db::Error::of(path, source))
 }

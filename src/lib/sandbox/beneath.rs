@@ -119,12 +119,26 @@ impl Root {
     /// When it is not there or no directory.
     pub fn open(path: &Path) -> Result<Self, BeneathError> {
         let failed = |e: Errno| error(path, e);
-        let dir = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty()).map_err(failed)?;
-        let real = path.canonicalize().map_err(|source| BeneathError::Io { path: path.to_owned(), source })?;
+        let dir = openat(
+            AT_FDCWD,
+            path,
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(failed)?;
+        let real = path.canonicalize().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         let answer = resolved_by_kernel(&dir, Path::new("."), OFlag::O_PATH);
         // Old seccomp profiles of containers say EPERM to what they do not know.
         let by_kernel = !matches!(answer, Err(Errno::ENOSYS | Errno::EPERM));
-        Ok(Self { dir, given: path.to_owned(), real, by_kernel })
+        Ok(Self {
+            dir,
+            given: path.to_owned(),
+            real,
+            by_kernel,
+        })
     }
 
     /// Returns the contents of a regular file.
@@ -133,8 +147,12 @@ impl Root {
     /// When it has more than `max` bytes, is no regular file, leads outside or cannot be read.
     pub fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
         // A FIFO without a writer would wait for one without O_NONBLOCK.
-        let mut file = File::from(self.resolve(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
-        let io = |source| BeneathError::Io { path: path.to_owned(), source };
+        let mut file =
+            File::from(self.resolve(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let meta = file.metadata().map_err(io)?;
         if meta.is_dir() {
             return Err(BeneathError::IsDirectory(path.to_owned()));
@@ -142,13 +160,24 @@ impl Root {
         if !meta.is_file() {
             return Err(BeneathError::NotRegular(path.to_owned()));
         }
-        let too_large = |size| BeneathError::TooLarge { path: path.to_owned(), size, max };
+        let too_large = |size| BeneathError::TooLarge {
+            path: path.to_owned(),
+            size,
+            max,
+        };
         if meta.len() > max {
             return Err(too_large(meta.len()));
         }
         let mut bytes = Vec::new();
-        (&mut file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
-        if bytes.len() as u64 > max { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+        (&mut file)
+            .take(max.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(io)?;
+        if bytes.len() as u64 > max {
+            Err(too_large(bytes.len() as u64))
+        } else {
+            Ok(bytes)
+        }
     }
 
     /// Puts `bytes` at `path`, whole or not at all, and returns when they are on the disk. Missing
@@ -165,13 +194,22 @@ impl Root {
     /// # Errors
     /// When it is no directory, leads outside or cannot be read.
     pub fn list(&self, path: &Path, max: usize) -> Result<Vec<Entry>, BeneathError> {
-        let io = |source| BeneathError::Io { path: path.to_owned(), source };
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let dir = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
         let mut entries = Vec::new();
-        for entry in std::fs::read_dir(by_descriptor(&dir)).map_err(io)?.take(max) {
+        for entry in std::fs::read_dir(by_descriptor(&dir))
+            .map_err(io)?
+            .take(max)
+        {
             let entry = entry.map_err(io)?;
             let kind = Kind::of(entry.file_type().map_err(io)?);
-            entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind });
+            entries.push(Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                kind,
+            });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -183,7 +221,10 @@ impl Root {
     /// When nothing is there or it leads outside.
     pub fn metadata(&self, path: &Path) -> Result<Metadata, BeneathError> {
         let file = File::from(self.resolve(path, OFlag::O_PATH)?);
-        file.metadata().map_err(|source| BeneathError::Io { path: path.to_owned(), source })
+        file.metadata().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Returns where `path` really is, relative to the directory and without symlinks, for rules
@@ -220,20 +261,34 @@ impl Root {
 
     /// Returns where an open descriptor is, relative to the directory.
     fn real_of(&self, fd: &OwnedFd, path: &Path) -> Result<PathBuf, BeneathError> {
-        let io = |source| BeneathError::Io { path: path.to_owned(), source };
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let real = std::fs::read_link(by_descriptor(fd)).map_err(io)?;
-        let inside = real.strip_prefix(&self.real).map_err(|_| BeneathError::Outside(path.to_owned()))?;
+        let inside = real
+            .strip_prefix(&self.real)
+            .map_err(|_| BeneathError::Outside(path.to_owned()))?;
         Ok(inside.to_owned())
     }
 
     /// Opens `path` beneath the directory.
     fn resolve(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, BeneathError> {
-        self.open_relative(&self.relative(path)?, flags).map_err(|e| error(path, e))
+        self.open_relative(&self.relative(path)?, flags)
+            .map_err(|e| error(path, e))
     }
 
     fn open_relative(&self, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
-        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        let open = if self.by_kernel { resolved_by_kernel } else { walk::open };
+        let relative = if relative.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            relative
+        };
+        let open = if self.by_kernel {
+            resolved_by_kernel
+        } else {
+            walk::open
+        };
         let mut result = open(&self.dir, relative, flags);
         for _ in 1..RACE_ATTEMPTS {
             match result {
@@ -252,14 +307,19 @@ impl Root {
         if path.is_relative() {
             return Ok(path.to_owned());
         }
-        let inside = path.strip_prefix(&self.given).or_else(|_| path.strip_prefix(&self.real));
-        inside.map(Path::to_owned).map_err(|_| BeneathError::Outside(path.to_owned()))
+        let inside = path
+            .strip_prefix(&self.given)
+            .or_else(|_| path.strip_prefix(&self.real));
+        inside
+            .map(Path::to_owned)
+            .map_err(|_| BeneathError::Outside(path.to_owned()))
     }
 }
 
 fn resolved_by_kernel(dir: &OwnedFd, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
-    let how =
-        OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
     openat2(dir, relative, how)
 }
 
@@ -284,7 +344,10 @@ fn error(path: &Path, errno: Errno) -> BeneathError {
         Errno::EISDIR => BeneathError::IsDirectory(path),
         // A socket, or a FIFO opened for writing.
         Errno::ENXIO => BeneathError::NotRegular(path),
-        errno => BeneathError::Io { path, source: errno.into() },
+        errno => BeneathError::Io {
+            path,
+            source: errno.into(),
+        },
     }
 }
 

@@ -15,7 +15,12 @@ pub(super) struct Clip {
 
 impl Clip {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, head: Vec::new(), tail: VecDeque::new(), total: 0 }
+        Self {
+            max,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+        }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -33,7 +38,12 @@ impl Clip {
 
     /// Returns the text, with a marker where something is missing, and how many bytes are missing.
     pub(super) fn finish(self) -> (String, Option<usize>) {
-        let Self { mut head, tail, total, .. } = self;
+        let Self {
+            mut head,
+            tail,
+            total,
+            ..
+        } = self;
         let mut tail = Vec::from(tail);
         let cut = total - head.len() - tail.len();
         if cut == 0 {
@@ -44,7 +54,10 @@ impl Clip {
         let (head, tail) = (without_torn_end(&head), without_torn_start(&tail));
         let cut = total - head.len() - tail.len();
         let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
-        (format!("{head}\n[… {cut} bytes left out …]\n{tail}"), Some(cut))
+        (
+            format!("{head}\n[… {cut} bytes left out …]\n{tail}"),
+            Some(cut),
+        )
     }
 
     fn head_max(&self) -> usize {
@@ -62,7 +75,11 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
 }
 
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
-    let continuation = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let continuation = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
     &bytes[continuation..]
 }
 
@@ -85,13 +102,22 @@ mod tests {
 
     #[test]
     fn head_and_tail_are_kept_and_the_middle_is_counted() {
-        assert_eq!(clip(10, &[b"0123456", b"xxxxxxxxxx", b"abc"]), ("0123456\n[… 10 bytes left out …]\nabc".into(), Some(10)));
+        assert_eq!(
+            clip(10, &[b"0123456", b"xxxxxxxxxx", b"abc"]),
+            ("0123456\n[… 10 bytes left out …]\nabc".into(), Some(10))
+        );
     }
 
     #[test]
     fn a_letter_is_not_torn_by_the_cut() {
-        assert_eq!(clip(10, &["01234é-xxxé!!".as_bytes()]), ("01234é\n[… 6 bytes left out …]\n!!".into(), Some(6)));
-        assert_eq!(clip(10, &["012345é-xxxx!!!".as_bytes()]), ("012345\n[… 7 bytes left out …]\n!!!".into(), Some(7)));
+        assert_eq!(
+            clip(10, &["01234é-xxxé!!".as_bytes()]),
+            ("01234é\n[… 6 bytes left out …]\n!!".into(), Some(6))
+        );
+        assert_eq!(
+            clip(10, &["012345é-xxxx!!!".as_bytes()]),
+            ("012345\n[… 7 bytes left out …]\n!!!".into(), Some(7))
+        );
     }
 
     proptest! {

@@ -48,15 +48,23 @@ impl Search {
 }
 
 fn search(dir: &Path, depth: u32, except: &[PathBuf], found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
     for entry in entries.flatten() {
         // What a symlink points to is shown, or not, where it is. The kind costs no system call.
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         if kind.is_symlink() {
             continue;
         }
         let Ok(meta) = entry.metadata() else { continue };
-        let wanted = if kind.is_dir() { OTHERS_READ_AND_ENTER } else { OTHERS_READ };
+        let wanted = if kind.is_dir() {
+            OTHERS_READ_AND_ENTER
+        } else {
+            OTHERS_READ
+        };
         let is_open = meta.permissions().mode() & wanted == wanted;
         if (is_open && !kind.is_dir()) || except.contains(&entry.path()) {
             continue;
@@ -104,7 +112,10 @@ mod tests {
             std::fs::create_dir_all(dir.path().join(path)).unwrap();
         }
         std::os::unix::fs::symlink("/", dir.path().join("way-out")).unwrap();
-        let mut parts = open_parts(dir.path(), &[dir.path().join("b/secret"), "/elsewhere".into()]);
+        let mut parts = open_parts(
+            dir.path(),
+            &[dir.path().join("b/secret"), "/elsewhere".into()],
+        );
         parts.sort();
         assert_eq!(parts, [dir.path().join("a"), dir.path().join("b/open")]);
         assert_eq!(open_parts(dir.path(), &["/elsewhere".into()]), [dir.path()]);
@@ -115,12 +126,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: &str, mode| {
             let path = dir.path().join(name);
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path).unwrap();
+            std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             path
         };
         make("open", 0o644);
-        let (group, own, except) = (make("group", 0o640), make("own", 0o600), make("except", 0o600));
+        let (group, own, except) = (
+            make("group", 0o640),
+            make("own", 0o600),
+            make("except", 0o600),
+        );
         let mut found = Vec::new();
         search(dir.path(), 2, &[except], &mut found);
         found.sort();

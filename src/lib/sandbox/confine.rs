@@ -2,8 +2,8 @@
 //! signals it could send.
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::os::unix::fs::MetadataExt;
@@ -48,10 +48,17 @@ const ALWAYS_CLOSED: [&str; 9] = [
 /// command's processes, which will be in an inner one, and nobody else.
 pub(super) fn keep_signals_inside() -> Result<(), Failure> {
     let step = "keep signals inside";
-    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).scope(Scope::Signal).at(step)?;
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .at(step)?;
     let status = ruleset.create().at(step)?.restrict_self().at(step)?;
     // Unscoped, that kill(-1) would reach the whole machine.
-    if status.ruleset == RulesetStatus::FullyEnforced { Ok(()) } else { Err("Landlock is not in force").at(step) }
+    if status.ruleset == RulesetStatus::FullyEnforced {
+        Ok(())
+    } else {
+        Err("Landlock is not in force").at(step)
+    }
 }
 
 /// What a command may touch.
@@ -68,23 +75,48 @@ impl Access {
         let tmp = PathBuf::from("/tmp");
         let mut writable = paths.writable;
         writable.extend([tmp.clone(), "/dev/shm".into()]);
-        Self { readable: vec!["/".into()], writable, tmp }
+        Self {
+            readable: vec!["/".into()],
+            writable,
+            tmp,
+        }
     }
 
     /// Returns the rights in the machine's root, with `tmp` for the command alone.
-    pub(super) fn in_host_root(plan: &Plan, paths: &Paths, secrets: Search, tmp: PathBuf) -> Result<Self, Failure> {
+    pub(super) fn in_host_root(
+        plan: &Plan,
+        paths: &Paths,
+        secrets: Search,
+        tmp: PathBuf,
+    ) -> Result<Self, Failure> {
         let mut closed = secrets.finish()?;
         closed.extend(paths.hidden.iter().cloned());
         closed.extend(ALWAYS_CLOSED.map(PathBuf::from));
-        let mut readable: Vec<PathBuf> = SYSTEM.iter().flat_map(|dir| open_parts(Path::new(dir), &closed)).collect();
-        readable.extend(paths.read_only.iter().flat_map(|path| open_parts(path, &closed)));
+        let mut readable: Vec<PathBuf> = SYSTEM
+            .iter()
+            .flat_map(|dir| open_parts(Path::new(dir), &closed))
+            .collect();
+        readable.extend(
+            paths
+                .read_only
+                .iter()
+                .flat_map(|path| open_parts(path, &closed)),
+        );
         readable.extend(PROC_READ.map(PathBuf::from));
         if plan.network {
             readable.extend(Path::new("/etc/resolv.conf").canonicalize());
         }
-        let mut writable: Vec<PathBuf> = paths.writable.iter().flat_map(|dir| open_parts(dir, &paths.hidden)).collect();
+        let mut writable: Vec<PathBuf> = paths
+            .writable
+            .iter()
+            .flat_map(|dir| open_parts(dir, &paths.hidden))
+            .collect();
         writable.push(tmp.clone());
-        Ok(Self { readable, writable, tmp })
+        Ok(Self {
+            readable,
+            writable,
+            tmp,
+        })
     }
 }
 
@@ -111,11 +143,23 @@ pub(super) fn landlock(plan: &Plan, access: &Access) -> Result<(), Failure> {
     ruleset.restrict_self().at(step).map(drop)
 }
 
-fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, Failure> {
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, Failure> {
     // What is not there needs no right.
-    let Ok(fd) = PathFd::new(path) else { return Ok(ruleset) };
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
-    ruleset.add_rule(PathBeneath::new(fd, access)).at(&format!("allow {}", path.display()))
+    let Ok(fd) = PathFd::new(path) else {
+        return Ok(ruleset);
+    };
+    let access = if path.is_dir() {
+        access
+    } else {
+        access & AccessFs::from_file(ASKED)
+    };
+    ruleset
+        .add_rule(PathBeneath::new(fd, access))
+        .at(&format!("allow {}", path.display()))
 }
 
 const GIB: u64 = 1 << 30;
@@ -129,7 +173,11 @@ pub(super) fn limits(plan: &Plan) -> Result<(), Failure> {
     lower(Resource::RLIMIT_DATA, 8 * GIB)?;
     lower(Resource::RLIMIT_CPU, plan.cpu_secs)?;
     // Without namespaces it counts all processes of the user on this machine, the agent's among them.
-    let others = if plan.walls == Walls::Namespaces { 0 } else { users_threads() };
+    let others = if plan.walls == Walls::Namespaces {
+        0
+    } else {
+        users_threads()
+    };
     lower(Resource::RLIMIT_NPROC, MAX_PROCESSES + others)
 }
 

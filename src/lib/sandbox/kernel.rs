@@ -1,5 +1,8 @@
 //! The system calls that no library wraps: each `unsafe` of this room is here, one call a function.
-#![expect(unsafe_code, reason = "system calls without a safe wrapper; every block says why it is sound")]
+#![expect(
+    unsafe_code,
+    reason = "system calls without a safe wrapper; every block says why it is sound"
+)]
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_ulong};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -32,7 +35,15 @@ pub(super) fn close_from(first: c_uint) -> nix::Result<()> {
 /// Makes every descriptor from `first` on close when the next program begins.
 pub(super) fn close_on_exec_from(first: c_uint) -> nix::Result<()> {
     // SAFETY: changes a flag only.
-    Errno::result(unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) }).map(drop)
+    Errno::result(unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    })
+    .map(drop)
 }
 
 /// Gives every signal its default meaning again (Rust ignores SIGPIPE, nohup SIGHUP).
@@ -46,9 +57,13 @@ pub(super) fn default_signals() {
 /// Returns a detached copy of the mounts at and below `path`, not following a final symlink.
 pub(super) fn clone_mounts(path: &Path) -> nix::Result<OwnedFd> {
     let path = c_path(path)?;
-    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | (libc::AT_RECURSIVE | libc::AT_SYMLINK_NOFOLLOW) as c_uint;
+    let flags = libc::OPEN_TREE_CLONE
+        | libc::OPEN_TREE_CLOEXEC
+        | (libc::AT_RECURSIVE | libc::AT_SYMLINK_NOFOLLOW) as c_uint;
     // SAFETY: the path outlives the call; the result is a new descriptor or an error.
-    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let fd = Errno::result(unsafe {
+        libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags)
+    })?;
     // SAFETY: the kernel has just given it to us.
     Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(fd).map_err(|_| Errno::EBADF)?) })
 }
@@ -73,7 +88,13 @@ pub(super) fn attach_mounts(mounts: &OwnedFd, target: &Path) -> nix::Result<()> 
 /// Adds `flags` to a detached copy and all mounts in it, and cuts it off from later mounts of the
 /// host.
 pub(super) fn set_mount_flags(mounts: &OwnedFd, flags: u64) -> nix::Result<()> {
-    mount_setattr(mounts.as_raw_fd(), c"", libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, flags, libc::MS_PRIVATE)
+    mount_setattr(
+        mounts.as_raw_fd(),
+        c"",
+        libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+        flags,
+        libc::MS_PRIVATE,
+    )
 }
 
 /// Makes the mount at `path`, and only that one, read-only.
@@ -81,11 +102,31 @@ pub(super) fn set_read_only(path: &Path) -> nix::Result<()> {
     mount_setattr(libc::AT_FDCWD, &c_path(path)?, 0, READ_ONLY, 0)
 }
 
-fn mount_setattr(dir: RawFd, path: &CStr, at: c_int, set: u64, propagation: u64) -> nix::Result<()> {
-    let attr = libc::mount_attr { attr_set: set, attr_clr: 0, propagation, userns_fd: 0 };
+fn mount_setattr(
+    dir: RawFd,
+    path: &CStr,
+    at: c_int,
+    set: u64,
+    propagation: u64,
+) -> nix::Result<()> {
+    let attr = libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation,
+        userns_fd: 0,
+    };
     // SAFETY: path and attr outlive the call and the size is that of attr.
-    Errno::result(unsafe { libc::syscall(libc::SYS_mount_setattr, dir, path.as_ptr(), at, &raw const attr, size_of_val(&attr)) })
-        .map(drop)
+    Errno::result(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            dir,
+            path.as_ptr(),
+            at,
+            &raw const attr,
+            size_of_val(&attr),
+        )
+    })
+    .map(drop)
 }
 
 /// Gives up every capability, also those that a later program of user 0 would get back.
@@ -105,24 +146,42 @@ pub(super) fn drop_capabilities() -> nix::Result<()> {
             _ => break,
         }
         // SAFETY: plain numbers.
-        let dropped = Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, ZERO, ZERO, ZERO) });
+        let dropped = Errno::result(unsafe {
+            libc::prctl(libc::PR_CAPBSET_DROP, capability, ZERO, ZERO, ZERO)
+        });
         if nix::unistd::geteuid().is_root() {
             dropped?;
         }
     }
     // SAFETY: plain numbers.
-    Errno::result(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong, ZERO, ZERO, ZERO) })?;
+    Errno::result(unsafe {
+        libc::prctl(
+            libc::PR_CAP_AMBIENT,
+            libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong,
+            ZERO,
+            ZERO,
+            ZERO,
+        )
+    })?;
     let header = Header(VERSION_3, 0);
     let none = [0_u32; 6];
     // SAFETY: version 3 reads two records of three u32.
-    Errno::result(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }).map(drop)
+    Errno::result(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
+        .map(drop)
 }
 
 /// Returns the Landlock ABI of the running kernel, 0 when there is none.
 pub(super) fn landlock_abi() -> u32 {
     const VERSION: c_uint = 1;
     // SAFETY: with this flag the kernel reads no memory.
-    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            VERSION,
+        )
+    };
     u32::try_from(abi).unwrap_or(0)
 }
 
@@ -130,7 +189,11 @@ pub(super) fn landlock_abi() -> u32 {
 pub(super) fn loopback_up() -> nix::Result<()> {
     // SAFETY: plain numbers; the result is a new descriptor or an error.
     let socket = unsafe {
-        let fd = Errno::result(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let fd = Errno::result(libc::socket(
+            libc::AF_INET,
+            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+            0,
+        ))?;
         OwnedFd::from_raw_fd(fd)
     };
     // SAFETY: ifreq is plain old data for which zero is valid.
@@ -138,9 +201,13 @@ pub(super) fn loopback_up() -> nix::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::EINVAL)?;
+    request.ifr_ifru.ifru_flags =
+        i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::EINVAL)?;
     // SAFETY: the request outlives the call.
-    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+    Errno::result(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    })
+    .map(drop)
 }
 
 fn c_path(path: &Path) -> nix::Result<CString> {

@@ -17,7 +17,10 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, execve, getegid, geteuid, getpid, mkdtemp, sethostname, setsid};
+use nix::unistd::{
+    Pid, chdir, dup2_stderr, dup2_stdin, execve, getegid, geteuid, getpid, mkdtemp, sethostname,
+    setsid,
+};
 
 use super::closed::Search;
 use super::confine::{self, Access};
@@ -54,7 +57,9 @@ impl Pipes {
     fn take() -> Result<Self, Failure> {
         kernel::close_from(3).at("close descriptors")?;
         let step = "arrange the pipes";
-        let daemon = BufReader::new(File::from(std::io::stdin().as_fd().try_clone_to_owned().at(step)?));
+        let daemon = BufReader::new(File::from(
+            std::io::stdin().as_fd().try_clone_to_owned().at(step)?,
+        ));
         let status = File::from(std::io::stderr().as_fd().try_clone_to_owned().at(step)?);
         let null = OpenOptions::new().read(true).open("/dev/null").at(step)?;
         dup2_stdin(null).at(step)?;
@@ -91,7 +96,9 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
         return supervise(&plan, None, pipes);
     }
     let paths = Paths::resolve(&plan)?;
-    let Some(secrets) = Search::begin(&paths.writable)? else { return Ok(()) };
+    let Some(secrets) = Search::begin(&paths.writable)? else {
+        return Ok(());
+    };
     if plan.walls == Walls::Namespaces {
         enter_namespaces(plan.network)?;
         if let Some(init) = kernel::fork().at("fork")? {
@@ -143,7 +150,10 @@ fn prefer_for_oom_kill() {
 }
 
 fn write(path: &str, text: &str) -> std::io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+    OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 fn wait_for(child: Pid) -> Result<(), Failure> {
@@ -181,8 +191,10 @@ fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<
 /// Returns how `command` ended, or nothing when the daemon was first to go.
 fn watch(command: Pid, children: &SignalFd, pipes: &Pipes) -> Option<Report> {
     loop {
-        let mut fds =
-            [PollFd::new(children.as_fd(), PollFlags::POLLIN), PollFd::new(pipes.daemon.get_ref().as_fd(), PollFlags::POLLIN)];
+        let mut fds = [
+            PollFd::new(children.as_fd(), PollFlags::POLLIN),
+            PollFd::new(pipes.daemon.get_ref().as_fd(), PollFlags::POLLIN),
+        ];
         match poll(&mut fds, PollTimeout::NONE) {
             Err(Errno::EINTR) => continue,
             Err(_) => return None,
@@ -195,8 +207,12 @@ fn watch(command: Pid, children: &SignalFd, pipes: &Pipes) -> Option<Report> {
         let _ = children.read_signal();
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             match status {
-                WaitStatus::Exited(pid, code) if pid == command => return Some(Report::Exited(code)),
-                WaitStatus::Signaled(pid, signal, _) if pid == command => return Some(Report::Signaled(signal as i32)),
+                WaitStatus::Exited(pid, code) if pid == command => {
+                    return Some(Report::Exited(code));
+                }
+                WaitStatus::Signaled(pid, signal, _) if pid == command => {
+                    return Some(Report::Signaled(signal as i32));
+                }
                 WaitStatus::StillAlive => break,
                 _ => {}
             }
@@ -214,8 +230,11 @@ fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Fa
     umask(Mode::from_bits_truncate(0o022));
     chdir(&plan.cwd).at(&format!("enter {}", plan.cwd.display()))?;
     confine::limits(plan)?;
-    let (shell, arguments, environment) =
-        (c"/bin/sh", [c"sh".into(), c"-c".into(), c_string(&plan.command)?], environment(plan, access)?);
+    let (shell, arguments, environment) = (
+        c"/bin/sh",
+        [c"sh".into(), c"-c".into(), c_string(&plan.command)?],
+        environment(plan, access)?,
+    );
     if let Some(access) = access {
         prctl::set_no_new_privs().at("give up new privileges")?;
         confine::landlock(plan, access)?;
@@ -227,8 +246,14 @@ fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Fa
 }
 
 fn environment(plan: &Plan, access: Option<&Access>) -> Result<Vec<CString>, Failure> {
-    let tmp = access.map_or(Path::new("/tmp"), |access| &access.tmp).to_string_lossy();
-    let given = plan.env.iter().filter(|(name, _)| name != "TMPDIR").map(|(name, value)| c_string(&format!("{name}={value}")));
+    let tmp = access
+        .map_or(Path::new("/tmp"), |access| &access.tmp)
+        .to_string_lossy();
+    let given = plan
+        .env
+        .iter()
+        .filter(|(name, _)| name != "TMPDIR")
+        .map(|(name, value)| c_string(&format!("{name}={value}")));
     given.chain([c_string(&format!("TMPDIR={tmp}"))]).collect()
 }
 
@@ -241,7 +266,9 @@ struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
     fn make() -> Result<Self, Failure> {
-        mkdtemp("/tmp/agent-exec-XXXXXX").at("make a TMPDIR").map(Self)
+        mkdtemp("/tmp/agent-exec-XXXXXX")
+            .at("make a TMPDIR")
+            .map(Self)
     }
 }
 

@@ -84,7 +84,9 @@ impl Level {
                  runs as root, it can so open other programs' files in /etc to a later command."
             }
             Self::Refused(_) => "None: commands do not run.",
-            Self::Off => "A command can do everything the agent's user can, including reading its secrets and memory.",
+            Self::Off => {
+                "A command can do everything the agent's user can, including reading its secrets and memory."
+            }
         }
     }
 }
@@ -225,6 +227,9 @@ trait At<T> {
 
 impl<T, E: std::fmt::Display> At<T> for Result<T, E> {
     fn at(self, step: &str) -> Result<T, Failure> {
-        self.map_err(|e| Failure { step: step.to_owned(), reason: e.to_string() })
+        self.map_err(|e| Failure {
+            step: step.to_owned(),
+            reason: e.to_string(),
+        })
     }
 }

@@ -26,16 +26,42 @@ use super::{At, Failure, Plan};
 
 /// What of the host is shown, where it exists. Not `/nix` whole: its daemon's socket builds
 /// packages, with network, for whoever connects.
-pub(super) const SYSTEM: [&str; 11] =
-    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store"];
+pub(super) const SYSTEM: [&str; 11] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+];
 
 /// Devices that keep nothing and control nothing.
-pub(super) const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub(super) const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
 
 /// Files in `/proc` that tell root about the machine's memory and keys. `/proc` is read-only as a
 /// whole: user 0 may write sysctls such as `core_pattern` without any capability.
-const PROC_MASKED: [&str; 9] =
-    ["kcore", "kmsg", "keys", "kpagecount", "kpageflags", "kpagecgroup", "timer_list", "vmallocinfo", "slabinfo"];
+const PROC_MASKED: [&str; 9] = [
+    "kcore",
+    "kmsg",
+    "keys",
+    "kpagecount",
+    "kpageflags",
+    "kpagecgroup",
+    "timer_list",
+    "vmallocinfo",
+    "slabinfo",
+];
 
 const FORBIDDEN_WRITABLE: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -60,36 +86,81 @@ impl Paths {
     /// Resolves the paths of `plan`.
     pub(super) fn resolve(plan: &Plan) -> Result<Self, Failure> {
         // The home of a user who has none may be "/"; hiding that would leave no shell.
-        let hidden = plan.hidden.iter().filter_map(|path| path.canonicalize().ok()).filter(|path| path.parent().is_some());
+        let hidden = plan
+            .hidden
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| path.parent().is_some());
         let hidden: Vec<PathBuf> = hidden.collect();
         let mut writable = vec![plan.workspace.canonicalize().at("find the workspace")?];
         // A command may have put a symlink where a path of the configuration was, inside what it may
         // change: following it would grant what it points to.
-        let bases: Vec<PathBuf> =
-            plan.writable.iter().chain([&plan.workspace]).filter_map(|path| path.canonicalize().ok()).collect();
+        let bases: Vec<PathBuf> = plan
+            .writable
+            .iter()
+            .chain([&plan.workspace])
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
         let is_in_base = |path: PathBuf| bases.iter().any(|base| path.starts_with(base));
-        let could_be_planted = |path: &Path| path.ancestors().skip(1).any(|above| above.canonicalize().is_ok_and(is_in_base));
-        let outside = plan.writable.iter().filter(|path| !could_be_planted(path)).filter_map(|path| path.canonicalize().ok());
+        let could_be_planted = |path: &Path| {
+            path.ancestors()
+                .skip(1)
+                .any(|above| above.canonicalize().is_ok_and(is_in_base))
+        };
+        let outside = plan
+            .writable
+            .iter()
+            .filter(|path| !could_be_planted(path))
+            .filter_map(|path| path.canonicalize().ok());
         writable.extend(outside.filter(|path| !hidden.contains(path)));
         for path in &writable {
-            if path.parent().is_none() || FORBIDDEN_WRITABLE.iter().any(|root| path.starts_with(root)) || hidden.contains(path) {
-                return Err(format!("{} cannot be made writable", path.display())).at("check the paths");
+            if path.parent().is_none()
+                || FORBIDDEN_WRITABLE.iter().any(|root| path.starts_with(root))
+                || hidden.contains(path)
+            {
+                return Err(format!("{} cannot be made writable", path.display()))
+                    .at("check the paths");
             }
         }
         let real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
-        let read_only = plan.read_only.iter().filter(real).filter_map(|path| path.canonicalize().ok()).collect();
-        Ok(Self { writable, hidden, read_only })
+        let read_only = plan
+            .read_only
+            .iter()
+            .filter(real)
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
+        Ok(Self {
+            writable,
+            hidden,
+            read_only,
+        })
     }
 }
 
 /// Replaces the root of this mount namespace, masking the `secrets`. Afterwards the working
 /// directory is the new root.
 pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), Failure> {
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).at("detach the mounts")?;
+    mount(
+        None::<&str>,
+        "/",
+        None::<&str>,
+        MsFlags::MS_REC | MsFlags::MS_SLAVE,
+        None::<&str>,
+    )
+    .at("detach the mounts")?;
     let system = system_parts(plan)?;
-    let devices = DEVICES.iter().map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY)).collect::<Result<Vec<_>, _>>()?;
-    let writable = paths.writable.iter().map(|path| Part::copy(path, NO_SUID | NO_DEVICES));
-    let read_only = paths.read_only.iter().map(|path| Part::copy(path, NO_SUID | NO_DEVICES | READ_ONLY));
+    let devices = DEVICES
+        .iter()
+        .map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY))
+        .collect::<Result<Vec<_>, _>>()?;
+    let writable = paths
+        .writable
+        .iter()
+        .map(|path| Part::copy(path, NO_SUID | NO_DEVICES));
+    let read_only = paths
+        .read_only
+        .iter()
+        .map(|path| Part::copy(path, NO_SUID | NO_DEVICES | READ_ONLY));
     let shown = writable.chain(read_only).collect::<Result<Vec<_>, _>>()?;
 
     enter_empty_root()?;
@@ -119,8 +190,15 @@ pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), F
 
 /// Something of the host and the place where it will be.
 enum Part {
-    Copy { mounts: OwnedFd, is_dir: bool, path: PathBuf },
-    Link { target: PathBuf, path: PathBuf },
+    Copy {
+        mounts: OwnedFd,
+        is_dir: bool,
+        path: PathBuf,
+    },
+    Link {
+        target: PathBuf,
+        path: PathBuf,
+    },
 }
 
 impl Part {
@@ -129,7 +207,11 @@ impl Part {
         let is_dir = fs::symlink_metadata(path).at(&step())?.is_dir();
         let mounts = kernel::clone_mounts(path).at(&step())?;
         kernel::set_mount_flags(&mounts, flags).at(&step())?;
-        Ok(Self::Copy { mounts, is_dir, path: path.to_owned() })
+        Ok(Self::Copy {
+            mounts,
+            is_dir,
+            path: path.to_owned(),
+        })
     }
 
     fn place(&self) -> Result<(), Failure> {
@@ -138,13 +220,21 @@ impl Part {
                 make_parent(path)?;
                 symlink(target, path).at(&format!("link {}", path.display()))
             }
-            Self::Copy { mounts, is_dir, path } => {
+            Self::Copy {
+                mounts,
+                is_dir,
+                path,
+            } => {
                 let step = || format!("place {}", path.display());
                 if *is_dir {
                     fs::create_dir_all(path).at(&step())?;
                 } else if fs::symlink_metadata(path).is_err() {
                     make_parent(path)?;
-                    fs::OpenOptions::new().write(true).create_new(true).open(path).at(&step())?;
+                    fs::OpenOptions::new()
+                        .write(true)
+                        .create_new(true)
+                        .open(path)
+                        .at(&step())?;
                 }
                 kernel::attach_mounts(mounts, path).at(&step())
             }
@@ -161,9 +251,14 @@ enum Layer {
 fn system_parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
     let mut parts = Vec::new();
     for path in SYSTEM.map(PathBuf::from) {
-        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            continue;
+        };
         parts.push(if meta.is_symlink() {
-            Part::Link { target: fs::read_link(&path).at("read a system link")?, path }
+            Part::Link {
+                target: fs::read_link(&path).at("read a system link")?,
+                path,
+            }
         } else {
             Part::copy(&path, NO_SUID | NO_DEVICES | READ_ONLY)?
         });
@@ -180,10 +275,15 @@ fn system_parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
 
 /// Returns what is shown and hidden, shallow before deep, so that the deeper rule lies on top.
 fn layers(shown: Vec<Part>, paths: &Paths, secrets: Vec<PathBuf>) -> Vec<Layer> {
-    let hidden = secrets.into_iter().chain(paths.hidden.iter().cloned()).map(Layer::Hide);
+    let hidden = secrets
+        .into_iter()
+        .chain(paths.hidden.iter().cloned())
+        .map(Layer::Hide);
     let mut layers: Vec<Layer> = shown.into_iter().map(Layer::Show).chain(hidden).collect();
     layers.sort_by_key(|layer| match layer {
-        Layer::Hide(path) | Layer::Show(Part::Copy { path, .. } | Part::Link { path, .. }) => path.components().count(),
+        Layer::Hide(path) | Layer::Show(Part::Copy { path, .. } | Part::Link { path, .. }) => {
+            path.components().count()
+        }
     });
     layers
 }
@@ -216,10 +316,16 @@ fn enter_empty_root() -> Result<(), Failure> {
 fn bound_processes() {
     // Before, there was one for the whole machine, and user 0 could have written it from here.
     let release = fs::read_to_string("proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().unwrap_or(0));
     if (numbers.next(), numbers.next()) >= (Some(OWN_PID_MAX.0), Some(OWN_PID_MAX.1)) {
-        let file = fs::OpenOptions::new().write(true).open("proc/sys/kernel/pid_max");
-        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, MAX_PROCESSES.to_string().as_bytes()));
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open("proc/sys/kernel/pid_max");
+        let _ = file.and_then(|mut file| {
+            std::io::Write::write_all(&mut file, MAX_PROCESSES.to_string().as_bytes())
+        });
     }
 }
 
@@ -260,7 +366,9 @@ fn mask_proc() {
 /// Hides what is at `path`, if anything is. Returns the path when it is now an empty directory,
 /// writable until all mounts are in place.
 fn hide(path: &Path) -> Result<Option<PathBuf>, Failure> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(None) };
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return Ok(None);
+    };
     if meta.is_dir() {
         mount_tmpfs(path, EMPTY_OPTIONS)?;
         return Ok(Some(path.to_owned()));
@@ -276,9 +384,12 @@ fn cover_file(path: &Path) -> nix::Result<()> {
 fn mount_tmpfs(path: impl AsRef<Path>, options: &str) -> Result<(), Failure> {
     let path = path.as_ref();
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(Some("tmpfs"), path, Some("tmpfs"), flags, Some(options)).at(&format!("mount an empty {}", path.display()))
+    mount(Some("tmpfs"), path, Some("tmpfs"), flags, Some(options))
+        .at(&format!("mount an empty {}", path.display()))
 }
 
 fn make_parent(path: &Path) -> Result<(), Failure> {
-    path.parent().map_or(Ok(()), fs::create_dir_all).at(&format!("make room for {}", path.display()))
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .at(&format!("make room for {}", path.display()))
 }

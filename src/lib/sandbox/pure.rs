@@ -85,7 +85,9 @@ pub async fn compute(
         .spawn()
         .map_err(Error::Start)?;
     let mut output = Vec::new();
-    let Some(mut from) = child.stdout.take() else { return Err(Error::Start(std::io::ErrorKind::BrokenPipe.into())) };
+    let Some(mut from) = child.stdout.take() else {
+        return Err(Error::Start(std::io::ErrorKind::BrokenPipe.into()));
+    };
     let listen = async {
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -111,11 +113,15 @@ pub async fn compute(
     output.truncate(limits.max_output);
     match (cut_short, ended.code()) {
         (Some(status), _) => Ok((output, status)),
-        (None, Some(code)) if code == i32::from(NO_WALLS) => {
-            Err(Error::Setup { step: "confine".to_owned(), reason: "the process could not be confined".to_owned() })
-        }
+        (None, Some(code)) if code == i32::from(NO_WALLS) => Err(Error::Setup {
+            step: "confine".to_owned(),
+            reason: "the process could not be confined".to_owned(),
+        }),
         (None, Some(code)) => Ok((output, Status::Exited(code))),
-        (None, None) => Ok((output, Status::Signaled(ended.signal().unwrap_or(Signal::SIGKILL as i32)))),
+        (None, None) => Ok((
+            output,
+            Status::Signaled(ended.signal().unwrap_or(Signal::SIGKILL as i32)),
+        )),
     }
 }
 
@@ -132,8 +138,13 @@ pub fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
 
 /// Does `work` on standard input behind the walls; what it writes goes to standard output. Must be
 /// called before any thread exists. A panic ends the process with code 101.
-pub fn compute_main(limits: Limits, work: impl FnOnce(&[u8], &mut dyn Write) -> ExitCode) -> ExitCode {
-    let Ok((bytes, mut output)) = confine(limits) else { return ExitCode::from(NO_WALLS) };
+pub fn compute_main(
+    limits: Limits,
+    work: impl FnOnce(&[u8], &mut dyn Write) -> ExitCode,
+) -> ExitCode {
+    let Ok((bytes, mut output)) = confine(limits) else {
+        return ExitCode::from(NO_WALLS);
+    };
     // Nobody reads it, and a trace would want files.
     std::panic::set_hook(Box::new(|_| {}));
     work(&bytes, &mut output)
@@ -146,14 +157,26 @@ fn confine(limits: Limits) -> Result<(Vec<u8>, File), Failure> {
     limit(Resource::RLIMIT_CPU, limits.cpu.as_secs().max(1))?;
     limit(Resource::RLIMIT_AS, limits.memory)?;
     let mut bytes = Vec::new();
-    std::io::stdin().lock().take(limits.memory).read_to_end(&mut bytes).at("read")?;
-    let output = File::from(std::io::stdout().as_fd().try_clone_to_owned().at("arrange the pipes")?);
+    std::io::stdin()
+        .lock()
+        .take(limits.memory)
+        .read_to_end(&mut bytes)
+        .at("read")?;
+    let output = File::from(
+        std::io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .at("arrange the pipes")?,
+    );
     nix::sys::prctl::set_dumpable(false).at("close the memory")?;
     nix::sys::prctl::set_no_new_privs().at("refuse system calls")?;
     let rules: BTreeMap<i64, _> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    let arch = std::env::consts::ARCH.try_into().at("refuse system calls")?;
+    let arch = std::env::consts::ARCH
+        .try_into()
+        .at("refuse system calls")?;
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch).at("refuse system calls")?;
+    let filter =
+        SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch).at("refuse system calls")?;
     let program = seccompiler::BpfProgram::try_from(filter).at("refuse system calls")?;
     apply_filter(&program).at("refuse system calls")?;
     Ok((bytes, output))

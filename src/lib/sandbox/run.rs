@@ -34,7 +34,9 @@ pub fn set_launcher(program: PathBuf) {
 
 /// Returns the program to start: the running one, also after its file was replaced or removed.
 pub(super) fn launcher() -> &'static Path {
-    LAUNCHER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path)
+    LAUNCHER
+        .get()
+        .map_or(Path::new("/proc/self/exe"), PathBuf::as_path)
 }
 
 /// Runs a command at the best level this machine has and returns when all of it is over.
@@ -44,7 +46,11 @@ pub(super) fn launcher() -> &'static Path {
 ///
 /// # Errors
 /// When there is no sandbox ([`Error::Refused`]), or the command did not begin.
-pub async fn run(spec: Spec, cancel: CancellationToken, on_output: &(dyn Fn(&[u8]) + Send + Sync)) -> Result<Outcome, Error> {
+pub async fn run(
+    spec: Spec,
+    cancel: CancellationToken,
+    on_output: &(dyn Fn(&[u8]) + Send + Sync),
+) -> Result<Outcome, Error> {
     let level = level_for(&spec).await?;
     run_at(&level, spec, cancel, on_output).await
 }
@@ -56,7 +62,9 @@ pub(super) async fn level_for(spec: &Spec) -> Result<Level, Error> {
     }
     match probe::known() {
         Some(level) => Ok(level.clone()),
-        None => tokio::task::spawn_blocking(|| probe::level().clone()).await.map_err(|e| Error::Start(std::io::Error::other(e))),
+        None => tokio::task::spawn_blocking(|| probe::level().clone())
+            .await
+            .map_err(|e| Error::Start(std::io::Error::other(e))),
     }
 }
 
@@ -99,7 +107,11 @@ pub async fn run_at(
         End::Report(line) => status_of(&line)?,
     };
     let (output, cut) = clip.finish();
-    Ok(Outcome { output, status, cut })
+    Ok(Outcome {
+        output,
+        status,
+        cut,
+    })
 }
 
 enum End {
@@ -110,13 +122,19 @@ enum End {
 /// Returns what the launcher reported. When it could not, somebody killed it: most likely the
 /// kernel, short of memory.
 pub(super) fn status_of(report: &[u8]) -> Result<Status, Error> {
-    let first = report.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = report
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
     match serde_json::from_slice(first) {
         Ok(Report::Exited(code)) => Ok(Status::Exited(code)),
         Ok(Report::Signaled(signal)) => Ok(Status::Signaled(signal)),
         Ok(Report::Setup { step, reason }) => Err(Error::Setup { step, reason }),
         Err(_) if report.is_empty() => Ok(Status::Signaled(Signal::SIGKILL as i32)),
-        Err(_) => Err(Error::Setup { step: "launch".to_owned(), reason: String::from_utf8_lossy(report).trim().to_owned() }),
+        Err(_) => Err(Error::Setup {
+            step: "launch".to_owned(),
+            reason: String::from_utf8_lossy(report).trim().to_owned(),
+        }),
     }
 }
 
@@ -132,7 +150,11 @@ impl Spec {
             read_only: self.read_only,
             network: self.network,
             env: self.env,
-            cpu_secs: self.timeout.as_secs().saturating_mul(cores()).saturating_add(10),
+            cpu_secs: self
+                .timeout
+                .as_secs()
+                .saturating_mul(cores())
+                .saturating_add(10),
             service: false,
         }
     }
@@ -170,19 +192,34 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        Ok(Self { child, plan: line, output, kill_is_complete: plan.walls == Walls::Namespaces })
+        Ok(Self {
+            child,
+            plan: line,
+            output,
+            kill_is_complete: plan.walls == Walls::Namespaces,
+        })
     }
 
     /// Sends the plan and takes output until the launcher has closed its status pipe, which it and
     /// its children do by ending. Returns what it reported.
     async fn follow(&mut self, keep: &mut impl FnMut(&[u8])) -> std::io::Result<Vec<u8>> {
-        let Self { child, plan, output, .. } = self;
-        let (Some(to), Some(from)) = (&mut child.stdin, &mut child.stderr) else { return Ok(Vec::new()) };
+        let Self {
+            child,
+            plan,
+            output,
+            ..
+        } = self;
+        let (Some(to), Some(from)) = (&mut child.stdin, &mut child.stderr) else {
+            return Ok(Vec::new());
+        };
         let talk = async {
             // A launcher that did not listen has said why.
             let _ = to.write_all(plan).await;
             let mut report = Vec::new();
-            from.take(MAX_REPORT).read_to_end(&mut report).await.map(|_| report)
+            from.take(MAX_REPORT)
+                .read_to_end(&mut report)
+                .await
+                .map(|_| report)
         };
         tokio::pin!(talk);
         let mut buffer = vec![0; 64 * 1024];
@@ -202,7 +239,11 @@ impl Running {
     /// launcher that takes too long goes on by itself: at level `landlock` it alone knows whom to kill.
     async fn finish(mut self, keep: &mut impl FnMut(&[u8])) {
         drop(self.child.stdin.take());
-        let ended = timeout(KILL_GRACE, drained_while(&mut self.output, keep, self.child.wait())).await;
+        let ended = timeout(
+            KILL_GRACE,
+            drained_while(&mut self.output, keep, self.child.wait()),
+        )
+        .await;
         if ended.is_err() && self.kill_is_complete {
             if let Some(Ok(pid)) = self.child.id().map(i32::try_from) {
                 let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
@@ -214,7 +255,11 @@ impl Running {
 }
 
 /// Waits for `until`, taking output so that nobody is stuck writing.
-async fn drained_while<T>(output: &mut ChildStdout, keep: &mut impl FnMut(&[u8]), until: impl Future<Output = T>) {
+async fn drained_while<T>(
+    output: &mut ChildStdout,
+    keep: &mut impl FnMut(&[u8]),
+    until: impl Future<Output = T>,
+) {
     tokio::select! {
         _ = until => {}
         () = async { drain(output, keep).await; std::future::pending().await } => {}

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::Dword;
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
-use seccompiler::{SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter, sock_filter};
+use seccompiler::{
+    SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+    sock_filter,
+};
 
 use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, kernel};
 
@@ -110,7 +113,16 @@ const UNKNOWN: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
 const OPEN_TREE_ATTR: c_long = 467;
 
 /// Namespace flags of clone(2): cgroup, uts, ipc, user, pid, net, mount, time.
-const NEW_NAMESPACE: [u64; 8] = [0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0002_0000, 0x80];
+const NEW_NAMESPACE: [u64; 8] = [
+    0x0200_0000,
+    0x0400_0000,
+    0x0800_0000,
+    0x1000_0000,
+    0x2000_0000,
+    0x4000_0000,
+    0x0002_0000,
+    0x80,
+];
 
 /// TIOCSTI and TIOCLINUX, which type into a terminal (libc gives them another type with each C library).
 const TYPE_INTO_TERMINAL: [u64; 2] = [0x5412, 0x541c];
@@ -133,14 +145,24 @@ pub(super) fn apply(plan: &Plan) -> Result<(), Failure> {
 
 fn install(rules: Rules, errno: i32) -> Result<(), seccompiler::Error> {
     let arch = std::env::consts::ARCH.try_into()?;
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)?;
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.unsigned_abs()),
+        arch,
+    )?;
     apply_filter(&seccompiler::BpfProgram::try_from(filter)?)
 }
 
 fn denied(plan: &Plan) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    let mut add = |call: c_long, conditions: Vec<SeccompCondition>| -> Result<(), seccompiler::BackendError> {
-        rules.entry(call).or_default().push(SeccompRule::new(conditions)?);
+    let mut add = |call: c_long,
+                   conditions: Vec<SeccompCondition>|
+     -> Result<(), seccompiler::BackendError> {
+        rules
+            .entry(call)
+            .or_default()
+            .push(SeccompRule::new(conditions)?);
         Ok(())
     };
     for flag in NEW_NAMESPACE {
@@ -150,45 +172,82 @@ fn denied(plan: &Plan) -> Result<Rules, seccompiler::BackendError> {
         add(libc::SYS_ioctl, vec![when(1, Eq, request)?])?;
     }
     // Only the ordinary personality, and the question which one it is.
-    add(libc::SYS_personality, vec![when(0, Ne, 0)?, when(0, Ne, 0xffff_ffff)?])?;
+    add(
+        libc::SYS_personality,
+        vec![when(0, Ne, 0)?, when(0, Ne, 0xffff_ffff)?],
+    )?;
     // No set-id file for the host's other users to run: without namespaces the daemon's user would
     // be theirs, and the workspace is the host's in any case.
     for bit in SET_ID_BITS {
-        for (call, mode) in [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2), (libc::SYS_mknodat, 2)] {
+        for (call, mode) in [
+            (libc::SYS_fchmod, 1),
+            (libc::SYS_fchmodat, 2),
+            (libc::SYS_fchmodat2, 2),
+            (libc::SYS_mknodat, 2),
+        ] {
             add(call, vec![bits(mode, bit)?])?;
         }
         for creating in [libc::O_CREAT, TMPFILE_BIT] {
-            add(libc::SYS_openat, vec![bits(2, u64::from(creating.unsigned_abs()))?, bits(3, bit)?])?;
+            add(
+                libc::SYS_openat,
+                vec![bits(2, u64::from(creating.unsigned_abs()))?, bits(3, bit)?],
+            )?;
             #[cfg(target_arch = "x86_64")]
-            add(libc::SYS_open, vec![bits(1, u64::from(creating.unsigned_abs()))?, bits(2, bit)?])?;
+            add(
+                libc::SYS_open,
+                vec![bits(1, u64::from(creating.unsigned_abs()))?, bits(2, bit)?],
+            )?;
         }
         #[cfg(target_arch = "x86_64")]
         for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_mknod] {
             add(call, vec![bits(1, bit)?])?;
         }
     }
-    let other_families = socket_families(plan).iter().map(|af| family(Ne, *af)).collect::<Result<Vec<_>, _>>()?;
+    let other_families = socket_families(plan)
+        .iter()
+        .map(|af| family(Ne, *af))
+        .collect::<Result<Vec<_>, _>>()?;
     // Of netlink only route(7): how getaddrinfo learns which addresses this machine has.
-    add(libc::SYS_socket, vec![family(Eq, libc::AF_NETLINK)?, when(2, Ne, 0)?])?;
+    add(
+        libc::SYS_socket,
+        vec![family(Eq, libc::AF_NETLINK)?, when(2, Ne, 0)?],
+    )?;
     add(libc::SYS_socketpair, vec![family(Ne, libc::AF_UNIX)?])?;
     if other_families.is_empty() {
         rules.insert(libc::SYS_socket, Vec::new());
     } else {
-        rules.entry(libc::SYS_socket).or_default().push(SeccompRule::new(other_families)?);
+        rules
+            .entry(libc::SYS_socket)
+            .or_default()
+            .push(SeccompRule::new(other_families)?);
     }
     if plan.walls == Walls::Landlock {
         // Limits of other processes of the user, the daemon's among them.
-        rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
+        rules.insert(
+            libc::SYS_prlimit64,
+            vec![SeccompRule::new(vec![when(0, Ne, 0)?])?],
+        );
         // Their turn at the processor and the disk: without capabilities of its own the daemon is in reach.
-        for call in [libc::SYS_sched_setaffinity, libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr]
-        {
+        for call in [
+            libc::SYS_sched_setaffinity,
+            libc::SYS_sched_setscheduler,
+            libc::SYS_sched_setparam,
+            libc::SYS_sched_setattr,
+        ] {
             rules.insert(call, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
         }
         for (call, one_process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
-            let others = vec![SeccompRule::new(vec![when(0, Ne, one_process)?])?, SeccompRule::new(vec![when(1, Ne, 0)?])?];
+            let others = vec![
+                SeccompRule::new(vec![when(0, Ne, one_process)?])?,
+                SeccompRule::new(vec![when(1, Ne, 0)?])?,
+            ];
             rules.insert(call, others);
         }
-        rules.extend(DENIED_WITHOUT_NAMESPACES.iter().map(|call| (*call, Vec::new())));
+        rules.extend(
+            DENIED_WITHOUT_NAMESPACES
+                .iter()
+                .map(|call| (*call, Vec::new())),
+        );
     }
     Ok(rules)
 }
@@ -205,8 +264,15 @@ fn socket_families(plan: &Plan) -> Vec<i32> {
         (Walls::Landlock, true) => vec![libc::AF_INET, libc::AF_INET6],
         // In the machine's network the abstract sockets of its other programs are in reach, unless
         // Landlock keeps them apart.
-        (_, true) if kernel::landlock_abi() < LANDLOCK_ALONE_ABI => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-        _ => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX],
+        (_, true) if kernel::landlock_abi() < LANDLOCK_ALONE_ABI => {
+            vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
+        }
+        _ => vec![
+            libc::AF_INET,
+            libc::AF_INET6,
+            libc::AF_NETLINK,
+            libc::AF_UNIX,
+        ],
     }
 }
 
@@ -219,7 +285,11 @@ fn bits(argument: u8, bits: u64) -> Result<SeccompCondition, seccompiler::Backen
     when(argument, MaskedEq(bits), bits)
 }
 
-fn when(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+fn when(
+    argument: u8,
+    op: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
     SeccompCondition::new(argument, Dword, op, value)
 }
 
@@ -236,7 +306,12 @@ fn refuse_x32() -> Result<(), seccompiler::Error> {
     apply_filter(&[
         op(LOAD_WORD, 0, 0, 0), // seccomp_data.nr
         op(JUMP_IF_GREATER_OR_EQUAL, 0, 1, 0x4000_0000),
-        op(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        op(
+            RETURN,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+        ),
         op(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ])
 }

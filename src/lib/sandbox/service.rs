@@ -53,7 +53,11 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 /// As [`serve`].
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
-    let plan = Plan { service: true, cpu_secs: u64::MAX, ..spec.into_plan(walls) };
+    let plan = Plan {
+        service: true,
+        cpu_secs: u64::MAX,
+        ..spec.into_plan(walls)
+    };
     start(&plan).await.map_err(Error::Start)
 }
 
@@ -75,7 +79,17 @@ async fn start(plan: &Plan) -> std::io::Result<Service> {
     let _ = lifeline.write_all(&line).await;
     let (output, input) = talk.into_split();
     let kill_is_complete = plan.walls == Walls::Namespaces;
-    Ok(Service { input, output, complaints, life: Life { lifeline, child, report: Vec::new(), kill_is_complete } })
+    Ok(Service {
+        input,
+        output,
+        complaints,
+        life: Life {
+            lifeline,
+            child,
+            report: Vec::new(),
+            kill_is_complete,
+        },
+    })
 }
 
 /// Returns our end of a new socket and the other one.
@@ -94,7 +108,9 @@ impl Life {
         if let Some(from) = &mut self.child.stderr {
             let mut buffer = [0; 1024];
             while let Ok(n @ 1..) = from.read(&mut buffer).await {
-                let room = usize::try_from(MAX_REPORT).unwrap_or(usize::MAX).saturating_sub(self.report.len());
+                let room = usize::try_from(MAX_REPORT)
+                    .unwrap_or(usize::MAX)
+                    .saturating_sub(self.report.len());
                 self.report.extend_from_slice(&buffer[..n.min(room)]);
             }
         }
@@ -104,7 +120,12 @@ impl Life {
     /// Kills what is left of the service and waits until it is gone. A launcher that takes too long goes on
     /// by itself.
     pub async fn end(self) {
-        let Self { lifeline, mut child, kill_is_complete, .. } = self;
+        let Self {
+            lifeline,
+            mut child,
+            kill_is_complete,
+            ..
+        } = self;
         drop(lifeline);
         if timeout(KILL_GRACE, child.wait()).await.is_err() && kill_is_complete {
             if let Some(Ok(pid)) = child.id().map(i32::try_from) {

@@ -200,14 +200,21 @@ impl Spoken {
 
     /// Returns the message as the model sees it.
     pub fn message(&self) -> Message {
-        Message { role: self.role, content: self.content.clone() }
+        Message {
+            role: self.role,
+            content: self.content.clone(),
+        }
     }
 
     /// Returns its tool calls.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolResult(_) => None,
         })
     }
 }

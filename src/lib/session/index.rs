@@ -75,8 +75,17 @@ pub(super) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     pub(super) fn new(people: &People, target: &'a str) -> Self {
-        let mut ids: Vec<String> = people.find(target).iter().map(|contact| contact.id.to_string()).collect();
-        ids.extend(people.with_several_ids(target).into_iter().map(str::to_owned));
+        let mut ids: Vec<String> = people
+            .find(target)
+            .iter()
+            .map(|contact| contact.id.to_string())
+            .collect();
+        ids.extend(
+            people
+                .with_several_ids(target)
+                .into_iter()
+                .map(str::to_owned),
+        );
         Self { target, ids }
     }
 
@@ -85,7 +94,10 @@ impl<'a> Wanted<'a> {
         own_name(key) == Some(self.target)
             || is_person(key, self.target)
             || contact.to_lowercase() == self.target.to_lowercase()
-            || self.ids.iter().any(|id| key.split(':').any(|part| part == id))
+            || self
+                .ids
+                .iter()
+                .any(|id| key.split(':').any(|part| part == id))
     }
 }
 
@@ -101,7 +113,9 @@ impl Index {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn read(file: &Path, dir: &Path) -> Result<Self, sys::Error> {
-        let mut index: Self = atomic::read(file)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let mut index: Self = atomic::read(file)?
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
         if dir.is_dir() {
             index.reconcile(dir)?;
         }
@@ -110,14 +124,18 @@ impl Index {
 
     /// Returns the id of the session of `key`.
     pub fn id_of(&self, key: &str) -> Option<&str> {
-        self.sessions.get(key).map(|entry| entry.session_id.as_str())
+        self.sessions
+            .get(key)
+            .map(|entry| entry.session_id.as_str())
     }
 
     /// Returns the key of the session that is called `target` by ourselves: by its id, its key, the name of
     /// a person with several ids, or its name in the shell (`cli:NAME`)
     /// or in the HTTP API (`http:NAME`).
     pub fn named(&self, target: &str) -> Option<&str> {
-        let first = |is: &dyn Fn(&str, &Entry) -> bool| self.sessions.iter().find(|(key, entry)| is(key, entry));
+        let first = |is: &dyn Fn(&str, &Entry) -> bool| {
+            self.sessions.iter().find(|(key, entry)| is(key, entry))
+        };
         let found = first(&|key, entry| key == target || entry.session_id == target)
             .or_else(|| first(&|key, _| is_person(key, target)))
             .or_else(|| first(&|key, _| key.strip_prefix("cli:") == Some(target)))
@@ -132,12 +150,18 @@ impl Index {
             return vec![key];
         }
         let wanted = Wanted::new(people, target);
-        self.sessions.iter().filter(|(key, entry)| wanted.means(key, &entry.contact)).map(|(key, _)| key.as_str()).collect()
+        self.sessions
+            .iter()
+            .filter(|(key, entry)| wanted.means(key, &entry.contact))
+            .map(|(key, _)| key.as_str())
+            .collect()
     }
 
     /// Returns all sessions by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        self.sessions.iter().map(|(key, entry)| (key.as_str(), entry))
+        self.sessions
+            .iter()
+            .map(|(key, entry)| (key.as_str(), entry))
     }
 
     /// Returns how many sessions there are.
@@ -152,7 +176,10 @@ impl Index {
 
     pub(super) fn update(&mut self, session: &Session) {
         self.v = 1;
-        self.sessions.insert(session.head().key.clone(), Entry::of(session.head(), session.state()));
+        self.sessions.insert(
+            session.head().key.clone(),
+            Entry::of(session.head(), session.state()),
+        );
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<String> {
@@ -167,18 +194,38 @@ impl Index {
     /// without an entry are adopted by the head of their first line. Returns true when it changed.
     pub(super) fn reconcile(&mut self, dir: &Path) -> Result<bool, sys::Error> {
         let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-        let names: BTreeSet<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let names: BTreeSet<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         let there: BTreeSet<&str> = names.iter().filter_map(|name| session_of(name)).collect();
         let before = self.sessions.len();
-        self.sessions.retain(|_, entry| there.contains(entry.session_id.as_str()));
+        self.sessions
+            .retain(|_, entry| there.contains(entry.session_id.as_str()));
         let mut changed = self.sessions.len() != before;
-        let known: BTreeSet<String> = self.sessions.values().map(|entry| entry.session_id.clone()).collect();
-        for name in names.iter().filter(|name| session_of(name).is_some_and(|id| !known.contains(id))) {
-            let Some(line) = jsonl::first_line(&dir.join(name))? else { continue };
-            let Ok(event) = serde_json::from_slice::<Event>(&line) else { continue };
-            let Kind::Session(head) = event.kind else { continue };
+        let known: BTreeSet<String> = self
+            .sessions
+            .values()
+            .map(|entry| entry.session_id.clone())
+            .collect();
+        for name in names
+            .iter()
+            .filter(|name| session_of(name).is_some_and(|id| !known.contains(id)))
+        {
+            let Some(line) = jsonl::first_line(&dir.join(name))? else {
+                continue;
+            };
+            let Ok(event) = serde_json::from_slice::<Event>(&line) else {
+                continue;
+            };
+            let Kind::Session(head) = event.kind else {
+                continue;
+            };
             // Ids sort by time: of two sessions of one key the newer one is current.
-            let current = self.sessions.get(&head.key).is_none_or(|entry| entry.session_id <= head.session_id);
+            let current = self
+                .sessions
+                .get(&head.key)
+                .is_none_or(|entry| entry.session_id <= head.session_id);
             if current {
                 let entry = Entry {
                     session_id: head.session_id,

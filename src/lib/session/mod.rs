@@ -22,7 +22,9 @@ pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use freshness::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt::{Prompt, PromptBlock, PromptTier, Recollection};
-pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens};
+pub use state::{
+    Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens,
+};
 pub use transcript::{Session, session_of, view};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
@@ -66,7 +68,12 @@ impl Store {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn open(dir: PathBuf, archive: PathBuf, index_file: PathBuf, zone: Tz) -> Result<Self, sys::Error> {
+    pub fn open(
+        dir: PathBuf,
+        archive: PathBuf,
+        index_file: PathBuf,
+        zone: Tz,
+    ) -> Result<Self, sys::Error> {
         let mut index: Index = atomic::read_json(&index_file)?.unwrap_or_default();
         let index_dirty = index.reconcile(&dir)?;
         Ok(Self {
@@ -74,7 +81,11 @@ impl Store {
             archive,
             index_file,
             zone,
-            inner: Mutex::new(Inner { index, index_dirty, ..Inner::default() }),
+            inner: Mutex::new(Inner {
+                index,
+                index_dirty,
+                ..Inner::default()
+            }),
             changed: tokio::sync::Notify::new(),
         })
     }
@@ -98,7 +109,9 @@ impl Store {
         if let Some(id) = known {
             let (dir, zone) = (self.dir.clone(), self.zone);
             let loaded = tokio::task::spawn_blocking(move || Session::load(&dir, zone, &id)).await;
-            if let Some(session) = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))? {
+            if let Some(session) =
+                loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?
+            {
                 return Ok(session);
             }
         }
@@ -121,7 +134,9 @@ impl Store {
         inner.index_dirty = true;
         inner.uses += 1;
         let use_number = inner.uses;
-        inner.resting.insert(session.id().to_owned(), (use_number, session));
+        inner
+            .resting
+            .insert(session.id().to_owned(), (use_number, session));
         drop(inner);
         self.changed.notify_one();
     }
@@ -140,14 +155,24 @@ impl Store {
         let mut result = Ok(());
         let behind: Vec<String> = {
             let inner = self.lock();
-            inner.resting.iter().filter(|(_, (_, session))| session.is_behind()).map(|(id, _)| id.clone()).collect()
+            inner
+                .resting
+                .iter()
+                .filter(|(_, (_, session))| session.is_behind())
+                .map(|(id, _)| id.clone())
+                .collect()
         };
         for id in behind {
             // One at a time, so that no turn waits for more than one.
-            let snapshot = self.lock().resting.get(&id).map(|(_, session)| session.snapshot());
+            let snapshot = self
+                .lock()
+                .resting
+                .get(&id)
+                .map(|(_, session)| session.snapshot());
             let Some(snapshot) = snapshot else { continue };
-            let written =
-                snapshot.and_then(|(path, bytes, seq)| atomic::write(&path, &bytes, atomic::Durability::Rename).map(|()| seq));
+            let written = snapshot.and_then(|(path, bytes, seq)| {
+                atomic::write(&path, &bytes, atomic::Durability::Rename).map(|()| seq)
+            });
             match written {
                 Ok(seq) => {
                     if let Some((_, session)) = self.lock().resting.get_mut(&id) {
@@ -160,7 +185,12 @@ impl Store {
         let index = {
             let mut inner = self.lock();
             while inner.resting.len() > KEPT {
-                let Some(oldest) = inner.resting.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| id.clone()) else {
+                let Some(oldest) = inner
+                    .resting
+                    .iter()
+                    .min_by_key(|(_, (used, _))| *used)
+                    .map(|(id, _)| id.clone())
+                else {
                     break;
                 };
                 inner.resting.remove(&oldest);
@@ -183,11 +213,19 @@ impl Store {
     /// When a file cannot be moved; the session is then still there, and running it again
     /// finishes the job.
     pub fn reset(&self, key: &SessionKey) -> Result<Option<String>, sys::Error> {
-        let Some(id) = self.lock().index.id_of(&key.0).map(str::to_owned) else { return Ok(None) };
+        let Some(id) = self.lock().index.id_of(&key.0).map(str::to_owned) else {
+            return Ok(None);
+        };
         // The oldest file first: who reads meanwhile finds no beginning, and knows.
         let snapshot = transcript::snapshot_path(&self.dir, &id);
-        let snapshot = snapshot.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        for name in snapshot.into_iter().chain(transcript::files(&self.dir, &id)?) {
+        let snapshot = snapshot
+            .file_name()
+            .and_then(|name| name.to_str())
+            .map(str::to_owned);
+        for name in snapshot
+            .into_iter()
+            .chain(transcript::files(&self.dir, &id)?)
+        {
             let from = self.dir.join(&name);
             match std::fs::rename(&from, self.archive.join(&name)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -210,12 +248,20 @@ impl Store {
 
     /// Returns the keys of the sessions that `target` may mean, see [`Index::find`].
     pub fn find(&self, people: &People, target: &str) -> Vec<SessionKey> {
-        self.lock().index.find(people, target).into_iter().map(|key| SessionKey(key.to_owned())).collect()
+        self.lock()
+            .index
+            .find(people, target)
+            .into_iter()
+            .map(|key| SessionKey(key.to_owned()))
+            .collect()
     }
 
     /// Returns the key of the session that is called so by ourselves, see [`Index::named`].
     pub fn named(&self, target: &str) -> Option<SessionKey> {
-        self.lock().index.named(target).map(|key| SessionKey(key.to_owned()))
+        self.lock()
+            .index
+            .named(target)
+            .map(|key| SessionKey(key.to_owned()))
     }
 
     /// Returns true when `key` has a session.
@@ -225,7 +271,11 @@ impl Store {
 
     /// Returns the keys of all sessions.
     pub fn keys(&self) -> Vec<SessionKey> {
-        self.lock().index.iter().map(|(key, _)| SessionKey(key.to_owned())).collect()
+        self.lock()
+            .index
+            .iter()
+            .map(|(key, _)| SessionKey(key.to_owned()))
+            .collect()
     }
 
     /// Returns how many sessions there are.

@@ -172,7 +172,9 @@ impl State {
                     turn.started.push(id.clone());
                 }
             }
-            Kind::ToolResult { result, receipt, .. } => {
+            Kind::ToolResult {
+                result, receipt, ..
+            } => {
                 self.result(event.seq, result);
                 if let Some(turn) = &mut self.turn {
                     turn.receipts.extend(receipt.clone());
@@ -187,7 +189,9 @@ impl State {
             }
             Kind::Unpin { text, .. } => self.pins.retain(|pin| pin != text),
             Kind::Setting { model } => self.chosen_model.clone_from(model),
-            Kind::Error { forget_from, text, .. } => {
+            Kind::Error {
+                forget_from, text, ..
+            } => {
                 if let Some(seq) = forget_from {
                     self.entries.retain(|entry| entry.seq < *seq);
                 }
@@ -201,24 +205,39 @@ impl State {
 
     fn speak(&mut self, seq: u64, spoken: &Spoken) {
         if spoken.inbox_id.is_some() && spoken.about.is_none() {
-            self.heard = Some(Heard { seq, at: self.updated_at.clone() });
+            self.heard = Some(Heard {
+                seq,
+                at: self.updated_at.clone(),
+            });
         }
         // Who waited an hour for an answer goes on from there.
-        let answers = |heard: &Heard| self.turn.as_ref().is_some_and(|turn| turn.user_seq == heard.seq);
+        let answers = |heard: &Heard| {
+            self.turn
+                .as_ref()
+                .is_some_and(|turn| turn.user_seq == heard.seq)
+        };
         if spoken.role == Role::Assistant && self.heard.as_ref().is_some_and(answers) {
-            self.heard.iter_mut().for_each(|heard| heard.at.clone_from(&self.updated_at));
+            self.heard
+                .iter_mut()
+                .for_each(|heard| heard.at.clone_from(&self.updated_at));
         }
         // The turn before may have had no end.
         if spoken.inbox_id.is_some() {
             self.leave_out();
         }
-        self.entries.push(Entry { seq, trust: spoken.trust, message: spoken.message() });
-        let ends =
-            spoken.role == Role::Assistant && spoken.stop != Some(StopReason::Pause) && spoken.tool_calls().next().is_none();
+        self.entries.push(Entry {
+            seq,
+            trust: spoken.trust,
+            message: spoken.message(),
+        });
+        let ends = spoken.role == Role::Assistant
+            && spoken.stop != Some(StopReason::Pause)
+            && spoken.tool_calls().next().is_none();
         if ends {
             self.leave_out();
         }
-        self.message_count += u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);
+        self.message_count +=
+            u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);
         if let Some(inbox_id) = &spoken.inbox_id {
             self.turn = Some(Turn {
                 inbox_id: inbox_id.clone(),
@@ -241,26 +260,56 @@ impl State {
                 turn.run_id.clone_from(&spoken.run_id);
                 turn.calls += 1;
                 turn.usage += usage;
-                turn.cost_nano_usd = turn.cost_nano_usd.zip(spoken.cost_nano_usd).map(|(sum, more)| sum + more);
+                turn.cost_nano_usd = turn
+                    .cost_nano_usd
+                    .zip(spoken.cost_nano_usd)
+                    .map(|(sum, more)| sum + more);
             }
         }
     }
 
     fn compact(&mut self, seq: u64, compaction: &Compaction) {
-        let Compaction { kept_from, question, summary, by, longest_block, tokens, .. } = compaction;
+        let Compaction {
+            kept_from,
+            question,
+            summary,
+            by,
+            longest_block,
+            tokens,
+            ..
+        } = compaction;
         let gone = |entry: &Entry| entry.seq < *kept_from && Some(entry.seq) != *question;
         // Whose words are in what is summed up are in the summary.
-        let foreign = self.entries.iter().any(|entry| gone(entry) && entry.is_of_others());
+        let foreign = self
+            .entries
+            .iter()
+            .any(|entry| gone(entry) && entry.is_of_others());
         self.entries.retain(|entry| !gone(entry));
         if let Some(longest) = longest_block {
-            self.entries.iter_mut().for_each(|entry| cut_blocks(&mut entry.message, *longest));
+            self.entries
+                .iter_mut()
+                .for_each(|entry| cut_blocks(&mut entry.message, *longest));
         }
         let pins: String = self.pins.iter().map(|pin| format!("\n- {pin}")).collect();
-        let rules = if pins.is_empty() { pins } else { format!("\n\nPinned rules, word for word:{pins}") };
+        let rules = if pins.is_empty() {
+            pins
+        } else {
+            format!("\n\nPinned rules, word for word:{pins}")
+        };
         let text = format!("{SUMMARY_HEAD}\n{summary}{rules}");
-        let message = Message { role: Role::User, content: vec![Block::Context { text }] };
+        let message = Message {
+            role: Role::User,
+            content: vec![Block::Context { text }],
+        };
         // Its number is lower than that of any message: it is what came before them.
-        self.entries.insert(0, Entry { seq: 0, trust: foreign.then_some(Trust::Other), message });
+        self.entries.insert(
+            0,
+            Entry {
+                seq: 0,
+                trust: foreign.then_some(Trust::Other),
+                message,
+            },
+        );
         (self.context_tokens, self.counted_seq) = (tokens.1, seq);
         self.compaction_count += 1;
         self.flushed = false;
@@ -279,10 +328,19 @@ impl State {
     fn result(&mut self, seq: u64, result: &ToolResult) {
         let block = Block::ToolResult(result.clone());
         match self.entries.last_mut() {
-            Some(last) if last.message.role == Role::User && holds_results(&last.message) => last.message.content.push(block),
+            Some(last) if last.message.role == Role::User && holds_results(&last.message) => {
+                last.message.content.push(block)
+            }
             _ => {
-                let message = Message { role: Role::User, content: vec![block] };
-                self.entries.push(Entry { seq, trust: None, message });
+                let message = Message {
+                    role: Role::User,
+                    content: vec![block],
+                };
+                self.entries.push(Entry {
+                    seq,
+                    trust: None,
+                    message,
+                });
             }
         }
     }
@@ -290,13 +348,25 @@ impl State {
     /// Returns the estimated tokens of the next request: what the vendor counted last and what came
     /// after it; before the first count everything, on top of `overhead` (system text and tools).
     pub fn size(&self, overhead: impl FnOnce() -> u64) -> u64 {
-        let base = if self.counted_seq == 0 { overhead() } else { self.context_tokens };
-        base + self.entries.iter().filter(|entry| entry.seq > self.counted_seq).map(Entry::tokens).sum::<u64>()
+        let base = if self.counted_seq == 0 {
+            overhead()
+        } else {
+            self.context_tokens
+        };
+        base + self
+            .entries
+            .iter()
+            .filter(|entry| entry.seq > self.counted_seq)
+            .map(Entry::tokens)
+            .sum::<u64>()
     }
 
     /// Returns the conversation for the model.
     pub fn messages(&self) -> Vec<Message> {
-        self.entries.iter().map(|entry| entry.message.clone()).collect()
+        self.entries
+            .iter()
+            .map(|entry| entry.message.clone())
+            .collect()
     }
 
     /// Returns the last `count` turns, and all those that came after a person spoke last, but no more than
@@ -304,9 +374,19 @@ impl State {
     pub fn last_turns(&self, count: usize, most: usize) -> &[Entry] {
         let heard = self.heard.as_ref().map_or(0, |heard| heard.seq);
         let begins = |entry: &Entry| entry.seq > 0 && entry.trust.is_some();
-        let unheard = self.entries.iter().filter(|entry| begins(entry) && entry.seq > heard).count();
+        let unheard = self
+            .entries
+            .iter()
+            .filter(|entry| begins(entry) && entry.seq > heard)
+            .count();
         let count = count.max(unheard).min(most);
-        let first = self.entries.iter().enumerate().rev().filter(|(_, entry)| begins(entry)).map(|(at, _)| at);
+        let first = self
+            .entries
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, entry)| begins(entry))
+            .map(|(at, _)| at);
         let first = first.take(count).last().unwrap_or(self.entries.len());
         self.entries.get(first..).unwrap_or_default()
     }
@@ -322,7 +402,10 @@ impl State {
     /// file it wrote, an error that repeats its arguments.
     pub fn was_read(&self, words: &str, by: &dyn Fn(&str) -> bool) -> bool {
         let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
-        let of_people = self.entries.iter().filter(|entry| entry.message.role == Role::User);
+        let of_people = self
+            .entries
+            .iter()
+            .filter(|entry| entry.message.role == Role::User);
         let said = of_people
             .flat_map(|entry| &entry.message.content)
             .any(|block| matches!(block, Block::Text { text } if text.contains(words)));
@@ -334,7 +417,10 @@ impl State {
             .collect();
         let brought = |block: &Block| match block {
             Block::ToolResult(result) => {
-                result.untrusted && !result.is_error && calls.contains(&result.id.as_str()) && result.text.contains(words)
+                result.untrusted
+                    && !result.is_error
+                    && calls.contains(&result.id.as_str())
+                    && result.text.contains(words)
             }
             _ => false,
         };
@@ -343,7 +429,10 @@ impl State {
 
     /// Leaves out what tools brought of others' words in turns that are over: their bytes change this once.
     fn leave_out(&mut self) {
-        let blocks = self.entries.iter_mut().flat_map(|entry| &mut entry.message.content);
+        let blocks = self
+            .entries
+            .iter_mut()
+            .flat_map(|entry| &mut entry.message.content);
         for block in blocks {
             if let Block::ToolResult(result) = block
                 && result.untrusted
@@ -359,24 +448,44 @@ impl State {
 
     /// Returns where the turn of `inbox_id` goes on.
     pub fn resume(&self, inbox_id: &str) -> Resume {
-        let Some(turn) = self.turn.as_ref().filter(|turn| turn.inbox_id == inbox_id) else { return Resume::Fresh };
+        let Some(turn) = self.turn.as_ref().filter(|turn| turn.inbox_id == inbox_id) else {
+            return Resume::Fresh;
+        };
         if let Some(reason) = &turn.failed {
             return Resume::Failed(reason.clone());
         }
-        let of_turn = || self.entries.iter().filter(|entry| entry.seq >= turn.user_seq);
-        let Some(last) = of_turn().rev().find(|entry| entry.message.role == Role::Assistant) else { return Resume::Model };
+        let of_turn = || {
+            self.entries
+                .iter()
+                .filter(|entry| entry.seq >= turn.user_seq)
+        };
+        let Some(last) = of_turn()
+            .rev()
+            .find(|entry| entry.message.role == Role::Assistant)
+        else {
+            return Resume::Model;
+        };
         if last.message.tool_calls().next().is_none() {
             // A word of ours after it asks the model to go on.
             let ended = of_turn().all(|entry| entry.seq <= last.seq);
-            return if ended { Resume::Answered } else { Resume::Model };
+            return if ended {
+                Resume::Answered
+            } else {
+                Resume::Model
+            };
         }
         let answered = |id: &str| {
-            of_turn().filter(|entry| entry.seq > last.seq).flat_map(|entry| &entry.message.content).any(|block| match block {
-                Block::ToolResult(result) => result.id == id,
-                Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) => {
-                    false
-                }
-            })
+            of_turn()
+                .filter(|entry| entry.seq > last.seq)
+                .flat_map(|entry| &entry.message.content)
+                .any(|block| match block {
+                    Block::ToolResult(result) => result.id == id,
+                    Block::Text { .. }
+                    | Block::Context { .. }
+                    | Block::Image { .. }
+                    | Block::Thinking(_)
+                    | Block::ToolCall(_) => false,
+                })
         };
         let open: Vec<(ToolCall, bool)> = last
             .message
@@ -384,14 +493,19 @@ impl State {
             .filter(|call| !answered(&call.id))
             .map(|call| (call.clone(), turn.started.contains(&call.id)))
             .collect();
-        if open.is_empty() { Resume::Model } else { Resume::Tools(open) }
+        if open.is_empty() {
+            Resume::Model
+        } else {
+            Resume::Tools(open)
+        }
     }
 }
 
 impl Entry {
     /// Returns true when somebody else's words are in it.
     pub fn is_of_others(&self) -> bool {
-        let untrusted = |block: &Block| matches!(block, Block::ToolResult(result) if result.untrusted);
+        let untrusted =
+            |block: &Block| matches!(block, Block::ToolResult(result) if result.untrusted);
         self.trust == Some(Trust::Other) || self.message.content.iter().any(untrusted)
     }
 
@@ -409,7 +523,9 @@ pub fn block_tokens(block: &Block) -> u64 {
         Block::Text { text } | Block::Context { text } => estimate_tokens(text),
         Block::Image { .. } => PICTURE,
         Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-        Block::ToolCall(call) => estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string()),
+        Block::ToolCall(call) => {
+            estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string())
+        }
         Block::ToolResult(result) => estimate_tokens(&result.text),
     }
 }
@@ -418,7 +534,9 @@ pub fn block_tokens(block: &Block) -> u64 {
 /// refused: it goes whole.
 fn cut_blocks(message: &mut Message, longest: usize) {
     let cut = |text: &mut String| *text = text::head_and_tail(text, longest, 70);
-    message.content.retain(|block| !matches!(block, Block::Thinking(_)));
+    message
+        .content
+        .retain(|block| !matches!(block, Block::Thinking(_)));
     for block in &mut message.content {
         match block {
             Block::Text { text } | Block::Context { text } => cut(text),
@@ -434,11 +552,17 @@ fn cut_strings(value: &mut serde_json::Value, cut: &impl Fn(&mut String)) {
     match value {
         Value::String(text) => cut(text),
         Value::Array(items) => items.iter_mut().for_each(|item| cut_strings(item, cut)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| cut_strings(field, cut)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| cut_strings(field, cut)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 fn holds_results(message: &Message) -> bool {
-    !message.content.is_empty() && message.content.iter().all(|block| matches!(block, Block::ToolResult(_)))
+    !message.content.is_empty()
+        && message
+            .content
+            .iter()
+            .all(|block| matches!(block, Block::ToolResult(_)))
 }

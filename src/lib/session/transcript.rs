@@ -18,7 +18,11 @@ use crate::sys::{self, atomic, jsonl};
 /// A file in which a compaction ends beyond this, bytes, is followed by another (specification §10).
 const FULL: u64 = 1_000_000;
 /// Waiting between tries to write a line.
-const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(800)];
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+];
 
 /// A session in the hands of one turn.
 #[derive(Debug)]
@@ -35,7 +39,14 @@ pub struct Session {
 impl Session {
     /// Begins a session; its file comes with the first event.
     pub(super) fn begin(dir: &Path, zone: Tz, head: Head) -> Self {
-        Self { dir: dir.to_owned(), zone, head, state: State::default(), log: None, saved_seq: 0 }
+        Self {
+            dir: dir.to_owned(),
+            zone,
+            head,
+            state: State::default(),
+            log: None,
+            saved_seq: 0,
+        }
     }
 
     /// Opens a session from its snapshot and the events after it, or from all its events when
@@ -45,7 +56,14 @@ impl Session {
     /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
         let (state, saved_seq) = fold(dir, id, atomic::read_json(&snapshot_path(dir, id))?)?;
-        Ok(state.head.clone().map(|head| Self { dir: dir.to_owned(), zone, head, state, log: None, saved_seq }))
+        Ok(state.head.clone().map(|head| Self {
+            dir: dir.to_owned(),
+            zone,
+            head,
+            state,
+            log: None,
+            saved_seq,
+        }))
     }
 
     /// Returns the session's id.
@@ -95,12 +113,20 @@ impl Session {
         }
         events.extend(kinds);
         let ts = clock::rfc3339(now);
-        let events: Vec<Event> =
-            (self.state.last_seq + 1..).zip(events).map(|(seq, kind)| Event { v: 1, ts: ts.clone(), seq, kind }).collect();
+        let events: Vec<Event> = (self.state.last_seq + 1..)
+            .zip(events)
+            .map(|(seq, kind)| Event {
+                v: 1,
+                ts: ts.clone(),
+                seq,
+                kind,
+            })
+            .collect();
         let mut lines = Vec::new();
         let mut ends = Vec::with_capacity(events.len());
         for event in &events {
-            serde_json::to_writer(&mut lines, event).expect("events are plain data with string keys");
+            serde_json::to_writer(&mut lines, event)
+                .expect("events are plain data with string keys");
             lines.push(b'\n');
             ends.push(lines.len() as u64);
         }
@@ -115,7 +141,13 @@ impl Session {
             }
         }
         for (event, end) in events.iter().zip(ends) {
-            self.state.apply(event, Position { file: file.clone(), offset: base + end });
+            self.state.apply(
+                event,
+                Position {
+                    file: file.clone(),
+                    offset: base + end,
+                },
+            );
         }
         Ok(())
     }
@@ -128,7 +160,9 @@ impl Session {
         self.saved_seq = 0;
         self.state = State::default();
         let files = files(&self.dir, &self.head.session_id)?;
-        self.state = replay(&self.dir, &files, State::default())?.unwrap_or_default().0;
+        self.state = replay(&self.dir, &files, State::default())?
+            .unwrap_or_default()
+            .0;
         Ok(())
     }
 
@@ -142,10 +176,21 @@ impl Session {
     /// # Errors
     /// When the transcript files cannot be looked at.
     pub(super) fn snapshot(&self) -> Result<(PathBuf, Vec<u8>, u64), sys::Error> {
-        let files = files(&self.dir, self.id())?.iter().filter_map(|name| Stamp::of(&self.dir, name)).collect();
-        let snapshot = Snapshot { files, state: self.state.clone() };
-        let bytes = serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
-        Ok((snapshot_path(&self.dir, self.id()), bytes, self.state.last_seq))
+        let files = files(&self.dir, self.id())?
+            .iter()
+            .filter_map(|name| Stamp::of(&self.dir, name))
+            .collect();
+        let snapshot = Snapshot {
+            files,
+            state: self.state.clone(),
+        };
+        let bytes =
+            serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
+        Ok((
+            snapshot_path(&self.dir, self.id()),
+            bytes,
+            self.state.last_seq,
+        ))
     }
 
     /// Notes that the snapshot up to event `seq` is written.
@@ -164,7 +209,9 @@ impl Session {
 
     /// Returns the file of the next event.
     pub(super) fn next_file(&self, now: i64) -> String {
-        let today = clock::local_date(now, self.zone).format("%Y-%m-%d").to_string();
+        let today = clock::local_date(now, self.zone)
+            .format("%Y-%m-%d")
+            .to_string();
         let name = format!("{}.{today}.jsonl", self.id());
         let newest = &self.state.position.file;
         // A file of the same or a later day goes on: after a clock that jumped back the order of
@@ -173,7 +220,11 @@ impl Session {
             return name;
         }
         // What is no longer sent need not be read again when the rest is.
-        let compacted = self.state.compacted.as_ref().map(|compacted| &compacted.position);
+        let compacted = self
+            .state
+            .compacted
+            .as_ref()
+            .map(|compacted| &compacted.position);
         if compacted.is_some_and(|at| at.file == *newest && at.offset > FULL) {
             let (day, number) = order(newest);
             return format!("{}.{day}.{}.jsonl", self.id(), number + 1);
@@ -182,12 +233,18 @@ impl Session {
     }
 }
 
-async fn write(mut log: jsonl::Appender, lines: Vec<u8>, durable: bool) -> Result<jsonl::Appender, sys::Error> {
+async fn write(
+    mut log: jsonl::Appender,
+    lines: Vec<u8>,
+    durable: bool,
+) -> Result<jsonl::Appender, sys::Error> {
     if !durable {
         return log.append(&lines, false).map(|_| log);
     }
     let work = move || log.append(&lines, true).map(|_| log);
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// The snapshot file: a state, and the files it was made from as they were then.
@@ -211,14 +268,23 @@ struct Stamp {
 impl Stamp {
     fn of(dir: &Path, name: &str) -> Option<Self> {
         let meta = std::fs::metadata(dir.join(name)).ok()?;
-        let written = meta.mtime().checked_mul(1_000_000_000)?.checked_add(meta.mtime_nsec())?;
-        Some(Self { name: name.to_owned(), inode: meta.ino(), length: meta.len(), written })
+        let written = meta
+            .mtime()
+            .checked_mul(1_000_000_000)?
+            .checked_add(meta.mtime_nsec())?;
+        Some(Self {
+            name: name.to_owned(),
+            inode: meta.ino(),
+            length: meta.len(),
+            written,
+        })
     }
 
     /// Returns true when the file is as it was, or (the newest one) has only grown.
     fn still(&self, dir: &Path, may_have_grown: bool) -> bool {
-        Self::of(dir, &self.name)
-            .is_some_and(|now| now == *self || (may_have_grown && now.inode == self.inode && now.length > self.length))
+        Self::of(dir, &self.name).is_some_and(|now| {
+            now == *self || (may_have_grown && now.inode == self.inode && now.length > self.length)
+        })
     }
 }
 
@@ -227,13 +293,16 @@ impl Snapshot {
     /// transcripts may be edited, and then they are the truth.
     fn describes(&self, dir: &Path, files: &[String]) -> bool {
         let last = self.files.len().saturating_sub(1);
-        let same = self
+        let same = self.files.iter().enumerate().all(|(number, stamp)| {
+            files.get(number) == Some(&stamp.name) && stamp.still(dir, number == last)
+        });
+        let end = self
             .files
-            .iter()
-            .enumerate()
-            .all(|(number, stamp)| files.get(number) == Some(&stamp.name) && stamp.still(dir, number == last));
-        let end = self.files.last().map(|stamp| (stamp.name.as_str(), stamp.length));
-        same && end.is_some_and(|(name, length)| name == self.state.position.file && length >= self.state.position.offset)
+            .last()
+            .map(|stamp| (stamp.name.as_str(), stamp.length));
+        same && end.is_some_and(|(name, length)| {
+            name == self.state.position.file && length >= self.state.position.offset
+        })
     }
 }
 
@@ -246,7 +315,8 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
     if !dir.is_dir() {
         return Ok(None);
     }
-    let snapshot = atomic::read(&snapshot_path(dir, id))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let snapshot = atomic::read(&snapshot_path(dir, id))?
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let (state, _) = fold(dir, id, snapshot)?;
     Ok((state.head.is_some() && !is_leaving(dir, id)?).then_some(state))
 }
@@ -258,7 +328,9 @@ fn is_leaving(dir: &Path, id: &str) -> Result<bool, sys::Error> {
         Some(name) => jsonl::first_line(&dir.join(name))?,
         None => None,
     };
-    let is_whole = first.and_then(|line| serde_json::from_slice::<Event>(&line).ok()).is_some_and(|event| event.seq == 1);
+    let is_whole = first
+        .and_then(|line| serde_json::from_slice::<Event>(&line).ok())
+        .is_some_and(|event| event.seq == 1);
     let archive = dir.join("archive");
     // Somebody may have deleted old files: then the rest is all there is.
     Ok(!is_whole && archive.is_dir() && !files(&archive, id)?.is_empty())
@@ -268,7 +340,8 @@ fn is_leaving(dir: &Path, id: &str) -> Result<bool, sys::Error> {
 /// or when its tail does not join it, the state is that of the files alone.
 fn fold(dir: &Path, id: &str, snapshot: Option<Snapshot>) -> Result<(State, u64), sys::Error> {
     let files = files(dir, id)?;
-    let snapshot = snapshot.filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, &files));
+    let snapshot = snapshot
+        .filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, &files));
     let state = match snapshot {
         Some(snapshot) => replay(dir, &files, snapshot.state)?,
         None => None,
@@ -281,7 +354,11 @@ fn fold(dir: &Path, id: &str, snapshot: Option<Snapshot>) -> Result<(State, u64)
 
 /// Applies every event of `files` that comes after the state's position. Returns the state and the
 /// event it started from; `None` when the files do not go on where the state ends.
-fn replay(dir: &Path, files: &[String], mut state: State) -> Result<Option<(State, u64)>, sys::Error> {
+fn replay(
+    dir: &Path,
+    files: &[String],
+    mut state: State,
+) -> Result<Option<(State, u64)>, sys::Error> {
     let from = state.last_seq;
     let mut joins = true;
     for name in files {
@@ -291,17 +368,27 @@ fn replay(dir: &Path, files: &[String], mut state: State) -> Result<Option<(Stat
             std::cmp::Ordering::Greater => 0,
         };
         let mut damaged = 0_u32;
-        jsonl::for_each_line(&dir.join(name), start, |line, offset| match serde_json::from_slice::<Event>(line) {
-            Ok(event) if event.seq > state.last_seq => {
-                joins &= from == 0 || state.last_seq != from || event.seq == from + 1;
-                state.apply(&event, Position { file: name.clone(), offset });
-            }
-            Ok(_) => {}
-            Err(_) => {
-                joins &= from == 0 || state.last_seq != from;
-                damaged += 1;
-            }
-        })?;
+        jsonl::for_each_line(
+            &dir.join(name),
+            start,
+            |line, offset| match serde_json::from_slice::<Event>(line) {
+                Ok(event) if event.seq > state.last_seq => {
+                    joins &= from == 0 || state.last_seq != from || event.seq == from + 1;
+                    state.apply(
+                        &event,
+                        Position {
+                            file: name.clone(),
+                            offset,
+                        },
+                    );
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    joins &= from == 0 || state.last_seq != from;
+                    damaged += 1;
+                }
+            },
+        )?;
         if damaged > 0 {
             tracing::error!(file = %name, lines = damaged, "damaged transcript lines were skipped");
         }
@@ -323,13 +410,19 @@ pub(super) fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
 
 /// Returns the session id in the name of a transcript file.
 pub fn session_of(name: &str) -> Option<&str> {
-    name.strip_suffix(".jsonl")?.split_once('.').map(|(id, _)| id)
+    name.strip_suffix(".jsonl")?
+        .split_once('.')
+        .map(|(id, _)| id)
 }
 
 /// Returns what the files of a session are ordered by: date, then number.
 pub(super) fn order(name: &str) -> (&str, u32) {
-    let day = name.strip_suffix(".jsonl").and_then(|name| name.split_once('.')).map_or("", |(_, rest)| rest);
-    day.split_once('.').map_or((day, 0), |(day, number)| (day, number.parse().unwrap_or(0)))
+    let day = name
+        .strip_suffix(".jsonl")
+        .and_then(|name| name.split_once('.'))
+        .map_or("", |(_, rest)| rest);
+    day.split_once('.')
+        .map_or((day, 0), |(day, number)| (day, number.parse().unwrap_or(0)))
 }
 
 pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {
@@ -337,5 +430,8 @@ pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }

@@ -33,17 +33,34 @@ pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
     let mut sessions = Vec::with_capacity(index.len());
     for (key, entry) in index.iter() {
         // Without a file it was archived meanwhile.
-        let Some(log) = logs.remove(&entry.session_id) else { continue };
+        let Some(log) = logs.remove(&entry.session_id) else {
+            continue;
+        };
         let entry = if log.is_counted_in(entry) {
             entry.clone()
         } else {
             // Without a head it is being archived.
-            let Some(state) = view(dir, &entry.session_id)? else { continue };
-            state.head.as_ref().map_or_else(|| entry.clone(), |head| Entry::of(head, &state))
+            let Some(state) = view(dir, &entry.session_id)? else {
+                continue;
+            };
+            state
+                .head
+                .as_ref()
+                .map_or_else(|| entry.clone(), |head| Entry::of(head, &state))
         };
-        sessions.push(Listed { key: key.to_owned(), entry, log_files: log.files, log_bytes: log.bytes });
+        sessions.push(Listed {
+            key: key.to_owned(),
+            entry,
+            log_files: log.files,
+            log_bytes: log.bytes,
+        });
     }
-    sessions.sort_by(|a, b| b.entry.updated_at.cmp(&a.entry.updated_at).then_with(|| a.key.cmp(&b.key)));
+    sessions.sort_by(|a, b| {
+        b.entry
+            .updated_at
+            .cmp(&a.entry.updated_at)
+            .then_with(|| a.key.cmp(&b.key))
+    });
     Ok(sessions)
 }
 
@@ -62,12 +79,29 @@ pub struct Gone {
 /// # Errors
 /// When a transcript cannot be read.
 pub fn gone(index: &Index, dir: &Path) -> Result<BTreeMap<String, Gone>, sys::Error> {
-    let known: BTreeMap<&str, &Entry> = index.iter().map(|(_, entry)| (entry.session_id.as_str(), entry)).collect();
+    let known: BTreeMap<&str, &Entry> = index
+        .iter()
+        .map(|(_, entry)| (entry.session_id.as_str(), entry))
+        .collect();
     let mut found = BTreeMap::new();
     for (id, log) in logs(dir)? {
-        let is_whole = known.get(id.as_str()).is_some_and(|entry| log.is_counted_in(entry) && entry.compaction_count == 0);
-        let compacted = if is_whole { None } else { view(dir, &id)?.and_then(|state| state.compacted) };
-        found.extend(compacted.map(|compacted| (id, Gone { before: compacted.kept_from, but: compacted.question })));
+        let is_whole = known
+            .get(id.as_str())
+            .is_some_and(|entry| log.is_counted_in(entry) && entry.compaction_count == 0);
+        let compacted = if is_whole {
+            None
+        } else {
+            view(dir, &id)?.and_then(|state| state.compacted)
+        };
+        found.extend(compacted.map(|compacted| {
+            (
+                id,
+                Gone {
+                    before: compacted.kept_from,
+                    but: compacted.question,
+                },
+            )
+        }));
     }
     Ok(found)
 }
@@ -91,9 +125,13 @@ impl Log {
 fn logs(dir: &Path) -> Result<BTreeMap<String, Log>, sys::Error> {
     let mut logs: BTreeMap<String, Log> = BTreeMap::new();
     for name in names(dir)? {
-        let Some(id) = session_of(&name) else { continue };
+        let Some(id) = session_of(&name) else {
+            continue;
+        };
         // A file that went away meanwhile was archived.
-        let Ok(meta) = std::fs::metadata(dir.join(&name)) else { continue };
+        let Ok(meta) = std::fs::metadata(dir.join(&name)) else {
+            continue;
+        };
         let log = logs.entry(id.to_owned()).or_default();
         log.files += 1;
         log.bytes += meta.len();
@@ -118,7 +156,10 @@ pub fn transcript_files(dir: &Path, archive: &Path, id: &str) -> Result<Vec<Path
     }
     // A reset that was broken off leaves some files here and some there.
     found.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
-    Ok(found.into_iter().map(|(name, dir)| dir.join(name)).collect())
+    Ok(found
+        .into_iter()
+        .map(|(name, dir)| dir.join(name))
+        .collect())
 }
 
 /// Returns the transcript files of all sessions by id, each in the order of its events, archived ones
@@ -126,12 +167,17 @@ pub fn transcript_files(dir: &Path, archive: &Path, id: &str) -> Result<Vec<Path
 ///
 /// # Errors
 /// When a directory that is there cannot be read: then nobody knows which sessions there are.
-pub fn all_transcripts(dir: &Path, archive: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, sys::Error> {
+pub fn all_transcripts(
+    dir: &Path,
+    archive: &Path,
+) -> Result<BTreeMap<String, Vec<PathBuf>>, sys::Error> {
     let mut found: BTreeMap<String, Vec<(String, &Path)>> = BTreeMap::new();
     // The archive second: a file that is moved there meanwhile is met once at least.
     for dir in [dir, archive] {
         for name in names(dir)? {
-            let Some(id) = session_of(&name).map(str::to_owned) else { continue };
+            let Some(id) = session_of(&name).map(str::to_owned) else {
+                continue;
+            };
             let files = found.entry(id).or_default();
             files.retain(|(known, _)| *known != name);
             files.push((name, dir));
@@ -139,9 +185,15 @@ pub fn all_transcripts(dir: &Path, archive: &Path) -> Result<BTreeMap<String, Ve
     }
     let paths = |mut files: Vec<(String, &Path)>| {
         files.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
-        files.into_iter().map(|(name, dir)| dir.join(name)).collect()
+        files
+            .into_iter()
+            .map(|(name, dir)| dir.join(name))
+            .collect()
     };
-    Ok(found.into_iter().map(|(id, files)| (id, paths(files))).collect())
+    Ok(found
+        .into_iter()
+        .map(|(id, files)| (id, paths(files)))
+        .collect())
 }
 
 /// Returns the heads of the sessions in `dir` whose id is `wanted`, one a session, in order of their
@@ -149,13 +201,19 @@ pub fn all_transcripts(dir: &Path, archive: &Path) -> Result<BTreeMap<String, Ve
 pub fn heads(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Head> {
     let mut heads: BTreeMap<String, Head> = BTreeMap::new();
     for name in names(dir).unwrap_or_default() {
-        let Some(id) = session_of(&name) else { continue };
+        let Some(id) = session_of(&name) else {
+            continue;
+        };
         if heads.contains_key(id) || !wanted(id) {
             continue;
         }
         let line = jsonl::first_line(&dir.join(&name)).ok().flatten();
         let event = line.and_then(|line| serde_json::from_slice::<Event>(&line).ok());
-        if let Some(Event { kind: Kind::Session(head), .. }) = event {
+        if let Some(Event {
+            kind: Kind::Session(head),
+            ..
+        }) = event
+        {
             heads.insert(id.to_owned(), head);
         }
     }
@@ -177,6 +235,10 @@ fn names(dir: &Path) -> Result<Vec<String>, sys::Error> {
         entries => entries.map_err(sys::Error::at("read", dir))?,
     };
     // A pipe would be waited for; a link is nobody's transcript.
-    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-    Ok(files.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    let files = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    Ok(files
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect())
 }

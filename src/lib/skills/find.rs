@@ -37,8 +37,14 @@ impl Tree {
         match dir.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => tree.enter(dir.to_owned(), metadata, 0),
             Ok(metadata) => {
-                tree.trouble.push((dir.to_owned(), "it is no directory, and links are not followed".to_owned()));
-                tree.entries.push(Entry { path: dir.to_owned(), metadata });
+                tree.trouble.push((
+                    dir.to_owned(),
+                    "it is no directory, and links are not followed".to_owned(),
+                ));
+                tree.entries.push(Entry {
+                    path: dir.to_owned(),
+                    metadata,
+                });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => tree.trouble.push((dir.to_owned(), error.to_string())),
@@ -49,8 +55,15 @@ impl Tree {
     /// Returns every SKILL.md, the least deep first; what lies in a history is none.
     pub(super) fn skill_files(&self) -> Vec<&Entry> {
         let top = self.entries.first().map_or(Path::new(""), |top| &top.path);
-        let is_history = |path: &Path| path.strip_prefix(top).unwrap_or(path).iter().any(|part| part == HISTORY);
-        let is_skill = |entry: &&Entry| entry.path.file_name() == Some(OsStr::new("SKILL.md")) && !is_history(&entry.path);
+        let is_history = |path: &Path| {
+            path.strip_prefix(top)
+                .unwrap_or(path)
+                .iter()
+                .any(|part| part == HISTORY)
+        };
+        let is_skill = |entry: &&Entry| {
+            entry.path.file_name() == Some(OsStr::new("SKILL.md")) && !is_history(&entry.path)
+        };
         let mut files: Vec<&Entry> = self.entries.iter().filter(is_skill).collect();
         files.sort_by_key(|entry| entry.path.components().count());
         files
@@ -59,33 +72,57 @@ impl Tree {
     /// Returns what lies below `dir`, in order.
     pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Entry> {
         // A walk that takes names in order visits paths in their order.
-        let first = self.entries.partition_point(|entry| entry.path.as_path() <= dir);
-        self.entries[first..].iter().take_while(move |entry| entry.path.starts_with(dir))
+        let first = self
+            .entries
+            .partition_point(|entry| entry.path.as_path() <= dir);
+        self.entries[first..]
+            .iter()
+            .take_while(move |entry| entry.path.starts_with(dir))
     }
 
     /// Returns why nobody can say what lies in `dir` or below it: something there was not looked at.
     pub(super) fn unseen(&self, dir: &Path) -> Option<String> {
-        let (path, why) = self.trouble.iter().find(|(path, _)| path.starts_with(dir))?;
-        let below = path.strip_prefix(dir).ok().filter(|below| !below.as_os_str().is_empty());
+        let (path, why) = self
+            .trouble
+            .iter()
+            .find(|(path, _)| path.starts_with(dir))?;
+        let below = path
+            .strip_prefix(dir)
+            .ok()
+            .filter(|below| !below.as_os_str().is_empty());
         Some(below.map_or_else(|| why.clone(), |below| format!("{}: {why}", shown(below))))
     }
 
     /// Returns the directories on the way to `dir`, itself last.
     pub(super) fn way<'a>(&'a self, dir: &Path) -> Vec<&'a Entry> {
-        let at = |path: &Path| self.entries.binary_search_by(|entry| entry.path.as_path().cmp(path)).ok();
-        let mut way: Vec<&Entry> = dir.ancestors().map_while(at).map(|at| &self.entries[at]).collect();
+        let at = |path: &Path| {
+            self.entries
+                .binary_search_by(|entry| entry.path.as_path().cmp(path))
+                .ok()
+        };
+        let mut way: Vec<&Entry> = dir
+            .ancestors()
+            .map_while(at)
+            .map(|at| &self.entries[at])
+            .collect();
         way.reverse();
         way
     }
 
     /// Returns what is to be the same so that nothing has changed.
     pub(super) fn versions(&self) -> impl Iterator<Item = (PathBuf, Option<Version>)> {
-        self.entries.iter().map(|entry| (entry.path.clone(), Some(Version::of(&entry.metadata))))
+        self.entries
+            .iter()
+            .map(|entry| (entry.path.clone(), Some(Version::of(&entry.metadata))))
     }
 
     fn enter(&mut self, dir: PathBuf, metadata: Metadata, depth: usize) {
-        let listed = std::fs::read_dir(&dir).and_then(Iterator::collect::<std::io::Result<Vec<DirEntry>>>);
-        self.entries.push(Entry { path: dir.clone(), metadata });
+        let listed =
+            std::fs::read_dir(&dir).and_then(Iterator::collect::<std::io::Result<Vec<DirEntry>>>);
+        self.entries.push(Entry {
+            path: dir.clone(),
+            metadata,
+        });
         // The history of all skills is part of none; that of one could be read and run like its other files.
         let is_part = |path: &PathBuf| depth > 0 || !path.ends_with(HISTORY);
         let mut found: Vec<PathBuf> = match listed {
@@ -95,7 +132,11 @@ impl Tree {
         found.sort();
         for path in found {
             if self.entries.len() >= MAX_ENTRIES {
-                if self.trouble.last().is_none_or(|(_, why)| !why.starts_with("more than")) {
+                if self
+                    .trouble
+                    .last()
+                    .is_none_or(|(_, why)| !why.starts_with("more than"))
+                {
                     self.trouble.push((
                         path,
                         format!("more than {MAX_ENTRIES} files and directories lie here; the rest is not looked at"),
@@ -117,7 +158,10 @@ impl Tree {
             } else if depth < MAX_DEPTH {
                 self.enter(path, metadata, depth + 1);
             } else {
-                self.trouble.push((path, format!("it lies more than {MAX_DEPTH} directories deep")));
+                self.trouble.push((
+                    path,
+                    format!("it lies more than {MAX_DEPTH} directories deep"),
+                ));
             }
         }
     }

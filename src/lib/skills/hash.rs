@@ -21,7 +21,11 @@ const MAX_BYTES: u64 = 8 << 20;
 ///
 /// # Errors
 /// Why it has none: a link, a file that cannot be read, something that was not looked at, too much of all.
-pub(super) fn of(tree: &Tree, dir: &Path, skill_md: &[u8]) -> Result<(String, Vec<String>), String> {
+pub(super) fn of(
+    tree: &Tree,
+    dir: &Path,
+    skill_md: &[u8],
+) -> Result<(String, Vec<String>), String> {
     if let Some(why) = tree.unseen(dir) {
         return Err(why);
     }
@@ -44,15 +48,27 @@ pub(super) fn of(tree: &Tree, dir: &Path, skill_md: &[u8]) -> Result<(String, Ve
         } else {
             let mut content = Vec::new();
             let file = open(&entry.path).map_err(|error| format!("{}: {error}", shown(name)))?;
-            file.take(MAX_BYTES + 1).read_to_end(&mut content).map_err(|error| format!("{}: {error}", shown(name)))?;
+            file.take(MAX_BYTES + 1)
+                .read_to_end(&mut content)
+                .map_err(|error| format!("{}: {error}", shown(name)))?;
             content
         };
         bytes += content.len() as u64;
         if files.len() > MAX_FILES || bytes > MAX_BYTES {
-            return Err(format!("it has more than {MAX_FILES} files or {} MiB", MAX_BYTES >> 20));
+            return Err(format!(
+                "it has more than {MAX_FILES} files or {} MiB",
+                MAX_BYTES >> 20
+            ));
         }
         update(name.as_os_str().as_bytes());
         update(&content);
     }
-    Ok((all.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect(), files))
+    Ok((
+        all.finish()
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+        files,
+    ))
 }

@@ -34,20 +34,34 @@ struct Head {
 /// Reads the SKILL.md of the directory called `dir`.
 pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
     let wrong = |why: &str| Why::Wrong(why.to_owned());
-    let file = std::str::from_utf8(bytes)
-        .map_err(|error| Why::Wrong(format!("it is no text (not UTF-8 at byte {})", error.valid_up_to())))?;
+    let file = std::str::from_utf8(bytes).map_err(|error| {
+        Why::Wrong(format!(
+            "it is no text (not UTF-8 at byte {})",
+            error.valid_up_to()
+        ))
+    })?;
     let hidden = hidden::find(file, MAX_HIDDEN);
     if !hidden.is_empty() {
         return Err(Why::Hidden(hidden));
     }
-    let file = file.strip_prefix('\u{feff}').unwrap_or(file).replace("\r\n", "\n");
-    let (head, body) = split(&file).ok_or_else(|| wrong("it does not begin with a head between two lines `---`"))?;
+    let file = file
+        .strip_prefix('\u{feff}')
+        .unwrap_or(file)
+        .replace("\r\n", "\n");
+    let (head, body) = split(&file)
+        .ok_or_else(|| wrong("it does not begin with a head between two lines `---`"))?;
     if head.len() > MAX_HEAD {
-        return Err(Why::Wrong(format!("its head has {} bytes, at most {MAX_HEAD} are read", head.len())));
+        return Err(Why::Wrong(format!(
+            "its head has {} bytes, at most {MAX_HEAD} are read",
+            head.len()
+        )));
     }
     let head: Head = serde_saphyr::from_str_with_options(head, limits())
         .map_err(|error| Why::Wrong(format!("its head is no YAML: {}", first_line(&error))))?;
-    let name = head.name.filter(|name| !name.is_empty()).ok_or_else(|| wrong("it has no `name`"))?;
+    let name = head
+        .name
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| wrong("it has no `name`"))?;
     if !is_name(&name) {
         return Err(Why::Wrong(format!(
             "its name {} is not 1 to 64 of a-z, 0-9 and -",
@@ -55,13 +69,23 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
         )));
     }
     if name != dir {
-        return Err(Why::Wrong(format!("its name is {name}, and its directory is called {}", text::visible(dir))));
+        return Err(Why::Wrong(format!(
+            "its name is {name}, and its directory is called {}",
+            text::visible(dir)
+        )));
     }
-    let description = head.description.unwrap_or_default().split_whitespace().collect::<Vec<&str>>().join(" ");
+    let description = head
+        .description
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<&str>>()
+        .join(" ");
     match description.chars().count() {
         0 => return Err(wrong("it has no `description`")),
         count if count > MAX_DESCRIPTION => {
-            return Err(Why::Wrong(format!("its description has {count} characters, at most {MAX_DESCRIPTION} are read")));
+            return Err(Why::Wrong(format!(
+                "its description has {count} characters, at most {MAX_DESCRIPTION} are read"
+            )));
         }
         _ => {}
     }
@@ -69,7 +93,11 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
     if body.is_empty() {
         return Err(wrong("it has no text below its head"));
     }
-    Ok(Said { description, always_on: head.always_on.unwrap_or(false), body: body.to_owned() })
+    Ok(Said {
+        description,
+        always_on: head.always_on.unwrap_or(false),
+        body: body.to_owned(),
+    })
 }
 
 /// What a head may take: eight keys need no aliases, with which a few lines stand for billions.
@@ -98,5 +126,8 @@ fn split(file: &str) -> Option<(&str, &str)> {
 /// The reader's messages go on with a picture of the place.
 fn first_line(error: &serde_saphyr::Error) -> String {
     let message = error.to_string();
-    text::shorten(&text::visible(message.lines().next().unwrap_or_default()), 200)
+    text::shorten(
+        &text::visible(message.lines().next().unwrap_or_default()),
+        200,
+    )
 }

@@ -66,7 +66,10 @@ pub struct Shelf {
 impl Shelf {
     /// Returns the skill called `name`.
     pub fn get(&self, name: &str) -> Option<&Skill> {
-        self.skills.binary_search_by(|skill| skill.name.as_str().cmp(name)).ok().map(|at| &self.skills[at])
+        self.skills
+            .binary_search_by(|skill| skill.name.as_str().cmp(name))
+            .ok()
+            .map(|at| &self.skills[at])
     }
 }
 
@@ -134,11 +137,18 @@ fn shown(name: impl AsRef<Path>) -> String {
 
 fn places(hidden: &[Hidden]) -> String {
     let first: Vec<String> = hidden.iter().take(3).map(ToString::to_string).collect();
-    let more = if hidden.len() > first.len() { " and more" } else { "" };
+    let more = if hidden.len() > first.len() {
+        " and more"
+    } else {
+        ""
+    };
     format!("{}{more}", first.join("; "))
 }
 
 /// Returns whether this can be the name of a skill.
 pub fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }

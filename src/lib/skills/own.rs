@@ -14,7 +14,12 @@ const PASS: u32 = 0o011;
 /// Returns why the skill in `dir` may be somebody else's work; `None` when only `owner` (and root) can
 /// have written it. Modes count as far as the directories above let anybody come: below one that is
 /// closed to others everything is. `way` are the directories from the workspace to `dir`.
-pub(super) fn stranger(way: &[(&Path, &Metadata)], tree: &Tree, dir: &Path, owner: u32) -> Option<String> {
+pub(super) fn stranger(
+    way: &[(&Path, &Metadata)],
+    tree: &Tree,
+    dir: &Path,
+    owner: u32,
+) -> Option<String> {
     let mut reach = PASS;
     for (path, metadata) in way {
         if let Some(why) = touched(path, metadata, owner, reach) {
@@ -26,14 +31,17 @@ pub(super) fn stranger(way: &[(&Path, &Metadata)], tree: &Tree, dir: &Path, owne
         return Some(why);
     }
     // A directory below may be closed, too; that it is not asked is on the safe side.
-    tree.below(dir).find_map(|entry| touched(&entry.path, &entry.metadata, owner, reach))
+    tree.below(dir)
+        .find_map(|entry| touched(&entry.path, &entry.metadata, owner, reach))
 }
 
 /// `reach` are the bits of [`PASS`] of those who come this far.
 fn touched(path: &Path, metadata: &Metadata, owner: u32, reach: u32) -> Option<String> {
     let name = shown(path.file_name().unwrap_or_default());
     if metadata.uid() != owner && metadata.uid() != 0 {
-        let user = nix::unistd::User::from_uid(metadata.uid().into()).ok().flatten();
+        let user = nix::unistd::User::from_uid(metadata.uid().into())
+            .ok()
+            .flatten();
         let user = user.map_or_else(|| metadata.uid().to_string(), |user| user.name);
         return Some(format!("{name} belongs to the user {user}"));
     }
@@ -42,7 +50,13 @@ fn touched(path: &Path, metadata: &Metadata, owner: u32, reach: u32) -> Option<S
     match writers {
         _ if metadata.is_symlink() => None,
         0 => None,
-        0o020 => Some(format!("{name} can be written by a group (mode {:04o})", metadata.mode() & 0o7777)),
-        _ => Some(format!("{name} can be written by others (mode {:04o})", metadata.mode() & 0o7777)),
+        0o020 => Some(format!(
+            "{name} can be written by a group (mode {:04o})",
+            metadata.mode() & 0o7777
+        )),
+        _ => Some(format!(
+            "{name} can be written by others (mode {:04o})",
+            metadata.mode() & 0o7777
+        )),
     }
 }

@@ -103,9 +103,17 @@ impl Skills {
     pub fn shelf(&self) -> Arc<Shelf> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the files are read: what changes from here on is another version.
-        let workspace = self.workspace.metadata().ok().map(|metadata| (metadata.uid(), metadata.mode()));
+        let workspace = self
+            .workspace
+            .metadata()
+            .ok()
+            .map(|metadata| (metadata.uid(), metadata.mode()));
         let is_same = |seen: &&Seen| {
-            seen.workspace == workspace && seen.versions.iter().all(|(path, version)| version_of(path) == *version)
+            seen.workspace == workspace
+                && seen
+                    .versions
+                    .iter()
+                    .all(|(path, version)| version_of(path) == *version)
         };
         if let Some(seen) = seen.as_ref().filter(is_same) {
             return seen.shelf.clone();
@@ -126,9 +134,16 @@ impl Skills {
             tracing::warn!(skill = text::visible(&off.name), path, why = %off.why, "a skill is off");
         }
         if news.len() > MAX_LOGGED {
-            tracing::warn!(count = news.len(), "more skills are off: agent-send --skill list");
+            tracing::warn!(
+                count = news.len(),
+                "more skills are off: agent-send --skill list"
+            );
         }
-        *seen = Some(Seen { versions, workspace, shelf: shelf.clone() });
+        *seen = Some(Seen {
+            versions,
+            workspace,
+            shelf: shelf.clone(),
+        });
         shelf
     }
 
@@ -137,14 +152,31 @@ impl Skills {
         let (own, bundled) = self.trees();
         let trusted = self.trust.read();
         let words = trusted.as_ref().map(|trusted| &trusted.skills);
-        let standing = |Judged { candidate, said, looked }: Judged<'_>| {
-            let bytes = looked.bytes.map_or_else(|| read(candidate.entry), Ok).map_err(|why| why.to_string());
-            let sum = looked.sum.unwrap_or_else(|| hash::of(candidate.tree, &candidate.dir, &bytes?));
-            let (sha256, files) = sum.map_or_else(|why| (Err(why), Vec::new()), |(sha256, files)| (Ok(sha256), files));
-            let (description, off) = said.map_or_else(|why| (String::new(), Some(why)), |said| (said.description, None));
+        let standing = |Judged {
+                            candidate,
+                            said,
+                            looked,
+                        }: Judged<'_>| {
+            let bytes = looked
+                .bytes
+                .map_or_else(|| read(candidate.entry), Ok)
+                .map_err(|why| why.to_string());
+            let sum = looked
+                .sum
+                .unwrap_or_else(|| hash::of(candidate.tree, &candidate.dir, &bytes?));
+            let (sha256, files) = sum.map_or_else(
+                |why| (Err(why), Vec::new()),
+                |(sha256, files)| (Ok(sha256), files),
+            );
+            let (description, off) = said.map_or_else(
+                |why| (String::new(), Some(why)),
+                |said| (said.description, None),
+            );
             Standing {
                 foreign: !candidate.bundled && self.stranger(&candidate).is_some(),
-                trusted: words.ok().and_then(|words| words.get(&candidate.name)?.sha256.clone()),
+                trusted: words
+                    .ok()
+                    .and_then(|words| words.get(&candidate.name)?.sha256.clone()),
                 name: candidate.name,
                 path: candidate.entry.path.clone(),
                 description,
@@ -153,7 +185,11 @@ impl Skills {
                 files,
             }
         };
-        let mut standings: Vec<Standing> = self.judged(&own, &bundled, &trusted).into_iter().map(standing).collect();
+        let mut standings: Vec<Standing> = self
+            .judged(&own, &bundled, &trusted)
+            .into_iter()
+            .map(standing)
+            .collect();
         standings.sort_by(|a, b| a.name.cmp(&b.name));
         standings
     }
@@ -163,48 +199,84 @@ impl Skills {
     }
 
     fn trees(&self) -> (Tree, Tree) {
-        (Tree::of(&self.own_dir()), self.bundled.as_deref().map(Tree::of).unwrap_or_default())
+        (
+            Tree::of(&self.own_dir()),
+            self.bundled.as_deref().map(Tree::of).unwrap_or_default(),
+        )
     }
 
     fn fill(&self, own: &Tree, bundled: &Tree) -> Shelf {
         let mut skills: Vec<Skill> = Vec::new();
         let mut off: Vec<Off> = Vec::new();
-        for Judged { candidate, said, .. } in self.judged(own, bundled, &self.trust.read()) {
+        for Judged {
+            candidate, said, ..
+        } in self.judged(own, bundled, &self.trust.read())
+        {
             let location = self.location(&candidate);
             let name = candidate.name;
             match said {
                 Ok(said) => {
-                    let (description, always_on, body) = (said.description, said.always_on, said.body.into());
-                    skills.push(Skill { name, description, always_on, location, body });
+                    let (description, always_on, body) =
+                        (said.description, said.always_on, said.body.into());
+                    skills.push(Skill {
+                        name,
+                        description,
+                        always_on,
+                        location,
+                        body,
+                    });
                 }
                 // That one of ours goes before a bundled one is no news.
                 Err(Why::Taken(_)) if candidate.bundled => {}
-                Err(why) => off.push(Off { name, path: candidate.entry.path.clone(), why }),
+                Err(why) => off.push(Off {
+                    name,
+                    path: candidate.entry.path.clone(),
+                    why,
+                }),
             }
         }
-        let trouble = own.trouble.iter().chain(&bundled.trouble).map(|(path, why)| Off {
-            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            path: path.clone(),
-            why: Why::Wrong(why.clone()),
-        });
+        let trouble = own
+            .trouble
+            .iter()
+            .chain(&bundled.trouble)
+            .map(|(path, why)| Off {
+                name: path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                path: path.clone(),
+                why: Why::Wrong(why.clone()),
+            });
         off.extend(trouble);
         skills.sort_by(|a, b| a.name.cmp(&b.name));
         Shelf { skills, off }
     }
 
     /// Judges every SKILL.md, in the order in which they win.
-    fn judged<'a>(&self, own: &'a Tree, bundled: &'a Tree, trusted: &Result<Trusted, String>) -> Vec<Judged<'a>> {
+    fn judged<'a>(
+        &self,
+        own: &'a Tree,
+        bundled: &'a Tree,
+        trusted: &Result<Trusted, String>,
+    ) -> Vec<Judged<'a>> {
         let mut wins: HashMap<String, String> = HashMap::new();
         let judge = |candidate: Candidate<'a>| {
             let mut looked = Looked::default();
-            let taken = wins.get(&candidate.name).map(|winner| Why::Taken(winner.clone()));
+            let taken = wins
+                .get(&candidate.name)
+                .map(|winner| Why::Taken(winner.clone()));
             let said = taken.map_or_else(|| self.judge(&candidate, trusted, &mut looked), Err);
             // One that the owner keeps off hides a bundled one, too; one that is broken does not.
             let has_won = said.as_ref().map_or_else(Why::is_about_trust, |_| true);
             if has_won {
                 wins.insert(candidate.name.clone(), self.location(&candidate));
             }
-            Judged { candidate, said, looked }
+            Judged {
+                candidate,
+                said,
+                looked,
+            }
         };
         candidates(own, bundled).into_iter().map(judge).collect()
     }
@@ -219,11 +291,21 @@ impl Skills {
         let Candidate { tree, dir, .. } = candidate;
         let top = tree.entries.first().map_or(dir, |top| &top.path);
         if top == dir {
-            return Err(Why::Wrong("it needs a directory of its own, skills/NAME/SKILL.md".to_owned()));
+            return Err(Why::Wrong(
+                "it needs a directory of its own, skills/NAME/SKILL.md".to_owned(),
+            ));
         }
         // The model is told the path: it must not be able to say anything.
-        if let Some(part) = dir.strip_prefix(top).unwrap_or(dir).iter().find(|part| !is_plain(part)) {
-            return Err(Why::Wrong(format!("{} in its path is not 1 to 64 of A-Z, a-z, 0-9, `.`, `_` and `-`", shown(part))));
+        if let Some(part) = dir
+            .strip_prefix(top)
+            .unwrap_or(dir)
+            .iter()
+            .find(|part| !is_plain(part))
+        {
+            return Err(Why::Wrong(format!(
+                "{} in its path is not 1 to 64 of A-Z, a-z, 0-9, `.`, `_` and `-`",
+                shown(part)
+            )));
         }
         let bytes = looked.bytes.insert(read(candidate.entry)?);
         let said = head::parse(bytes, &candidate.name)?;
@@ -258,13 +340,23 @@ impl Skills {
     fn stranger(&self, candidate: &Candidate<'_>) -> Option<String> {
         let workspace = self.workspace.metadata().ok()?;
         let mut way: Vec<(&Path, &Metadata)> = vec![(&self.workspace, &workspace)];
-        way.extend(candidate.tree.way(&candidate.dir).into_iter().map(|entry| (entry.path.as_path(), &entry.metadata)));
+        way.extend(
+            candidate
+                .tree
+                .way(&candidate.dir)
+                .into_iter()
+                .map(|entry| (entry.path.as_path(), &entry.metadata)),
+        );
         own::stranger(&way, candidate.tree, &candidate.dir, workspace.uid())
     }
 
     fn location(&self, candidate: &Candidate<'_>) -> String {
         let path = &candidate.entry.path;
-        let bundled = self.bundled.as_ref().and_then(|dir| path.strip_prefix(dir).ok()).filter(|_| candidate.bundled);
+        let bundled = self
+            .bundled
+            .as_ref()
+            .and_then(|dir| path.strip_prefix(dir).ok())
+            .filter(|_| candidate.bundled);
         match (bundled, path.strip_prefix(&self.workspace)) {
             (Some(below), _) => format!("share/skills/{}", below.display()),
             (None, Ok(below)) => below.display().to_string(),
@@ -278,8 +370,18 @@ fn candidates<'a>(own: &'a Tree, bundled: &'a Tree) -> Vec<Candidate<'a>> {
     let of = |tree: &'a Tree, bundled: bool| {
         let candidate = move |entry: &'a Entry| {
             let dir = entry.path.parent().unwrap_or(&entry.path).to_owned();
-            let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            Candidate { tree, entry, bundled, name, dir }
+            let name = dir
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            Candidate {
+                tree,
+                entry,
+                bundled,
+                name,
+                dir,
+            }
         };
         tree.skill_files().into_iter().map(candidate)
     };
@@ -289,14 +391,20 @@ fn candidates<'a>(own: &'a Tree, bundled: &'a Tree) -> Vec<Candidate<'a>> {
 /// Returns whether a name is nothing but a name, wherever it is written.
 fn is_plain(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
-    (1..=64).contains(&bytes.len()) && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+    (1..=64).contains(&bytes.len())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
 }
 
 /// Reads a SKILL.md that was seen.
 fn read(entry: &Entry) -> Result<Vec<u8>, Why> {
-    let too_large = |size: u64| Why::Wrong(format!("it has {size} bytes, at most {MAX_FILE} are read"));
+    let too_large =
+        |size: u64| Why::Wrong(format!("it has {size} bytes, at most {MAX_FILE} are read"));
     if entry.metadata.is_symlink() {
-        return Err(Why::Wrong("it is a link, and links are not followed".to_owned()));
+        return Err(Why::Wrong(
+            "it is a link, and links are not followed".to_owned(),
+        ));
     }
     if !entry.metadata.is_file() {
         return Err(Why::Wrong("it is no regular file".to_owned()));
@@ -316,10 +424,19 @@ fn read(entry: &Entry) -> Result<Vec<u8>, Why> {
 /// Opens a regular file: no link, and no FIFO that nobody writes to.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is no regular file")) }
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("it is no regular file"))
+    }
 }
 
 fn version_of(path: &Path) -> Option<Version> {
-    path.symlink_metadata().ok().map(|metadata| Version::of(&metadata))
+    path.symlink_metadata()
+        .ok()
+        .map(|metadata| Version::of(&metadata))
 }

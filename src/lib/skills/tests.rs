@@ -16,7 +16,10 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags { home: Some(dir.path().join("home")), ..HomeFlags::default() };
+        let flags = HomeFlags {
+            home: Some(dir.path().join("home")),
+            ..HomeFlags::default()
+        };
         let home = Home::resolve(flags, &|_| None).expect("home");
         home.create().expect("directories");
         create_dir_all(home.workspace().join("skills")).expect("dir");
@@ -35,19 +38,38 @@ impl Place {
     /// What is on, and what is off and why.
     fn shown(&self) -> Vec<String> {
         let shelf = self.skills.shelf();
-        let on = shelf.skills.iter().map(|skill| format!("{} {}: {}", skill.name, skill.location, skill.description));
-        on.chain(shelf.off.iter().map(|off| format!("{} off: {}", off.name, off.why))).collect()
+        let on = shelf
+            .skills
+            .iter()
+            .map(|skill| format!("{} {}: {}", skill.name, skill.location, skill.description));
+        on.chain(
+            shelf
+                .off
+                .iter()
+                .map(|off| format!("{} off: {}", off.name, off.why)),
+        )
+        .collect()
     }
 
     fn off(&self, name: &str) -> String {
         let shelf = self.skills.shelf();
-        let off: Vec<String> = shelf.off.iter().filter(|off| off.name == name).map(|off| off.why.to_string()).collect();
+        let off: Vec<String> = shelf
+            .off
+            .iter()
+            .filter(|off| off.name == name)
+            .map(|off| off.why.to_string())
+            .collect();
         assert!(shelf.get(name).is_none(), "{name} is on");
         off.join(" | ")
     }
 
     fn say(&self, name: &str, trusted: bool) {
-        let standing = self.skills.standings().into_iter().find(|standing| standing.name == name).expect("it is there");
+        let standing = self
+            .skills
+            .standings()
+            .into_iter()
+            .find(|standing| standing.name == name)
+            .expect("it is there");
         let says = match trusted {
             true if standing.foreign => Says::Trust(standing.sha256.expect("it can be read")),
             true => Says::Nothing,
@@ -88,7 +110,10 @@ fn a_skill_is_found_at_any_depth_and_ours_goes_before_a_bundled_one() {
             "trains skills/work/travel/trains/SKILL.md: deep"
         ]
     );
-    assert_eq!(place.skills.shelf().get("trains").map(|skill| &*skill.body), Some("# How\n\nDo trains."));
+    assert_eq!(
+        place.skills.shelf().get("trains").map(|skill| &*skill.body),
+        Some("# How\n\nDo trains.")
+    );
 }
 
 #[test]
@@ -98,32 +123,91 @@ fn what_is_written_wrong_is_off_and_the_others_are_on() {
     let check = |name: &str, bytes: &[u8], expected: &str| {
         put(&place.at(name).join("SKILL.md"), bytes);
         let why = place.off(name.rsplit('/').next().unwrap_or(name));
-        assert!(why.contains(expected), "{name}: {why:?}, expected {expected:?}");
+        assert!(
+            why.contains(expected),
+            "{name}: {why:?}, expected {expected:?}"
+        );
         assert!(place.skills.shelf().get("good").is_some(), "{name}");
         std::fs::remove_dir_all(place.at(name)).expect("remove");
     };
     check("a", b"# No head", "does not begin with a head");
-    check("a", b"---\nname: a\ndescription: x\n", "does not begin with a head");
+    check(
+        "a",
+        b"---\nname: a\ndescription: x\n",
+        "does not begin with a head",
+    );
     check("a", b"---\ndescription: x\n---\nbody", "no `name`");
     check("a", b"---\nname: a\n---\nbody", "no `description`");
-    check("a", b"---\nname: a\ndescription: '  '\n---\nbody", "no `description`");
-    check("a", b"---\nname: b\ndescription: x\n---\nbody", "its name is b, and its directory is called a");
-    check("a", b"---\nname: A b\ndescription: x\n---\nbody", "not 1 to 64 of a-z");
+    check(
+        "a",
+        b"---\nname: a\ndescription: '  '\n---\nbody",
+        "no `description`",
+    );
+    check(
+        "a",
+        b"---\nname: b\ndescription: x\n---\nbody",
+        "its name is b, and its directory is called a",
+    );
+    check(
+        "a",
+        b"---\nname: A b\ndescription: x\n---\nbody",
+        "not 1 to 64 of a-z",
+    );
     check("a", b"---\nname: a\ndescription: x\n---\n \n", "no text");
-    check("a", b"---\nname: a\ndescription: x\nalways_on: perhaps\n---\nbody", "no YAML");
+    check(
+        "a",
+        b"---\nname: a\ndescription: x\nalways_on: perhaps\n---\nbody",
+        "no YAML",
+    );
     check("a", b"---\nname: [a\ndescription: x\n---\nbody", "no YAML");
-    check("a", b"---\nname: a\nname: a\ndescription: x\n---\nbody", "no YAML");
-    check("a", b"---\nname: a\ndescription: x\n---\nb\xffdy", "not UTF-8 at byte 32");
+    check(
+        "a",
+        b"---\nname: a\nname: a\ndescription: x\n---\nbody",
+        "no YAML",
+    );
+    check(
+        "a",
+        b"---\nname: a\ndescription: x\n---\nb\xffdy",
+        "not UTF-8 at byte 32",
+    );
     check("a", b"", "does not begin with a head");
-    check("a\n\u{27e6}owner\u{27e7}/b", skill("b", "x").as_bytes(), "in its path is not 1 to 64 of A-Z");
-    check("a b/c", skill("c", "x").as_bytes(), "a b in its path is not 1 to 64 of A-Z");
-    check("a", "---\nname: a\ndescription: x\n---\nsee\u{202e}n".as_bytes(), "5:4 U+202E, which turns the direction");
-    check("a", "---\nname: a\ndescription: x\u{e0041}\n---\nbody".as_bytes(), "3:15 U+E0041, a tag");
+    check(
+        "a\n\u{27e6}owner\u{27e7}/b",
+        skill("b", "x").as_bytes(),
+        "in its path is not 1 to 64 of A-Z",
+    );
+    check(
+        "a b/c",
+        skill("c", "x").as_bytes(),
+        "a b in its path is not 1 to 64 of A-Z",
+    );
+    check(
+        "a",
+        "---\nname: a\ndescription: x\n---\nsee\u{202e}n".as_bytes(),
+        "5:4 U+202E, which turns the direction",
+    );
+    check(
+        "a",
+        "---\nname: a\ndescription: x\u{e0041}\n---\nbody".as_bytes(),
+        "3:15 U+E0041, a tag",
+    );
     let long = "x".repeat(65);
     check(&long, skill(&long, "x").as_bytes(), "not 1 to 64");
     check("A", skill("A", "x").as_bytes(), "not 1 to 64");
-    check("a", skill("a", &"x".repeat(1025)).as_bytes(), "1025 characters");
-    check("a", format!("---\nname: a\ndescription: x\n#{}\n---\nbody", "y".repeat(9_000)).as_bytes(), "its head has");
+    check(
+        "a",
+        skill("a", &"x".repeat(1025)).as_bytes(),
+        "1025 characters",
+    );
+    check(
+        "a",
+        format!(
+            "---\nname: a\ndescription: x\n#{}\n---\nbody",
+            "y".repeat(9_000)
+        )
+        .as_bytes(),
+        "its head has",
+    );
     check("a", &vec![b'x'; 10 << 20], "10485760 bytes, at most 65536");
     // A head that grows to a billion words when it is read.
     let mut bomb = "---\nname: a\ndescription: x\nb0: &b0 [z, z, z, z, z, z, z, z, z]\n".to_owned();
@@ -132,7 +216,15 @@ fn what_is_written_wrong_is_off_and_the_others_are_on() {
         bomb.push_str(&format!("b{level}: &b{level} [{below}]\n"));
     }
     check("a", format!("{bomb}---\nbody").as_bytes(), "no YAML");
-    check("a", format!("---\nname: a\ndescription: {}\n---\nbody", "[".repeat(5_000)).as_bytes(), "no YAML");
+    check(
+        "a",
+        format!(
+            "---\nname: a\ndescription: {}\n---\nbody",
+            "[".repeat(5_000)
+        )
+        .as_bytes(),
+        "no YAML",
+    );
 }
 
 #[test]
@@ -140,13 +232,24 @@ fn a_head_may_be_written_as_others_write_it() {
     let place = Place::new();
     let file = "\u{feff}---\r\nname: \"a\"\r\ndescription: >-\r\n  Folded: over\r\n  lines & more\r\nlicense: MIT\r\nmetadata:\r\n  x: [1, 2]\r\nalways_on: true\r\n---\r\nBody\r\nmore\r\n";
     put(&place.at("a/SKILL.md"), file.as_bytes());
-    put(&place.at("b/SKILL.md"), skill("b", "x").replace("name: b", "name:   'b'  # its name").as_bytes());
+    put(
+        &place.at("b/SKILL.md"),
+        skill("b", "x")
+            .replace("name: b", "name:   'b'  # its name")
+            .as_bytes(),
+    );
     let longest = "l".repeat(64);
     put_skill(&place.at(&longest), "x");
     let shelf = place.skills.shelf();
     let a = shelf.get("a").expect("it is on");
-    assert_eq!((a.description.as_str(), a.always_on, &*a.body), ("Folded: over lines & more", true, "Body\nmore"));
-    assert!(shelf.get("b").is_some() && shelf.get(&longest).is_some(), "{shelf:?}");
+    assert_eq!(
+        (a.description.as_str(), a.always_on, &*a.body),
+        ("Folded: over lines & more", true, "Body\nmore")
+    );
+    assert!(
+        shelf.get("b").is_some() && shelf.get(&longest).is_some(),
+        "{shelf:?}"
+    );
 }
 
 #[test]
@@ -156,7 +259,11 @@ fn links_fifos_and_directories_called_skill_md_are_not_opened() {
     put_skill(&outside.path().join("linked"), "x");
     symlink(outside.path().join("linked"), place.at("linked")).expect("link");
     create_dir_all(place.at("file")).expect("dir");
-    symlink(outside.path().join("linked/SKILL.md"), place.at("file/SKILL.md")).expect("link");
+    symlink(
+        outside.path().join("linked/SKILL.md"),
+        place.at("file/SKILL.md"),
+    )
+    .expect("link");
     create_dir_all(place.at("loop")).expect("dir");
     symlink("..", place.at("loop/up")).expect("link");
     create_dir_all(place.at("fifo")).expect("dir");
@@ -167,11 +274,20 @@ fn links_fifos_and_directories_called_skill_md_are_not_opened() {
     put_skill(&place.at("a/2/3/4/5/6/7/8/9"), "x");
     assert_eq!(
         (place.off("file"), place.off("fifo")),
-        ("it is a link, and links are not followed".into(), "it is no regular file".into())
+        (
+            "it is a link, and links are not followed".into(),
+            "it is no regular file".into()
+        )
     );
-    assert_eq!((place.off("linked"), place.off("loop")), (String::new(), String::new()));
+    assert_eq!(
+        (place.off("linked"), place.off("loop")),
+        (String::new(), String::new())
+    );
     assert_eq!(place.off("9"), "it lies more than 8 directories deep");
-    assert_eq!(place.off("skills"), "it needs a directory of its own, skills/NAME/SKILL.md");
+    assert_eq!(
+        place.off("skills"),
+        "it needs a directory of its own, skills/NAME/SKILL.md"
+    );
     assert!(place.skills.shelf().get("8").is_some());
 }
 
@@ -181,8 +297,15 @@ fn a_directory_of_skills_that_is_a_link_is_said_and_not_followed() {
     let outside = tempfile::tempdir().expect("dir");
     put_skill(&outside.path().join("a"), "x");
     std::fs::remove_dir(place.at("")).expect("remove");
-    symlink(outside.path(), place.at("").parent().expect("workspace").join("skills")).expect("link");
-    assert_eq!(place.shown(), ["skills off: it is no directory, and links are not followed"]);
+    symlink(
+        outside.path(),
+        place.at("").parent().expect("workspace").join("skills"),
+    )
+    .expect("link");
+    assert_eq!(
+        place.shown(),
+        ["skills off: it is no directory, and links are not followed"]
+    );
 }
 
 #[test]
@@ -206,7 +329,10 @@ fn an_owners_edits_just_work_and_are_seen_at_once() {
     let place = Place::new();
     put_skill(&place.at("a"), "one");
     let first = place.skills.shelf();
-    assert!(Arc::ptr_eq(&first, &place.skills.shelf()), "looked at again without a change");
+    assert!(
+        Arc::ptr_eq(&first, &place.skills.shelf()),
+        "looked at again without a change"
+    );
     put_skill(&place.at("a"), "two");
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: two"]);
     put_skill(&place.at("b"), "new");
@@ -219,7 +345,8 @@ fn an_owners_edits_just_work_and_are_seen_at_once() {
 fn what_others_could_have_written_is_off_until_it_is_trusted_and_again_when_it_changes() {
     let place = Place::new();
     let workspace = place.dir.path().join("home/workspace");
-    let mode = |path: &Path, mode: u32| set_permissions(path, Permissions::from_mode(mode)).expect("mode");
+    let mode =
+        |path: &Path, mode: u32| set_permissions(path, Permissions::from_mode(mode)).expect("mode");
     put_skill(&place.at("a"), "x");
     put(&place.at("a/run.sh"), b"echo");
     for dir in [workspace.clone(), place.at("")] {
@@ -228,15 +355,24 @@ fn what_others_could_have_written_is_off_until_it_is_trusted_and_again_when_it_c
     mode(&place.at("a"), 0o755);
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
     mode(&place.at("a/run.sh"), 0o666);
-    assert_eq!(place.off("a"), "run.sh can be written by others (mode 0666), so it may not be yours");
+    assert_eq!(
+        place.off("a"),
+        "run.sh can be written by others (mode 0666), so it may not be yours"
+    );
     mode(&place.at("a/run.sh"), 0o664);
-    assert_eq!(place.off("a"), "run.sh can be written by a group (mode 0664), so it may not be yours");
+    assert_eq!(
+        place.off("a"),
+        "run.sh can be written by a group (mode 0664), so it may not be yours"
+    );
     // Nobody else comes there, so the mode means nothing.
     mode(&workspace, 0o700);
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
     mode(&workspace, 0o755);
     mode(&place.at(""), 0o777);
-    assert_eq!(place.off("a"), "skills can be written by others (mode 0777), so it may not be yours");
+    assert_eq!(
+        place.off("a"),
+        "skills can be written by others (mode 0777), so it may not be yours"
+    );
 
     place.say("a", true);
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
@@ -254,7 +390,8 @@ fn what_others_could_have_written_is_off_until_it_is_trusted_and_again_when_it_c
 #[test]
 fn whatever_of_a_trusted_skill_changes_turns_it_off() {
     let place = Place::new();
-    let mode = |path: &Path, mode: u32| set_permissions(path, Permissions::from_mode(mode)).expect("mode");
+    let mode =
+        |path: &Path, mode: u32| set_permissions(path, Permissions::from_mode(mode)).expect("mode");
     for dir in [place.at("").parent().expect("workspace"), &place.at("")] {
         mode(dir, 0o755);
     }
@@ -270,7 +407,10 @@ fn whatever_of_a_trusted_skill_changes_turns_it_off() {
     put(&place.at("a/.git/hooks/x"), b"echo");
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
     put(&place.at("a/1/2/3/4/5/6/7/8/file"), b"x");
-    assert_eq!(place.off("a"), "1/2/3/4/5/6/7/8: it lies more than 8 directories deep");
+    assert_eq!(
+        place.off("a"),
+        "1/2/3/4/5/6/7/8: it lies more than 8 directories deep"
+    );
     std::fs::remove_dir_all(place.at("a/1/2/3/4/5/6/7")).expect("remove");
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
     if !nix::unistd::geteuid().is_root() {
@@ -284,10 +424,18 @@ fn whatever_of_a_trusted_skill_changes_turns_it_off() {
     std::fs::rename(place.at("a"), place.at("b/a")).expect("rename");
     assert_eq!(place.off("a"), "it changed since you trusted it");
     for number in 0..10_000 {
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(place.at(&format!("b/a/n{number}")));
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(place.at(&format!("b/a/n{number}")));
         file.expect("the directory is writable");
     }
-    assert!(place.skills.standings()[0].off.as_ref().is_some_and(|why| why.to_string().contains("more than 10000")));
+    assert!(
+        place.skills.standings()[0]
+            .off
+            .as_ref()
+            .is_some_and(|why| why.to_string().contains("more than 10000"))
+    );
 }
 
 #[test]
@@ -301,8 +449,12 @@ fn a_name_that_somebody_chose_is_shown_harmless_and_short() {
     put(&place.at("a").join(&name), b"");
     set_permissions(place.at("a").join(&name), Permissions::from_mode(0o666)).expect("mode");
     set_permissions(place.at("a"), Permissions::from_mode(0o755)).expect("mode");
-    let check =
-        |why: String| assert!(why.starts_with("\\u{1b}[2J") && why.chars().count() < 150 && !why.contains('\n'), "{why:?}");
+    let check = |why: String| {
+        assert!(
+            why.starts_with("\\u{1b}[2J") && why.chars().count() < 150 && !why.contains('\n'),
+            "{why:?}"
+        )
+    };
     check(place.off("a"));
     place.say("a", true);
     std::fs::remove_file(place.at("a").join(&name)).expect("remove");
@@ -319,9 +471,15 @@ fn a_file_at_the_top_of_the_workspace_is_no_news_of_skills() {
     let first = place.skills.shelf();
     let workspace = place.at("").parent().expect("workspace").to_owned();
     put(&workspace.join("notes.md"), b"x");
-    assert!(Arc::ptr_eq(&first, &place.skills.shelf()), "looked at again");
+    assert!(
+        Arc::ptr_eq(&first, &place.skills.shelf()),
+        "looked at again"
+    );
     set_permissions(&workspace, Permissions::from_mode(0o777)).expect("mode");
-    assert_eq!(place.off("a"), "workspace can be written by others (mode 0777), so it may not be yours");
+    assert_eq!(
+        place.off("a"),
+        "workspace can be written by others (mode 0777), so it may not be yours"
+    );
 }
 
 #[test]
@@ -332,11 +490,20 @@ fn a_distrusted_skill_is_off_and_hides_the_bundled_one_of_its_name() {
     put_skill(&place.bundled("b"), "bundled");
     place.say("a", false);
     place.say("b", false);
-    assert_eq!(place.shown(), ["a off: you distrusted it", "b off: you distrusted it"]);
+    assert_eq!(
+        place.shown(),
+        ["a off: you distrusted it", "b off: you distrusted it"]
+    );
     place.say("a", true);
     place.say("b", true);
     put_skill(&place.bundled("b"), "newer");
-    assert_eq!(place.shown(), ["a skills/a/SKILL.md: ours", "b share/skills/b/SKILL.md: newer"]);
+    assert_eq!(
+        place.shown(),
+        [
+            "a skills/a/SKILL.md: ours",
+            "b share/skills/b/SKILL.md: newer"
+        ]
+    );
 }
 
 #[test]
@@ -346,7 +513,13 @@ fn while_nobody_knows_whom_to_trust_only_bundled_skills_are_on() {
     put_skill(&place.bundled("b"), "bundled");
     let file = place.dir.path().join("home/state/skills.json");
     put(&file, b"{ torn");
-    assert!(place.off("a").starts_with("state/skills.json cannot be read"), "{}", place.off("a"));
+    assert!(
+        place
+            .off("a")
+            .starts_with("state/skills.json cannot be read"),
+        "{}",
+        place.off("a")
+    );
     assert!(place.skills.shelf().get("b").is_some());
     assert!(file.exists(), "it is left where it is");
     place.say("a", true);
@@ -366,14 +539,30 @@ fn two_thousand_skills_are_found_in_little_time() {
         println!("{what}: {took} ms");
         assert!(took <= most, "{what}: {took} ms");
     };
-    time("first look", 3_000, &|| assert_eq!(place.skills.shelf().skills.len(), 2_000));
-    time("nothing changed", 300, &|| assert_eq!(place.skills.shelf().skills.len(), 2_000));
-    time("with hashes", 5_000, &|| assert_eq!(place.skills.standings().len(), 2_000));
+    time("first look", 3_000, &|| {
+        assert_eq!(place.skills.shelf().skills.len(), 2_000)
+    });
+    time("nothing changed", 300, &|| {
+        assert_eq!(place.skills.shelf().skills.len(), 2_000)
+    });
+    time("with hashes", 5_000, &|| {
+        assert_eq!(place.skills.standings().len(), 2_000)
+    });
     create_dir_all(place.at("zz")).expect("dir");
     for number in 0..6_000 {
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(place.at(&format!("zz/{number}")));
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(place.at(&format!("zz/{number}")));
         file.expect("the directory is writable");
     }
     assert!(place.off("zz").is_empty());
-    assert!(place.shown().last().is_some_and(|last| last.contains("more than 10000 files")), "{:?}", place.shown().last());
+    assert!(
+        place
+            .shown()
+            .last()
+            .is_some_and(|last| last.contains("more than 10000 files")),
+        "{:?}",
+        place.shown().last()
+    );
 }

@@ -45,7 +45,9 @@ pub struct Trust {
 impl Trust {
     /// Returns the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self {
+            path: path.to_owned(),
+        }
     }
 
     /// Returns where it lies.
@@ -60,9 +62,14 @@ impl Trust {
     /// When it exists and cannot be read.
     pub(super) fn read(&self) -> Result<Trusted, String> {
         let bytes = atomic::read(&self.path).map_err(|error| error.to_string())?;
-        let Some(bytes) = bytes else { return Ok(Trusted::default()) };
-        serde_json::from_slice(&bytes)
-            .map_err(|error| format!("state/skills.json cannot be read ({error}), so no skill of the workspace is used"))
+        let Some(bytes) = bytes else {
+            return Ok(Trusted::default());
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            format!(
+                "state/skills.json cannot be read ({error}), so no skill of the workspace is used"
+            )
+        })
     }
 
     /// Writes a word about the skill `name` down. A damaged file is set aside first, and what it said is
@@ -75,8 +82,20 @@ impl Trust {
         let mut trusted: Trusted = atomic::read_json(&self.path)?.unwrap_or_default();
         trusted.v = 1;
         match says {
-            Says::Trust(sha256) => trusted.skills.insert(name.to_owned(), Word { sha256: Some(sha256), at: now }),
-            Says::Distrust => trusted.skills.insert(name.to_owned(), Word { sha256: None, at: now }),
+            Says::Trust(sha256) => trusted.skills.insert(
+                name.to_owned(),
+                Word {
+                    sha256: Some(sha256),
+                    at: now,
+                },
+            ),
+            Says::Distrust => trusted.skills.insert(
+                name.to_owned(),
+                Word {
+                    sha256: None,
+                    at: now,
+                },
+            ),
             Says::Nothing => trusted.skills.remove(name),
         };
         let bytes = serde_json::to_vec_pretty(&trusted).expect("plain data with string keys");

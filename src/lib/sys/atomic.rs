@@ -31,7 +31,13 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Er
     let temp = temp_beside(path);
     let result = fill(&temp, bytes, durability)
         .and_then(|()| std::fs::rename(&temp, path))
-        .and_then(|()| if durability == Durability::Full { sync_parent(path) } else { Ok(()) });
+        .and_then(|()| {
+            if durability == Durability::Full {
+                sync_parent(path)
+            } else {
+                Ok(())
+            }
+        });
     result.map_err(|source| {
         // Best effort: the rename may have happened, then there is nothing to remove.
         let _ = std::fs::remove_file(&temp);
@@ -73,7 +79,9 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 /// # Errors
 /// When it exists and cannot be read or renamed.
 pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let Some(bytes) = read(path)? else { return Ok(None) };
+    let Some(bytes) = read(path)? else {
+        return Ok(None);
+    };
     match serde_json::from_slice(&bytes) {
         Ok(value) => Ok(Some(value)),
         Err(error) => {
@@ -104,8 +112,13 @@ pub fn remove_litter(dir: &Path) -> Result<(), Error> {
     let entries = std::fs::read_dir(dir).map_err(Error::at("read", dir))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let temporary = name.to_string_lossy().starts_with('.') && name.to_string_lossy().contains(".tmp-");
-        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        let temporary =
+            name.to_string_lossy().starts_with('.') && name.to_string_lossy().contains(".tmp-");
+        let age = entry
+            .metadata()
+            .and_then(|meta| meta.modified())
+            .ok()
+            .and_then(|time| time.elapsed().ok());
         if temporary && age.is_some_and(|age| age.as_secs() > 3600) {
             // Somebody else may have removed it meanwhile.
             let _ = std::fs::remove_file(entry.path());
@@ -121,8 +134,9 @@ pub fn remove_litter(dir: &Path) -> Result<(), Error> {
 /// When a directory is missing, not writable or full; `target` is then as it was.
 pub fn write_by_way_of(draft: &Path, target: &Path, bytes: &[u8]) -> Result<(), Error> {
     let temp = temp_beside(&draft.join(target.file_name().unwrap_or_default()));
-    let result =
-        fill(&temp, bytes, Durability::Full).and_then(|()| std::fs::rename(&temp, target)).and_then(|()| sync_parent(target));
+    let result = fill(&temp, bytes, Durability::Full)
+        .and_then(|()| std::fs::rename(&temp, target))
+        .and_then(|()| sync_parent(target));
     result.map_err(|source| {
         let _ = std::fs::remove_file(&temp);
         Error::at("write", target)(source)
@@ -137,9 +151,18 @@ fn temp_beside(path: &Path) -> PathBuf {
 }
 
 fn fill(temp: &Path, bytes: &[u8], durability: Durability) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temp)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(temp)?;
     file.write_all(bytes)?;
-    if durability == Durability::Full { file.sync_all() } else { Ok(()) }
+    if durability == Durability::Full {
+        file.sync_all()
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +174,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("state.json");
         write(&path, b"old", Durability::Full).expect("first write");
-        assert!(write(&dir.path().join("missing/state.json"), b"new", Durability::Full).is_err());
+        assert!(
+            write(
+                &dir.path().join("missing/state.json"),
+                b"new",
+                Durability::Full
+            )
+            .is_err()
+        );
         assert_eq!(read(&path).expect("read"), Some(b"old".to_vec()));
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 1);
     }
@@ -162,7 +192,13 @@ mod tests {
         let path = dir.path().join("people.json");
         write(&path, b"{ torn", Durability::Rename).expect("write");
         assert_eq!(read_json::<serde_json::Value>(&path).expect("read"), None);
-        let names: Vec<_> = std::fs::read_dir(dir.path()).expect("list").flatten().map(|e| e.file_name()).collect();
-        assert!(matches!(names.as_slice(), [name] if name.to_string_lossy().starts_with("people.json.corrupt-")));
+        let names: Vec<_> = std::fs::read_dir(dir.path())
+            .expect("list")
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
+        assert!(
+            matches!(names.as_slice(), [name] if name.to_string_lossy().starts_with("people.json.corrupt-"))
+        );
     }
 }

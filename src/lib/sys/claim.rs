@@ -51,15 +51,26 @@ pub async fn take(name: &str) -> io::Result<Held> {
                     }
                 }
             });
-            Ok(Held::ByUs(Claim { _answering: answering }))
+            Ok(Held::ByUs(Claim {
+                _answering: answering,
+            }))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             // It cannot be asked when it was stopped for long, or has just gone.
-            let Ok(holder) = UnixStream::connect(&name).await.and_then(|stream| stream.peer_cred()) else {
+            let Ok(holder) = UnixStream::connect(&name)
+                .await
+                .and_then(|stream| stream.peer_cred())
+            else {
                 return Ok(Held::ByOther { pid: None });
             };
             let obeyed = [nix::unistd::geteuid().as_raw(), 0].contains(&holder.uid());
-            Ok(if obeyed { Held::ByOther { pid: holder.pid().filter(|pid| *pid > 0) } } else { Held::ByStranger })
+            Ok(if obeyed {
+                Held::ByOther {
+                    pid: holder.pid().filter(|pid| *pid > 0),
+                }
+            } else {
+                Held::ByStranger
+            })
         }
         Err(error) => Err(error),
     }
@@ -72,9 +83,13 @@ mod tests {
     #[tokio::test]
     async fn one_holds_a_name_until_it_lets_go_and_others_learn_who() {
         let name = format!("agent-toolkit/test/{}", uuid::Uuid::new_v4());
-        let Held::ByUs(first) = take(&name).await.expect("sockets") else { panic!("it was free") };
+        let Held::ByUs(first) = take(&name).await.expect("sockets") else {
+            panic!("it was free")
+        };
         for _ in 0..200 {
-            let Held::ByOther { pid } = take(&name).await.expect("sockets") else { panic!("it is taken") };
+            let Held::ByOther { pid } = take(&name).await.expect("sockets") else {
+                panic!("it is taken")
+            };
             assert_eq!(pid, i32::try_from(std::process::id()).ok());
         }
         drop(first);

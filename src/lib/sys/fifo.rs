@@ -38,7 +38,12 @@ pub fn open(path: &Path) -> Result<File, Error> {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(error) => return Err(Error::at("create", path)(error)),
     }
-    let foreign = |why: &str| Error::at("use", path)(std::io::Error::new(std::io::ErrorKind::AlreadyExists, why.to_owned()));
+    let foreign = |why: &str| {
+        Error::at("use", path)(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            why.to_owned(),
+        ))
+    };
     let before = std::fs::symlink_metadata(path).map_err(Error::at("open", path))?;
     if !before.file_type().is_fifo() {
         return Err(foreign("it is no FIFO"));
@@ -65,19 +70,29 @@ pub fn open(path: &Path) -> Result<File, Error> {
 /// When the line is longer than [`MAX_LINE`], the path is no FIFO, or we may not write (EACCES).
 pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
     if line.len() + 1 > MAX_LINE {
-        return Err(Error::at("write", path)(std::io::Error::from(std::io::ErrorKind::FileTooLarge)));
+        return Err(Error::at("write", path)(std::io::Error::from(
+            std::io::ErrorKind::FileTooLarge,
+        )));
     }
     let mut options = OpenOptions::new();
-    options.write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+    options
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
     let mut file = match options.open(path) {
         Ok(file) => file,
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) || error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error)
+            if error.raw_os_error() == Some(libc::ENXIO)
+                || error.kind() == std::io::ErrorKind::NotFound =>
+        {
             return Ok(Rung::NoReader);
         }
         Err(error) => return Err(Error::at("open", path)(error)),
     };
     if !file.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
-        return Err(Error::at("use", path)(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is no FIFO")));
+        return Err(Error::at("use", path)(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "it is no FIFO",
+        )));
     }
     match file.write_all(format!("{line}\n").as_bytes()) {
         Ok(()) => Ok(Rung::Heard),
@@ -92,7 +107,11 @@ pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
 /// # Errors
 /// When it is not there, or we may not write to it.
 pub fn is_heard(path: &Path) -> Result<bool, Error> {
-    match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path) {
+    match OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+    {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
         Err(error) => Err(Error::at("open", path)(error)),
@@ -124,7 +143,8 @@ mod tests {
     fn a_foreign_file_is_never_used() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("control.fifo");
-        crate::sys::atomic::write(&path, b"precious", crate::sys::atomic::Durability::Rename).expect("write");
+        crate::sys::atomic::write(&path, b"precious", crate::sys::atomic::Durability::Rename)
+            .expect("write");
         assert!(open(&path).is_err() && ring(&path, "{}").is_err());
         assert_eq!(std::fs::read(&path).expect("read"), b"precious");
     }
@@ -153,6 +173,9 @@ mod tests {
             writer.join().expect("writer");
         }
         let text = String::from_utf8(all).expect("text");
-        assert!(text.lines().all(|line| line.get(..4).is_some_and(|name| line == name.repeat(1000))));
+        assert!(
+            text.lines()
+                .all(|line| line.get(..4).is_some_and(|name| line == name.repeat(1000)))
+        );
     }
 }

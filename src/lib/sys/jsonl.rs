@@ -34,8 +34,13 @@ impl Appender {
     /// When the file cannot be opened, read or cut.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let fresh = !path.exists();
-        let file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).map_err(Error::at("open", path))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(Error::at("open", path))?;
         if fresh {
             super::atomic::sync_parent(path).map_err(Error::at("sync the directory of", path))?;
         }
@@ -43,11 +48,17 @@ impl Appender {
         let look = || file.metadata().map_err(Error::at("read", path));
         let mut meta = look()?;
         if meta.len() > len {
-            file.set_len(len).map_err(Error::at("cut the torn end of", path))?;
+            file.set_len(len)
+                .map_err(Error::at("cut the torn end of", path))?;
             meta = look()?;
         }
         let written = written(&meta);
-        Ok(Self { file, path: path.to_owned(), len, written })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            len,
+            written,
+        })
     }
 
     /// Appends `lines` (each ends with a newline) as one write and, if `durable`, waits for the
@@ -56,7 +67,13 @@ impl Appender {
     /// # Errors
     /// When the write or the sync failed; the file then ends where it ended before.
     pub fn append(&mut self, lines: &[u8], durable: bool) -> Result<u64, Error> {
-        let result = self.file.write_all(lines).and_then(|()| if durable { self.file.sync_data() } else { Ok(()) });
+        let result = self.file.write_all(lines).and_then(|()| {
+            if durable {
+                self.file.sync_data()
+            } else {
+                Ok(())
+            }
+        });
         match result {
             Ok(()) => {
                 self.len += lines.len() as u64;
@@ -103,9 +120,13 @@ impl Appender {
 /// # Errors
 /// When the file cannot be read.
 pub fn first_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let Some(file) = open(path)? else { return Ok(None) };
+    let Some(file) = open(path)? else {
+        return Ok(None);
+    };
     let mut line = Vec::new();
-    BufReader::new(file).read_until(b'\n', &mut line).map_err(Error::at("read", path))?;
+    BufReader::new(file)
+        .read_until(b'\n', &mut line)
+        .map_err(Error::at("read", path))?;
     Ok((line.pop() == Some(b'\n')).then_some(line))
 }
 
@@ -114,7 +135,11 @@ pub fn first_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn for_each_line(path: &Path, start: u64, mut each: impl FnMut(&[u8], u64)) -> Result<(), Error> {
+pub fn for_each_line(
+    path: &Path,
+    start: u64,
+    mut each: impl FnMut(&[u8], u64),
+) -> Result<(), Error> {
     let all = try_for_each_line(path, start, |line, end| {
         each(line, end);
         ControlFlow::<Infallible>::Continue(())
@@ -131,14 +156,20 @@ pub fn try_for_each_line<B>(
     start: u64,
     mut each: impl FnMut(&[u8], u64) -> ControlFlow<B>,
 ) -> Result<ControlFlow<B>, Error> {
-    let Some(file) = open(path)? else { return Ok(ControlFlow::Continue(())) };
+    let Some(file) = open(path)? else {
+        return Ok(ControlFlow::Continue(()));
+    };
     let mut reader = BufReader::with_capacity(1 << 16, file);
-    reader.seek(SeekFrom::Start(start)).map_err(Error::at("read", path))?;
+    reader
+        .seek(SeekFrom::Start(start))
+        .map_err(Error::at("read", path))?;
     let mut offset = start;
     let mut line = Vec::new();
     loop {
         line.clear();
-        let count = reader.read_until(b'\n', &mut line).map_err(Error::at("read", path))?;
+        let count = reader
+            .read_until(b'\n', &mut line)
+            .map_err(Error::at("read", path))?;
         if count == 0 || line.last() != Some(&b'\n') {
             return Ok(ControlFlow::Continue(()));
         }
@@ -171,7 +202,9 @@ fn whole_lines(file: &File) -> std::io::Result<u64> {
     while end > 0 {
         let start = end.saturating_sub(block.len() as u64);
         let size = usize::try_from(end - start).unwrap_or(block.len());
-        let Some(part) = block.get_mut(..size) else { return Ok(end) };
+        let Some(part) = block.get_mut(..size) else {
+            return Ok(end);
+        };
         file.read_exact_at(part, start)?;
         if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
             return Ok(start + at as u64 + 1);

@@ -27,7 +27,9 @@ pub fn try_lock(path: &Path) -> Result<Option<Lock>, Error> {
     match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole(libc::F_WRLCK))) {
         Ok(_) => {
             // The number is for people; the lock itself is the truth.
-            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            let _ = file
+                .set_len(0)
+                .and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(Some(Lock { _file: file }))
         }
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
@@ -90,12 +92,28 @@ pub fn holder(path: &Path) -> Result<Option<i32>, Error> {
 }
 
 fn open(path: &Path) -> Result<File, Error> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(Error::at("open", path))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(Error::at("open", path))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the constants are small; libc types them c_int, the struct c_short")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the constants are small; libc types them c_int, the struct c_short"
+)]
 fn whole(kind: libc::c_int) -> libc::flock {
-    libc::flock { l_type: kind as libc::c_short, l_whence: libc::SEEK_SET as libc::c_short, l_start: 0, l_len: 0, l_pid: 0 }
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
 }
 
 #[cfg(test)]
@@ -110,12 +128,19 @@ mod tests {
         let first = try_lock(&path).expect("lock").expect("free");
         assert!(try_lock(&path).expect("lock").is_none());
         assert!(try_lock_for(&path, PAUSE).expect("lock").is_none());
-        assert_eq!(holder(&path).expect("probe"), i32::try_from(std::process::id()).ok());
+        assert_eq!(
+            holder(&path).expect("probe"),
+            i32::try_from(std::process::id()).ok()
+        );
         let later = std::thread::spawn(move || {
             std::thread::sleep(PAUSE);
             drop(first);
         });
-        assert!(try_lock_for(&path, Duration::from_secs(60)).expect("lock").is_some());
+        assert!(
+            try_lock_for(&path, Duration::from_secs(60))
+                .expect("lock")
+                .is_some()
+        );
         later.join().expect("it ends");
         assert_eq!(holder(&path).expect("probe"), None);
     }

@@ -29,13 +29,22 @@ pub struct Error {
 /// Returns when the content of a file was changed last, milliseconds since 1970 UTC; `None` when that
 /// cannot be told.
 pub fn modified_at(path: &Path) -> Option<i64> {
-    let since = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let since = std::fs::metadata(path)
+        .ok()?
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
     i64::try_from(since.as_millis()).ok()
 }
 
 impl Error {
     /// Returns a function that wraps an I/O error with `op` and `path`.
     pub fn at<E: Into<std::io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
-        move |source| Self { op, path: path.to_owned(), source: source.into() }
+        move |source| Self {
+            op,
+            path: path.to_owned(),
+            source: source.into(),
+        }
     }
 }

@@ -21,9 +21,15 @@ impl Systemd {
     /// process `pid`. A watchdog that is meant for another process is none (sd_watchdog_enabled(3)).
     pub fn of(env: &dyn Fn(&str) -> Option<OsString>, pid: u32) -> Self {
         let number = |name| env(name).and_then(|text| text.to_str()?.parse::<u64>().ok());
-        let for_another = env("WATCHDOG_PID").is_some() && number("WATCHDOG_PID") != Some(u64::from(pid));
-        let patience = number("WATCHDOG_USEC").filter(|usec| *usec > 0 && !for_another).map(Duration::from_micros);
-        Self { socket: env("NOTIFY_SOCKET"), beat: patience.map(|patience| (patience / 2).max(SHORTEST_BEAT)) }
+        let for_another =
+            env("WATCHDOG_PID").is_some() && number("WATCHDOG_PID") != Some(u64::from(pid));
+        let patience = number("WATCHDOG_USEC")
+            .filter(|usec| *usec > 0 && !for_another)
+            .map(Duration::from_micros);
+        Self {
+            socket: env("NOTIFY_SOCKET"),
+            beat: patience.map(|patience| (patience / 2).max(SHORTEST_BEAT)),
+        }
     }
 
     /// Returns how often `WATCHDOG=1` is to be said: twice in the time after which systemd kills.
@@ -39,7 +45,8 @@ impl Systemd {
             Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name),
             None => SocketAddr::from_pathname(name),
         };
-        let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+        let sent = address
+            .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
         if let Err(error) = sent {
             tracing::warn!(%error, "systemd could not be told");
         }
@@ -56,15 +63,26 @@ mod tests {
     use super::*;
 
     fn check(variables: &[(&str, &str)], beat: Option<Duration>) {
-        let env = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+        let env = |name: &str| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| OsString::from(value))
+        };
         assert_eq!(Systemd::of(&env, 42).beat(), beat, "{variables:?}");
     }
 
     #[test]
     fn the_watchdog_is_fed_twice_as_often_as_it_bites() {
         let socket = ("NOTIFY_SOCKET", "/run/systemd/notify");
-        check(&[socket, ("WATCHDOG_USEC", "3000000")], Some(Duration::from_millis(1500)));
-        check(&[socket, ("WATCHDOG_USEC", "3000000"), ("WATCHDOG_PID", "42")], Some(Duration::from_millis(1500)));
+        check(
+            &[socket, ("WATCHDOG_USEC", "3000000")],
+            Some(Duration::from_millis(1500)),
+        );
+        check(
+            &[socket, ("WATCHDOG_USEC", "3000000"), ("WATCHDOG_PID", "42")],
+            Some(Duration::from_millis(1500)),
+        );
         check(&[socket, ("WATCHDOG_USEC", "1")], Some(SHORTEST_BEAT));
     }
 
@@ -77,7 +95,10 @@ mod tests {
             check(&[socket, ("WATCHDOG_USEC", usec)], None);
         }
         for pid in ["43", "me"] {
-            check(&[socket, ("WATCHDOG_USEC", "3000000"), ("WATCHDOG_PID", pid)], None);
+            check(
+                &[socket, ("WATCHDOG_USEC", "3000000"), ("WATCHDOG_PID", pid)],
+                None,
+            );
         }
     }
 
@@ -86,7 +107,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        let systemd = Systemd { socket: Some(path.into()), beat: None };
+        let systemd = Systemd {
+            socket: Some(path.into()),
+            beat: None,
+        };
         systemd.say("READY=1\nSTATUS=x");
         systemd.status("two\nlines");
         let heard = || {
@@ -94,7 +118,10 @@ mod tests {
             let count = socket.recv(&mut bytes).unwrap();
             String::from_utf8_lossy(&bytes[..count]).into_owned()
         };
-        assert_eq!([heard(), heard()], ["READY=1\nSTATUS=x", "STATUS=two lines"]);
+        assert_eq!(
+            [heard(), heard()],
+            ["READY=1\nSTATUS=x", "STATUS=two lines"]
+        );
         drop(socket);
         systemd.say("STOPPING=1");
     }

@@ -11,7 +11,12 @@ pub struct Version([i64; 4], [u64; 3]);
 impl Version {
     /// Returns the version that `metadata` is of.
     pub fn of(metadata: &Metadata) -> Self {
-        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        let times = [
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+        ];
         Self(times, [metadata.size(), metadata.ino(), metadata.dev()])
     }
 }

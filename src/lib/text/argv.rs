@@ -39,7 +39,10 @@ const GRAMMAR: [&str; 20] = [
 /// A word is bare, or one pair of quotes with nothing in it that a shell looks at, or bare and then such a
 /// pair (`--format='%h %s'`). The program is bare.
 pub fn plain(command: &str) -> Option<Vec<String>> {
-    if command.len() > MAX || command.contains(char::is_control) || hidden::without(command) != command {
+    if command.len() > MAX
+        || command.contains(char::is_control)
+        || hidden::without(command) != command
+    {
         return None;
     }
     let mut rest = command.trim_matches(' ');
@@ -54,8 +57,12 @@ pub fn plain(command: &str) -> Option<Vec<String>> {
     }
     let program = words.first()?;
     // Quoted, or `name=value`, or the shell's own word.
-    let is_program = command.trim_start_matches(' ').starts_with(program.as_str())
-        && program.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./+".contains(&byte))
+    let is_program = command
+        .trim_start_matches(' ')
+        .starts_with(program.as_str())
+        && program
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-./+".contains(&byte))
         && !program.is_empty()
         && !GRAMMAR.contains(&program.as_str());
     is_program.then_some(words)
@@ -90,15 +97,26 @@ mod tests {
     use std::process::Command;
 
     fn check(command: &str, expected: Option<&[&str]>) {
-        let expected = expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let expected = expected.map(|words| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        });
         assert_eq!(plain(command), expected, "{command}");
     }
 
     #[test]
     fn a_plain_command_is_its_words() {
-        check("git log -3 --format='%h %s' src/a.rs", Some(&["git", "log", "-3", "--format=%h %s", "src/a.rs"]));
+        check(
+            "git log -3 --format='%h %s' src/a.rs",
+            Some(&["git", "log", "-3", "--format=%h %s", "src/a.rs"]),
+        );
         check("  ls   -la ", Some(&["ls", "-la"]));
-        check("grep \"it's here\" '' 'ä $x * ~'", Some(&["grep", "it's here", "", "ä $x * ~"]));
+        check(
+            "grep \"it's here\" '' 'ä $x * ~'",
+            Some(&["grep", "it's here", "", "ä $x * ~"]),
+        );
         check("/usr/bin/g++ a=b:c", Some(&["/usr/bin/g++", "a=b:c"]));
     }
 
@@ -170,10 +188,22 @@ mod tests {
 
     /// Returns the words that a shell makes of `command` after a word of our own, when that is all it does.
     fn by_the_shell(shell: &str, command: &str) -> Option<Vec<String>> {
-        let output = Command::new(shell).args(["-c", &format!("printf '%s\\0' {command}")]).env_clear().output().ok()?;
-        assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {command}: {output:?}");
+        let output = Command::new(shell)
+            .args(["-c", &format!("printf '%s\\0' {command}")])
+            .env_clear()
+            .output()
+            .ok()?;
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{shell}: {command}: {output:?}"
+        );
         let text = String::from_utf8(output.stdout).expect("what went in was text");
-        Some(text.strip_suffix('\0')?.split('\0').map(str::to_owned).collect())
+        Some(
+            text.strip_suffix('\0')?
+                .split('\0')
+                .map(str::to_owned)
+                .collect(),
+        )
     }
 
     proptest! {

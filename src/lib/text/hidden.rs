@@ -19,7 +19,14 @@ pub struct Hidden {
 
 impl std::fmt::Display for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{} U+{:04X}, {}", self.line, self.column, u32::from(self.c), what(self.c))
+        write!(
+            f,
+            "{}:{} U+{:04X}, {}",
+            self.line,
+            self.column,
+            u32::from(self.c),
+            what(self.c)
+        )
     }
 }
 
@@ -31,11 +38,19 @@ pub fn find(text: &str, max: usize) -> Vec<Hidden> {
         let chars: Vec<char> = text.strip_suffix('\r').unwrap_or(text).chars().collect();
         let hidden: Vec<Hidden> = (0..chars.len())
             .filter(|at| is_hidden(&chars, *at))
-            .map(|at| Hidden { line, column: at + 1, c: chars[at] })
+            .map(|at| Hidden {
+                line,
+                column: at + 1,
+                c: chars[at],
+            })
             .collect();
         hidden
     };
-    (1..).zip(text.split('\n')).flat_map(in_line).take(max).collect()
+    (1..)
+        .zip(text.split('\n'))
+        .flat_map(in_line)
+        .take(max)
+        .collect()
 }
 
 /// Returns a text without its hidden characters.
@@ -43,9 +58,15 @@ pub fn without(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let in_line = |line: &str| {
         let chars: Vec<char> = line.chars().collect();
-        (0..chars.len()).filter(|at| !is_hidden(&chars, *at)).map(|at| chars[at]).collect::<String>()
+        (0..chars.len())
+            .filter(|at| !is_hidden(&chars, *at))
+            .map(|at| chars[at])
+            .collect::<String>()
     };
-    text.split('\n').map(in_line).collect::<Vec<String>>().join("\n")
+    text.split('\n')
+        .map(in_line)
+        .collect::<Vec<String>>()
+        .join("\n")
 }
 
 /// Returns what a character does, in a few words.
@@ -55,14 +76,19 @@ fn what(c: char) -> &'static str {
             "which turns the direction of text"
         }
         '\u{e0000}'..='\u{e007f}' => "a tag, which nobody sees",
-        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => "a variation selector where nothing varies",
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
+            "a variation selector where nothing varies"
+        }
         c if c.is_control() => "a control character",
         _ => "which has no width",
     }
 }
 
 fn is_hidden(line: &[char], at: usize) -> bool {
-    let before = at.checked_sub(1).and_then(|before| line.get(before)).copied();
+    let before = at
+        .checked_sub(1)
+        .and_then(|before| line.get(before))
+        .copied();
     match line[at] {
         '\t' => false,
         c if c.is_control() => true,
@@ -78,9 +104,12 @@ fn is_hidden(line: &[char], at: usize) -> bool {
         | '\u{180e}'
         | '\u{200b}'
         | '\u{2060}'..='\u{2065}' => true,
-        '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' => {
-            true
-        }
+        '\u{206a}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' => true,
         '\u{1d173}'..='\u{1d17a}' => true,
         '\u{fe0e}' | '\u{fe0f}' => !before.is_some_and(has_two_forms),
         '\u{fe00}'..='\u{fe0d}' => !before.is_some_and(has_variants),
@@ -107,8 +136,12 @@ fn joins(line: &[char], at: usize) -> bool {
         return true;
     }
     // A tone of skin or the selector stands between an emoji and what joins it to the next.
-    let emoji = line[..at].iter().rfind(|c| !matches!(**c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}'));
-    line[at] == '\u{200d}' && emoji.copied().is_some_and(is_pictograph) && after.copied().is_some_and(is_pictograph)
+    let emoji = line[..at]
+        .iter()
+        .rfind(|c| !matches!(**c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}'));
+    line[at] == '\u{200d}'
+        && emoji.copied().is_some_and(is_pictograph)
+        && after.copied().is_some_and(is_pictograph)
 }
 
 fn is_pictograph(c: char) -> bool {
@@ -138,7 +171,11 @@ fn in_flag(line: &[char], at: usize) -> bool {
     let is_tag = |c: &&char| matches!(**c, '\u{e0000}'..='\u{e007f}');
     let first = at - line[..at].iter().rev().take_while(is_tag).count();
     let flag = first.checked_sub(1).and_then(|before| line.get(before)) == Some(&'\u{1f3f4}');
-    let tags: String = line[first..].iter().take_while(is_tag).filter_map(|c| char::from_u32(u32::from(*c) - 0xe0000)).collect();
+    let tags: String = line[first..]
+        .iter()
+        .take_while(is_tag)
+        .filter_map(|c| char::from_u32(u32::from(*c) - 0xe0000))
+        .collect();
     flag && ["gbeng\u{7f}", "gbsct\u{7f}", "gbwls\u{7f}"].contains(&tags.as_str())
 }
 
@@ -153,16 +190,31 @@ mod tests {
             let found: Vec<String> = find(text, 9).iter().map(ToString::to_string).collect();
             assert_eq!(found, expected, "{}", text.escape_unicode());
         };
-        check("a\r\nbc\u{202e}d", &["2:3 U+202E, which turns the direction of text"]);
+        check(
+            "a\r\nbc\u{202e}d",
+            &["2:3 U+202E, which turns the direction of text"],
+        );
         check("a\u{200b}b", &["1:2 U+200B, which has no width"]);
-        check("a\u{200d}b \u{200c}", &["1:2 U+200D, which has no width", "1:5 U+200C, which has no width"]);
+        check(
+            "a\u{200d}b \u{200c}",
+            &[
+                "1:2 U+200D, which has no width",
+                "1:5 U+200C, which has no width",
+            ],
+        );
         check("x\u{feff}", &["1:2 U+FEFF, which has no width"]);
         check("a\u{e0041}", &["1:2 U+E0041, a tag, which nobody sees"]);
         check("a\u{1b}[2J", &["1:2 U+001B, a control character"]);
         check("a\rb", &["1:2 U+000D, a control character"]);
-        check("\u{200f}left", &["1:1 U+200F, which turns the direction of text"]);
+        check(
+            "\u{200f}left",
+            &["1:1 U+200F, which turns the direction of text"],
+        );
         // Bytes in selectors: after a letter, and all but the first after an emoji.
-        check("a\u{fe01}", &["1:2 U+FE01, a variation selector where nothing varies"]);
+        check(
+            "a\u{fe01}",
+            &["1:2 U+FE01, a variation selector where nothing varies"],
+        );
         assert_eq!(find("😀\u{fe0f}\u{fe0f}\u{e0155}\u{fe03}", 9).len(), 3);
         // A sentence in tags behind a flag that is none.
         assert_eq!(find("🏴\u{e0068}\u{e0069}\u{e007f}", 9).len(), 3);

@@ -56,7 +56,9 @@ impl Exec {
 
     /// Returns the files that hold words of others; `None` when nobody can tell.
     fn marked(&self) -> Option<Vec<String>> {
-        self.undo.as_ref().map_or_else(|| Some(Vec::new()), |undo| undo.marks.all())
+        self.undo
+            .as_ref()
+            .map_or_else(|| Some(Vec::new()), |undo| undo.marks.all())
     }
 
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
@@ -97,17 +99,35 @@ impl Exec {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
         };
-        let names = |path: &PathBuf| path.file_name().is_some_and(|name| output.text.contains(&*name.to_string_lossy()));
+        let names = |path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| output.text.contains(&*name.to_string_lossy()))
+        };
         // What came over the network is somebody else's, and so is what such files are called.
-        let untrusted = settings.rules.network || settings.off || context.tainted || marked.is_none() || closed.iter().any(names);
+        let untrusted = settings.rules.network
+            || settings.off
+            || context.tainted
+            || marked.is_none()
+            || closed.iter().any(names);
         let text = match closed.len() {
             0 => output.text,
             count => {
-                let end = if output.text.is_empty() || output.text.ends_with('\n') { "" } else { "\n" };
-                format!("{}{end}[files with words of others, closed to this command: {count}; `read` shows them]", output.text)
+                let end = if output.text.is_empty() || output.text.ends_with('\n') {
+                    ""
+                } else {
+                    "\n"
+                };
+                format!(
+                    "{}{end}[files with words of others, closed to this command: {count}; `read` shows them]",
+                    output.text
+                )
             }
         };
-        ToolOutput { untrusted, text, ..output }
+        ToolOutput {
+            untrusted,
+            text,
+            ..output
+        }
     }
 }
 
@@ -115,7 +135,9 @@ impl Exec {
     fn question_of(&self, input: &Value) -> Question {
         let (settings, command) = (&self.settings, text(input, "command"));
         // A directory that is not there is asked about as it is named; the command will not run.
-        let cwd = settings.cwd(input).unwrap_or_else(|_| text(input, "cwd").into());
+        let cwd = settings
+            .cwd(input)
+            .unwrap_or_else(|_| text(input, "cwd").into());
         let mut words = format!("run: {command}");
         if settings.workspace.canonicalize().ok().as_ref() != Some(&cwd) {
             words.push_str(&format!("\nin: {}", cwd.display()));
@@ -125,23 +147,51 @@ impl Exec {
         } else if settings.rules.network {
             words.push_str("\nwith the network");
         }
-        let (network, off, seconds) = (settings.rules.network, settings.off, settings.seconds(input));
-        let bound_to = json!(["exec", command, cwd, settings.env_hash(), network, off, seconds]);
-        Question { text: words, bound_to, repeatable: settings.is_repeatable(command) }
+        let (network, off, seconds) = (
+            settings.rules.network,
+            settings.off,
+            settings.seconds(input),
+        );
+        let bound_to = json!([
+            "exec",
+            command,
+            cwd,
+            settings.env_hash(),
+            network,
+            off,
+            seconds
+        ]);
+        Question {
+            text: words,
+            bound_to,
+            repeatable: settings.is_repeatable(command),
+        }
     }
 }
 
 impl ExecSettings {
     fn seconds(&self, input: &Value) -> u64 {
-        number(input, "timeout_secs").unwrap_or(self.rules.timeout_secs).clamp(1, self.rules.max_timeout_secs)
+        number(input, "timeout_secs")
+            .unwrap_or(self.rules.timeout_secs)
+            .clamp(1, self.rules.max_timeout_secs)
     }
 
     /// Returns where a command starts, without links.
     fn cwd(&self, input: &Value) -> Result<PathBuf, String> {
         let named = input.get("cwd").and_then(Value::as_str).unwrap_or_default();
-        let workspace = self.workspace.canonicalize().map_err(|error| format!("the workspace cannot be found: {error}"))?;
-        let cwd = workspace.join(named).canonicalize().map_err(|error| format!("cwd {named}: {error}"))?;
-        if cwd.starts_with(&workspace) { Ok(cwd) } else { Err(format!("cwd {named} is not in the workspace")) }
+        let workspace = self
+            .workspace
+            .canonicalize()
+            .map_err(|error| format!("the workspace cannot be found: {error}"))?;
+        let cwd = workspace
+            .join(named)
+            .canonicalize()
+            .map_err(|error| format!("cwd {named}: {error}"))?;
+        if cwd.starts_with(&workspace) {
+            Ok(cwd)
+        } else {
+            Err(format!("cwd {named} is not in the workspace"))
+        }
     }
 
     /// Returns the SHA-256 of the variables that a command sees, in their order by name.
@@ -150,13 +200,19 @@ impl ExecSettings {
         env.sort();
         let bytes = serde_json::to_vec(&env).unwrap_or_default();
         let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        digest
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// Returns whether a yes may stand for the rest of a conversation: the same words mean the same program
     /// then, and it runs no other.
     fn is_repeatable(&self, command: &str) -> bool {
-        argv::plain(command).is_some_and(|argv| !config::runs_others(&argv) && argv.first().is_some_and(|p| self.is_fixed(p)))
+        argv::plain(command).is_some_and(|argv| {
+            !config::runs_others(&argv) && argv.first().is_some_and(|p| self.is_fixed(p))
+        })
     }
 }
 
@@ -210,13 +266,22 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
             true
         }
     };
-    ToolOutput { is_error, ..ToolOutput::ok(text) }
+    ToolOutput {
+        is_error,
+        ..ToolOutput::ok(text)
+    }
 }
 
 impl Tool for Exec {
     fn receipt(&self, input: &Value, _answer: &str) -> Option<String> {
-        let command = input.get("command").and_then(Value::as_str).unwrap_or_default();
-        Some(format!("ran {}", crate::text::shorten(command.lines().next().unwrap_or_default(), 120)))
+        let command = input
+            .get("command")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        Some(format!(
+            "ran {}",
+            crate::text::shorten(command.lines().next().unwrap_or_default(), 120)
+        ))
     }
 
     fn spec(&self) -> ToolSpec {
@@ -251,7 +316,13 @@ impl Tool for Exec {
 
     fn policy(&self, input: &Value) -> Option<Policy> {
         let settings = &self.settings;
-        Some(settings.rules.policy_of(text(input, "command"), &|program| settings.is_fixed(program)))
+        Some(
+            settings
+                .rules
+                .policy_of(text(input, "command"), &|program| {
+                    settings.is_fixed(program)
+                }),
+        )
     }
 
     fn question(&self, input: &Value, _context: &Context) -> Question {
@@ -269,8 +340,17 @@ mod tests {
     use std::path::Path;
 
     pub(super) fn settings(workspace: &Path) -> ExecSettings {
-        let env = vec![("TZ".into(), "UTC".into()), ("PATH".into(), "/usr/bin:/bin".into())];
-        ExecSettings { workspace: workspace.into(), hidden: Vec::new(), rules: config::Exec::default(), off: false, env }
+        let env = vec![
+            ("TZ".into(), "UTC".into()),
+            ("PATH".into(), "/usr/bin:/bin".into()),
+        ];
+        ExecSettings {
+            workspace: workspace.into(),
+            hidden: Vec::new(),
+            rules: config::Exec::default(),
+            off: false,
+            env,
+        }
     }
 
     #[test]
@@ -278,22 +358,46 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().canonicalize().unwrap();
         std::fs::create_dir(workspace.join("sub")).unwrap();
-        let ask = |settings: &ExecSettings, input: Value| Exec::new(settings.clone(), None).question_of(&input);
+        let ask = |settings: &ExecSettings, input: Value| {
+            Exec::new(settings.clone(), None).question_of(&input)
+        };
         let plain = settings(&workspace);
         let asked = ask(&plain, json!({"command": "wc -l a"}));
-        assert_eq!((asked.text.as_str(), asked.repeatable), ("run: wc -l a", true));
+        assert_eq!(
+            (asked.text.as_str(), asked.repeatable),
+            ("run: wc -l a", true)
+        );
         let bound = asked.bound_to.as_array().unwrap().clone();
-        let expected =
-            [json!("exec"), json!("wc -l a"), json!(workspace), bound[3].clone(), json!(false), json!(false), json!(120)];
-        assert_eq!((bound[3].as_str().unwrap().len(), bound.as_slice()), (64, expected.as_slice()));
-        let again = ExecSettings { env: plain.env.iter().rev().cloned().collect(), ..plain.clone() };
-        assert_eq!(ask(&again, json!({"command": "wc -l a", "cwd": "sub/.."})), asked);
+        let expected = [
+            json!("exec"),
+            json!("wc -l a"),
+            json!(workspace),
+            bound[3].clone(),
+            json!(false),
+            json!(false),
+            json!(120),
+        ];
+        assert_eq!(
+            (bound[3].as_str().unwrap().len(), bound.as_slice()),
+            (64, expected.as_slice())
+        );
+        let again = ExecSettings {
+            env: plain.env.iter().rev().cloned().collect(),
+            ..plain.clone()
+        };
+        assert_eq!(
+            ask(&again, json!({"command": "wc -l a", "cwd": "sub/.."})),
+            asked
+        );
 
         let mut other_env = plain.clone();
         other_env.env.push(("LD_PRELOAD".into(), "/x.so".into()));
         let mut online = plain.clone();
         online.rules.network = true;
-        let open = ExecSettings { off: true, ..plain.clone() };
+        let open = ExecSettings {
+            off: true,
+            ..plain.clone()
+        };
         let others = [
             ask(&plain, json!({"command": "wc -l b"})),
             ask(&plain, json!({"command": "wc -l a", "cwd": "sub"})),
@@ -303,13 +407,34 @@ mod tests {
             ask(&open, json!({"command": "wc -l a"})),
         ];
         for (at, other) in others.iter().enumerate() {
-            let alike = others.iter().filter(|another| another.bound_to == other.bound_to).count();
-            assert!(alike == 1 && other.bound_to != asked.bound_to, "{at}: {other:?}");
+            let alike = others
+                .iter()
+                .filter(|another| another.bound_to == other.bound_to)
+                .count();
+            assert!(
+                alike == 1 && other.bound_to != asked.bound_to,
+                "{at}: {other:?}"
+            );
         }
-        assert_eq!(others[1].text, format!("run: wc -l a\nin: {}", workspace.join("sub").display()));
+        assert_eq!(
+            others[1].text,
+            format!("run: wc -l a\nin: {}", workspace.join("sub").display())
+        );
         assert_eq!(others[4].text, "run: wc -l a\nwith the network");
-        for command in ["wc a; rm b", "sh -c x", "python3 x.py", "./wc", "nonsense-command", "git log", "env ls", "wc *"] {
-            assert!(!ask(&plain, json!({"command": command})).repeatable, "{command}");
+        for command in [
+            "wc a; rm b",
+            "sh -c x",
+            "python3 x.py",
+            "./wc",
+            "nonsense-command",
+            "git log",
+            "env ls",
+            "wc *",
+        ] {
+            assert!(
+                !ask(&plain, json!({"command": command})).repeatable,
+                "{command}"
+            );
         }
     }
 
@@ -321,7 +446,10 @@ mod tests {
         std::os::unix::fs::symlink("/etc", workspace.join("way-out")).unwrap();
         let settings = settings(&workspace);
         let cwd = |named: &str| settings.cwd(&json!({"cwd": named})).ok();
-        assert_eq!((cwd("."), cwd("../w")), (Some(workspace.clone()), Some(workspace.clone())));
+        assert_eq!(
+            (cwd("."), cwd("../w")),
+            (Some(workspace.clone()), Some(workspace.clone()))
+        );
         for named in ["/etc", "..", "../..", "way-out", "missing", "a\0b"] {
             assert_eq!(cwd(named), None, "{named}");
         }
@@ -329,9 +457,22 @@ mod tests {
 
     #[test]
     fn the_result_is_the_output_and_nothing_stands_before_it() {
-        let outcome = |output: &str, status| sandbox::Outcome { output: output.into(), status, cut: None };
-        assert_eq!(report(outcome("hi\n", Status::Exited(0)), 9), ToolOutput::ok("hi\n"));
-        assert_eq!(report(outcome("no", Status::Exited(2)), 9), ToolOutput::error("no\n[exit 2]"));
-        assert_eq!(report(outcome("", Status::TimedOut), 9), ToolOutput::error("[timed out after 9 s]"));
+        let outcome = |output: &str, status| sandbox::Outcome {
+            output: output.into(),
+            status,
+            cut: None,
+        };
+        assert_eq!(
+            report(outcome("hi\n", Status::Exited(0)), 9),
+            ToolOutput::ok("hi\n")
+        );
+        assert_eq!(
+            report(outcome("no", Status::Exited(2)), 9),
+            ToolOutput::error("no\n[exit 2]")
+        );
+        assert_eq!(
+            report(outcome("", Status::TimedOut), 9),
+            ToolOutput::error("[timed out after 9 s]")
+        );
     }
 }

@@ -48,7 +48,10 @@ impl Tool for Forget {
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (needs, context) = (self.0.clone(), context.clone());
-        let (fact, id) = (text(input, "fact").trim().to_owned(), text(input, "id").trim().to_owned());
+        let (fact, id) = (
+            text(input, "fact").trim().to_owned(),
+            text(input, "id").trim().to_owned(),
+        );
         Box::pin(blocking(move || match (fact.as_str(), id.as_str()) {
             (fact, "") if !fact.is_empty() => forget_fact(&needs, &context.viewer, fact),
             ("", id) if !id.is_empty() => remove_item(&needs, &context, id),
@@ -59,18 +62,31 @@ impl Tool for Forget {
 
 fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, String> {
     let home = needs.memory.home();
-    let found = facts::find(&facts::database(home), words, Some(viewer.scopes())).map_err(|error| error.to_string())?;
+    let found = facts::find(&facts::database(home), words, Some(viewer.scopes()))
+        .map_err(|error| error.to_string())?;
     let fact = match found {
         Meant::One(fact) => fact,
         Meant::Several(many) => {
-            let lines: Vec<String> = many.iter().take(MAX_NAMED).map(|fact| format!("{}  {}", fact.id, fact.said())).collect();
-            return Err(format!("that may be several facts; give a number:\n{}", lines.join("\n")));
+            let lines: Vec<String> = many
+                .iter()
+                .take(MAX_NAMED)
+                .map(|fact| format!("{}  {}", fact.id, fact.said()))
+                .collect();
+            return Err(format!(
+                "that may be several facts; give a number:\n{}",
+                lines.join("\n")
+            ));
         }
         Meant::Nothing => {
             return Err("no fact has these words; what memory_search finds as a line of a file is edited there".to_owned());
         }
     };
-    let told = format!("forgotten: {} (it stood in {}:{})", fact.said(), crate::text::visible(&fact.source), fact.source_line);
+    let told = format!(
+        "forgotten: {} (it stood in {}:{})",
+        fact.said(),
+        crate::text::visible(&fact.source),
+        fact.source_line
+    );
     match consolidate::forget(home, &Target::Fact(fact), false) {
         Ok(Ok(_)) => {
             needs.memory.tell_news();
@@ -88,11 +104,19 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
     }
     items::read(&needs.root, id).map_err(|error| error.to_string())?;
     let path = items::path(id).unwrap_or_default();
-    let spot = needs.grounds.spot(&path.to_string_lossy()).map_err(|error| error.to_string())?;
+    let spot = needs
+        .grounds
+        .spot(&path.to_string_lossy())
+        .map_err(|error| error.to_string())?;
     let shown = crate::text::visible(&spot.key);
     let failed = |error: String| format!("{shown} was not removed: {error}");
-    let there = spot.place.existing().map_err(|error| failed(error.to_string()))?;
-    let Some(old) = there else { return Err(failed("it is gone already".to_owned())) };
+    let there = spot
+        .place
+        .existing()
+        .map_err(|error| failed(error.to_string()))?;
+    let Some(old) = there else {
+        return Err(failed("it is gone already".to_owned()));
+    };
     let mut source = old.open().map_err(|error| failed(error.to_string()))?;
     let mode = std::os::unix::fs::PermissionsExt::mode(&old.metadata.permissions());
     let change = Change {
@@ -103,9 +127,18 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         new: None,
         made: Vec::new(),
     };
-    needs.undo.record(change).map_err(|error| failed(error.to_string()))?;
-    spot.place.remove(&old).map_err(|error| failed(error.to_string()))?;
-    needs.undo.marks.clear(&spot.key).unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+    needs
+        .undo
+        .record(change)
+        .map_err(|error| failed(error.to_string()))?;
+    spot.place
+        .remove(&old)
+        .map_err(|error| failed(error.to_string()))?;
+    needs
+        .undo
+        .marks
+        .clear(&spot.key)
+        .unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
     // It is not found any more, and what it stated follows.
     needs.memory.refresh();
     needs.memory.tell_news();

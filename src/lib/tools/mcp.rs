@@ -16,16 +16,27 @@ const KEPT: [&str; 2] = ["bash", "more_tools"];
 /// Returns the tools of `servers` that may be used now.
 pub fn of_servers(servers: &Servers) -> Vec<Arc<dyn Tool>> {
     let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
-        let spec =
-            ToolSpec { name: offered.name.clone().into(), description: offered.summary().into(), schema: offered.parameters() };
-        Arc::new(ServerTool { server, sha256, remote: offered.remote, spec })
+        let spec = ToolSpec {
+            name: offered.name.clone().into(),
+            description: offered.summary().into(),
+            schema: offered.parameters(),
+        };
+        Arc::new(ServerTool {
+            server,
+            sha256,
+            remote: offered.remote,
+            spec,
+        })
     };
     servers.tools().into_iter().map(tool).collect()
 }
 
 /// Returns the names that no server's tool may have beside `ours`.
 pub fn names_taken(ours: &[Arc<dyn Tool>]) -> HashSet<String> {
-    ours.iter().map(|tool| tool.spec().name.into_owned()).chain(KEPT.map(str::to_owned)).collect()
+    ours.iter()
+        .map(|tool| tool.spec().name.into_owned())
+        .chain(KEPT.map(str::to_owned))
+        .collect()
 }
 
 struct ServerTool {
@@ -40,25 +51,41 @@ struct ServerTool {
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
-        let output = match self.server.call(&self.remote, &self.sha256, &arguments, &context.cancel).await {
-            Ok(answer) => ToolOutput { is_error: answer.is_error, ..ToolOutput::ok(answer.text) },
+        let output = match self
+            .server
+            .call(&self.remote, &self.sha256, &arguments, &context.cancel)
+            .await
+        {
+            Ok(answer) => ToolOutput {
+                is_error: answer.is_error,
+                ..ToolOutput::ok(answer.text)
+            },
             Err(why) => ToolOutput::error(why),
         };
         // Why it failed is told in the server's words, too.
-        ToolOutput { untrusted: true, ..output }
+        ToolOutput {
+            untrusted: true,
+            ..output
+        }
     }
 }
 
 /// Returns the arguments without the nulls that models write for what they leave out: most servers take
 /// them for a value.
 fn without_nulls(schema: &Value, input: &Value) -> Value {
-    let Value::Object(fields) = input else { return json!({}) };
+    let Value::Object(fields) = input else {
+        return json!({});
+    };
     let takes_null = |name: &str| {
         let required = schema.get("required").and_then(Value::as_array);
         required.is_some_and(|names| names.iter().any(|required| required == name))
     };
-    let kept = fields.iter().filter(|(name, value)| !value.is_null() || takes_null(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<String, Value>>().into()
+    let kept = fields
+        .iter()
+        .filter(|(name, value)| !value.is_null() || takes_null(name));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect::<Map<String, Value>>()
+        .into()
 }
 
 impl Tool for ServerTool {
@@ -85,7 +112,10 @@ impl Tool for ServerTool {
 
     fn question(&self, input: &Value, _context: &Context) -> Question {
         let question = Question::of(&self.spec.name, input);
-        Question { bound_to: json!([question.bound_to, self.sha256]), ..question }
+        Question {
+            bound_to: json!([question.bound_to, self.sha256]),
+            ..question
+        }
     }
 
     fn receipt(&self, _input: &Value, _answer: &str) -> Option<String> {

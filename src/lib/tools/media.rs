@@ -50,7 +50,11 @@ impl Tool for SendMedia {
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let paths = input.get("paths").and_then(Value::as_array).into_iter().flatten();
+        let paths = input
+            .get("paths")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let paths: Vec<PathBuf> = paths.filter_map(Value::as_str).map(PathBuf::from).collect();
         let caption = text(input, "caption").to_owned();
         Box::pin(async move { output(self.send(paths, caption, context).await) })
@@ -58,13 +62,22 @@ impl Tool for SendMedia {
 }
 
 impl SendMedia {
-    async fn send(&self, paths: Vec<PathBuf>, caption: String, context: &Context) -> Result<String, String> {
+    async fn send(
+        &self,
+        paths: Vec<PathBuf>,
+        caption: String,
+        context: &Context,
+    ) -> Result<String, String> {
         let route = context.route.clone().ok_or(NO_CHAT)?;
         if paths.is_empty() || paths.len() > MAX_FILES {
             return Err(format!("`paths` must name 1 to {MAX_FILES} files"));
         }
         let home = self.0.memory.home();
-        let (root, tmp) = (self.0.root.clone(), home.spool_tmp().join(uuid::Uuid::new_v4().simple().to_string()));
+        let (root, tmp) = (
+            self.0.root.clone(),
+            home.spool_tmp()
+                .join(uuid::Uuid::new_v4().simple().to_string()),
+        );
         let dir = tmp.clone();
         let files = super::blocking_work(move || copies(&root, &paths, &dir)).await;
         let posted = match files {
@@ -72,7 +85,10 @@ impl SendMedia {
             Err(reason) => Err(reason),
         };
         // What stays is cleared away with other leftovers of the spool.
-        let _ = super::blocking_work(move || std::fs::remove_dir_all(&tmp).map_err(|error| error.to_string())).await;
+        let _ = super::blocking_work(move || {
+            std::fs::remove_dir_all(&tmp).map_err(|error| error.to_string())
+        })
+        .await;
         posted
     }
 }
@@ -81,7 +97,10 @@ impl SendMedia {
 /// of it.
 fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, String> {
     let make = |dir: &Path| {
-        let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(dir);
+        let made = std::fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(dir);
         made.map_err(|error| format!("there is no place for a copy: {error}"))
     };
     let copy = |(number, path): (usize, &PathBuf)| {
@@ -90,8 +109,12 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
         if !real.starts_with(OUTBOX) {
             return Err(format!("{shown} is not in {OUTBOX}/: copy it there first"));
         }
-        let name = path.file_name().ok_or_else(|| format!("{shown} is no file"))?;
-        let bytes = root.read(path, MAX_FILE).map_err(|error| error.to_string())?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| format!("{shown} is no file"))?;
+        let bytes = root
+            .read(path, MAX_FILE)
+            .map_err(|error| error.to_string())?;
         if bytes.is_empty() {
             return Err(format!("{shown} is empty"));
         }
@@ -99,7 +122,8 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
         let own = dir.join(number.to_string());
         make(&own)?;
         let to = own.join(name);
-        crate::sys::atomic::write(&to, &bytes, crate::sys::atomic::Durability::Rename).map_err(|error| error.to_string())?;
+        crate::sys::atomic::write(&to, &bytes, crate::sys::atomic::Durability::Rename)
+            .map_err(|error| error.to_string())?;
         Ok(to)
     };
     paths.iter().enumerate().map(copy).collect()
@@ -136,10 +160,19 @@ impl Tool for React {
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let emoji = text(input, "emoji").trim().to_owned();
         Box::pin(async move {
-            let chat = context.route.clone().zip(context.message_id.clone()).filter(|_| !emoji.is_empty());
+            let chat = context
+                .route
+                .clone()
+                .zip(context.message_id.clone())
+                .filter(|_| !emoji.is_empty());
             output(match chat {
                 Some((route, message)) => {
-                    post(self.0.memory.home(), to_chat(route, String::new(), Some((message, emoji))), Vec::new()).await
+                    post(
+                        self.0.memory.home(),
+                        to_chat(route, String::new(), Some((message, emoji))),
+                        Vec::new(),
+                    )
+                    .await
                 }
                 None => Err(NO_CHAT.to_owned()),
             })
@@ -151,5 +184,12 @@ const NO_CHAT: &str = "this conversation is in no chat";
 
 fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
     let (reply_to, emoji) = reaction.unzip();
-    Command::Raw { to: route.chat.chat, text, attachments: Vec::new(), topic: route.chat.topic, reply_to, emoji }
+    Command::Raw {
+        to: route.chat.chat,
+        text,
+        attachments: Vec::new(),
+        topic: route.chat.topic,
+        reply_to,
+        emoji,
+    }
 }

@@ -74,12 +74,18 @@ impl Tool for Search {
     }
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let k = number(input, "max_results").unwrap_or(RESULTS.0).clamp(1, RESULTS.1);
-        let max_tokens = number(input, "max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
+        let k = number(input, "max_results")
+            .unwrap_or(RESULTS.0)
+            .clamp(1, RESULTS.1);
+        let max_tokens =
+            number(input, "max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
         let k = usize::try_from(k).unwrap_or(1);
         let day = |name: &str| match text(input, name) {
             "" => Ok(None),
-            day => day.parse::<NaiveDate>().map(Some).map_err(|_| format!("`{name}` must be a day like 2026-05-31")),
+            day => day
+                .parse::<NaiveDate>()
+                .map(Some)
+                .map_err(|_| format!("`{name}` must be a day like 2026-05-31")),
         };
         let days = day("after").and_then(|after| Ok(Filter::days(after, day("before")?)));
         let query = days.map(|days| Query {
@@ -87,7 +93,10 @@ impl Tool for Search {
             max_tokens,
             max_chars: MAX_PASSAGE,
             min_score: MIN_SCORE,
-            filter: Filter { days, ..Filter::default() },
+            filter: Filter {
+                days,
+                ..Filter::default()
+            },
             today: Some(clock::local_date(clock::now_ms(), self.0.zone)),
             ..Query::new(text(input, "query"))
         });
@@ -99,21 +108,30 @@ impl Tool for Search {
 fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, String> {
     // What was written by hand a moment ago is found, too.
     memory.refresh();
-    let found = memory.search(viewer, query).map_err(|error| match viewer.may_see(&Scope::Owner) {
-        true => format!("{error}; the owner can run: agent-index rebuild"),
-        false => "the memory cannot be searched now".to_owned(),
-    })?;
+    let found =
+        memory
+            .search(viewer, query)
+            .map_err(|error| match viewer.may_see(&Scope::Owner) {
+                true => format!("{error}; the owner can run: agent-index rebuild"),
+                false => "the memory cannot be searched now".to_owned(),
+            })?;
     if found.hits.is_empty() {
         return Ok(NOTHING.to_owned());
     }
-    let hits: Vec<String> = (1..).zip(&found.hits).map(|(number, hit)| shown(number, hit)).collect();
+    let hits: Vec<String> = (1..)
+        .zip(&found.hits)
+        .map(|(number, hit)| shown(number, hit))
+        .collect();
     Ok(hits.join("\n\n"))
 }
 
 fn shown(number: usize, hit: &Hit) -> String {
     let percent = hit.score * 100.0;
     let words = crate::text::shorten(&hit.text, MAX_PASSAGE);
-    format!("[{number}] {}:{}-{} ({percent:.0}%)\n{words}", hit.path, hit.start_line, hit.end_line)
+    format!(
+        "[{number}] {}:{}-{} ({percent:.0}%)\n{words}",
+        hit.path, hit.start_line, hit.end_line
+    )
 }
 
 struct Get(Arc<Needs>);
@@ -150,8 +168,15 @@ impl Tool for Get {
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let line = |name| number(input, name).map(|line| u32::try_from(line).unwrap_or(u32::MAX));
         let (first, last) = (line("start_line"), line("end_line"));
-        let (memory, viewer, path) = (self.0.memory.clone(), context.viewer.clone(), text(input, "path").to_owned());
-        Box::pin(blocking(move || get::lines(memory.home(), &viewer, &path, first, last).map_err(|error| error.to_string())))
+        let (memory, viewer, path) = (
+            self.0.memory.clone(),
+            context.viewer.clone(),
+            text(input, "path").to_owned(),
+        );
+        Box::pin(blocking(move || {
+            get::lines(memory.home(), &viewer, &path, first, last)
+                .map_err(|error| error.to_string())
+        }))
     }
 }
 
@@ -188,11 +213,22 @@ impl Tool for Read {
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (needs, id) = (self.0.clone(), text(input, "id").to_owned());
-        let (offset, limit) = (number(input, "offset").unwrap_or(0), number(input, "limit").unwrap_or(READ_CHARS));
+        let (offset, limit) = (
+            number(input, "offset").unwrap_or(0),
+            number(input, "limit").unwrap_or(READ_CHARS),
+        );
         let may = context.viewer.may_see(&Scope::Owner);
         Box::pin(blocking(move || {
-            let item = if may { items::read(&needs.root, &id) } else { Err(items::Error::Unknown(id)) };
-            Ok(part(&item.map_err(|error| error.to_string())?, offset, limit))
+            let item = if may {
+                items::read(&needs.root, &id)
+            } else {
+                Err(items::Error::Unknown(id))
+            };
+            Ok(part(
+                &item.map_err(|error| error.to_string())?,
+                offset,
+                limit,
+            ))
         }))
     }
 }
@@ -200,11 +236,22 @@ impl Tool for Read {
 /// Returns what an item is, then `limit` characters of its words from `offset` on.
 fn part(item: &Item, offset: u64, limit: u64) -> String {
     let total = item.content.chars().count() as u64;
-    let (from, many) = (usize::try_from(offset).unwrap_or(usize::MAX), usize::try_from(limit).unwrap_or(usize::MAX));
+    let (from, many) = (
+        usize::try_from(offset).unwrap_or(usize::MAX),
+        usize::try_from(limit).unwrap_or(usize::MAX),
+    );
     let words: String = item.content.chars().skip(from).take(many).collect();
     let next = offset.saturating_add(limit);
-    let rest = if next < total { format!("\n[{total} characters; go on with offset {next}]") } else { String::new() };
-    let tags = if item.tags.is_empty() { String::new() } else { format!(" [{}]", item.tags.join(", ")) };
+    let rest = if next < total {
+        format!("\n[{total} characters; go on with offset {next}]")
+    } else {
+        String::new()
+    };
+    let tags = if item.tags.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", item.tags.join(", "))
+    };
     format!("{}{tags}, {}\n{words}{rest}", item.kind, item.created_at)
 }
 
@@ -251,25 +298,57 @@ impl Tool for Write {
 }
 
 fn write(needs: &Needs, input: &Value) -> Result<String, String> {
-    let field = |name: &str| input.get(name).and_then(Value::as_str).map(str::trim).filter(|value| !value.is_empty());
+    let field = |name: &str| {
+        input
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
+    };
     let tags = input.get("tags").and_then(Value::as_array);
-    let tags = tags.map(|tags| tags.iter().filter_map(Value::as_str).map(|tag| crate::text::shorten(tag.trim(), 60)).collect());
+    let tags = tags.map(|tags| {
+        tags.iter()
+            .filter_map(Value::as_str)
+            .map(|tag| crate::text::shorten(tag.trim(), 60))
+            .collect()
+    });
     let fact = match (field("entity"), field("attribute"), field("value")) {
-        (Some(entity), Some(attribute), Some(value)) => {
-            Some(Stated { entity: entity.to_owned(), attribute: attribute.to_owned(), value: value.to_owned() })
-        }
+        (Some(entity), Some(attribute), Some(value)) => Some(Stated {
+            entity: entity.to_owned(),
+            attribute: attribute.to_owned(),
+            value: value.to_owned(),
+        }),
         (None, None, None) => None,
         _ => return Err("a fact needs all of entity, attribute and value".to_owned()),
     };
-    let stated = fact.as_ref().map(|fact| format!("{}: {}: {}", fact.entity, fact.attribute, fact.value));
+    let stated = fact
+        .as_ref()
+        .map(|fact| format!("{}: {}: {}", fact.entity, fact.attribute, fact.value));
     let content = field("content").map(str::to_owned).or(stated);
-    if content.as_ref().is_some_and(|content| content.len() > items::MAX_CONTENT) {
-        return Err(format!("content has more than {} bytes; write a file, and keep what matters of it", items::MAX_CONTENT));
+    if content
+        .as_ref()
+        .is_some_and(|content| content.len() > items::MAX_CONTENT)
+    {
+        return Err(format!(
+            "content has more than {} bytes; write a file, and keep what matters of it",
+            items::MAX_CONTENT
+        ));
     }
-    let known = field("id").map(|id| items::read(&needs.root, id)).transpose().map_err(|error| error.to_string())?;
-    let kind = if fact.is_some() { "fact" } else { field("type").unwrap_or("note") };
+    let known = field("id")
+        .map(|id| items::read(&needs.root, id))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let kind = if fact.is_some() {
+        "fact"
+    } else {
+        field("type").unwrap_or("note")
+    };
     let item = match (known, content) {
-        (None, None) => return Err("there is nothing to keep: give content, or entity, attribute and value".to_owned()),
+        (None, None) => {
+            return Err(
+                "there is nothing to keep: give content, or entity, attribute and value".to_owned(),
+            );
+        }
         (None, Some(content)) => {
             let item = Item {
                 id: String::new(),
@@ -279,12 +358,17 @@ fn write(needs: &Needs, input: &Value) -> Result<String, String> {
                 fact,
                 content,
             };
-            items::keep(&needs.root, item, needs.zone, clock::now_ms()).map_err(|error| error.to_string())?
+            items::keep(&needs.root, item, needs.zone, clock::now_ms())
+                .map_err(|error| error.to_string())?
         }
         (Some(old), content) => {
             let is_same = fact.is_none() && content.is_none();
             let item = Item {
-                kind: if fact.is_some() || field("type").is_some() { kind.to_owned() } else { old.kind },
+                kind: if fact.is_some() || field("type").is_some() {
+                    kind.to_owned()
+                } else {
+                    old.kind
+                },
                 tags: tags.unwrap_or(old.tags),
                 // New words say nothing of an old fact.
                 fact: if is_same { old.fact } else { fact },
@@ -307,7 +391,9 @@ impl Tool for Remember {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "remember".into(),
-            description: "Note what happened with a person, for them alone: by default the one who speaks.".into(),
+            description:
+                "Note what happened with a person, for them alone: by default the one who speaks."
+                    .into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -333,7 +419,10 @@ impl Tool for Remember {
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (needs, words) = (self.0.clone(), text(input, "text").trim().to_owned());
-        let person = input.get("person").and_then(Value::as_str).map(str::to_owned);
+        let person = input
+            .get("person")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let speaker = context.person.clone();
         Box::pin(blocking(move || {
             if words.is_empty() || words.len() > items::MAX_CONTENT {
@@ -342,7 +431,10 @@ impl Tool for Remember {
             let id = person.map_or(Ok(speaker), |name| named(&needs, &name))?;
             let path = {
                 // Two turns may speak of one person.
-                let _one = needs.episodes.lock().unwrap_or_else(PoisonError::into_inner);
+                let _one = needs
+                    .episodes
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 append(&needs.root, &id, &words, clock::now_ms())?
             };
             needs.memory.refresh();
@@ -352,14 +444,24 @@ impl Tool for Remember {
 }
 
 fn named(needs: &Needs, name: &str) -> Result<String, String> {
-    let known = people::People::read(&needs.memory.home().people()).map_err(|error| error.to_string())?;
+    let known =
+        people::People::read(&needs.memory.home().people()).map_err(|error| error.to_string())?;
     match known.find(name).as_slice() {
         [contact] => Ok(contact.id.to_string()),
-        [] => Err(format!("nobody is called {}; people are known by name once they wrote", crate::text::visible(name))),
+        [] => Err(format!(
+            "nobody is called {}; people are known by name once they wrote",
+            crate::text::visible(name)
+        )),
         several => {
-            let ids: Vec<String> =
-                several.iter().map(|one| format!("{} ({})", one.id, crate::text::visible(&one.name))).collect();
-            Err(format!("{} may be {}", crate::text::visible(name), ids.join(" or ")))
+            let ids: Vec<String> = several
+                .iter()
+                .map(|one| format!("{} ({})", one.id, crate::text::visible(&one.name)))
+                .collect();
+            Err(format!(
+                "{} may be {}",
+                crate::text::visible(name),
+                ids.join(" or ")
+            ))
         }
     }
 }
@@ -368,7 +470,10 @@ fn named(needs: &Needs, name: &str) -> Result<String, String> {
 fn append(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<PathBuf, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.is_empty() || id.len() > 64 || !id.chars().all(is_name) {
-        return Err(format!("{} is no name for a file; memory_write keeps things for the owner", crate::text::visible(id)));
+        return Err(format!(
+            "{} is no name for a file; memory_write keeps things for the owner",
+            crate::text::visible(id)
+        ));
     }
     let path = PathBuf::from(format!("memory/people/{id}.episodes.md"));
     let mut file = match root.read(&path, MAX_EPISODES) {
@@ -377,10 +482,15 @@ fn append(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<PathBuf, St
         Err(error) => return Err(error.to_string()),
     };
     if !file.is_empty() {
-        file.extend(if file.ends_with(b"\n") { b"\n".as_slice() } else { b"\n\n" });
+        file.extend(if file.ends_with(b"\n") {
+            b"\n".as_slice()
+        } else {
+            b"\n\n"
+        });
     }
     file.extend(format!("# Memory from {}\n\n{words}\n", clock::rfc3339(now_ms)).into_bytes());
-    root.write_atomic(&path, &file).map_err(|error| error.to_string())?;
+    root.write_atomic(&path, &file)
+        .map_err(|error| error.to_string())?;
     Ok(path)
 }
 
@@ -399,7 +509,10 @@ mod tests {
             content: "äbcdef".into(),
         };
         assert_eq!(part(&item, 0, 1000), "note [a], T\näbcdef");
-        assert_eq!(part(&item, 1, 2), "note [a], T\nbc\n[6 characters; go on with offset 3]");
+        assert_eq!(
+            part(&item, 1, 2),
+            "note [a], T\nbc\n[6 characters; go on with offset 3]"
+        );
         assert_eq!(part(&item, 9, 2), "note [a], T\n");
     }
 
@@ -410,7 +523,10 @@ mod tests {
         append(&root, "1002", "likes tea", 0).expect("one");
         let path = append(&root, "1002", "moved", 60_000).expect("two");
         let expected = "# Memory from 1970-01-01T00:00:00.000Z\n\nlikes tea\n\n# Memory from 1970-01-01T00:01:00.000Z\n\nmoved\n";
-        assert_eq!(std::fs::read_to_string(dir.path().join(path)).expect("file"), expected);
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join(path)).expect("file"),
+            expected
+        );
         assert!(append(&root, "../x", "y", 0).is_err());
     }
 }

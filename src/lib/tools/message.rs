@@ -19,7 +19,9 @@ impl Tool for Message {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "message".into(),
-            description: "Send a text to somebody else now. Your answer to this conversation needs no tool.".into(),
+            description:
+                "Send a text to somebody else now. Your answer to this conversation needs no tool."
+                    .into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -42,17 +44,30 @@ impl Tool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, input: &Value, context: &Context) -> Reach {
         let to = text(input, "to").trim();
-        let is_here = context.route.as_ref().is_some_and(|route| route.chat.chat == to);
-        if to == "owner" || is_here { Reach::Free } else { Reach::Acts }
+        let is_here = context
+            .route
+            .as_ref()
+            .is_some_and(|route| route.chat.chat == to);
+        if to == "owner" || is_here {
+            Reach::Free
+        } else {
+            Reach::Acts
+        }
     }
 
     fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
         let to = crate::text::shorten(&crate::text::visible(text(input, "to")), 60);
-        Some(format!("wrote to {to}: {}", crate::text::shorten(answer, 80)))
+        Some(format!(
+            "wrote to {to}: {}",
+            crate::text::shorten(answer, 80)
+        ))
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let (to, words) = (text(input, "to").trim().to_owned(), text(input, "text").to_owned());
+        let (to, words) = (
+            text(input, "to").trim().to_owned(),
+            text(input, "text").to_owned(),
+        );
         Box::pin(async move { output(self.send(to, words).await) })
     }
 }
@@ -60,7 +75,9 @@ impl Tool for Message {
 impl Message {
     async fn send(&self, to: String, words: String) -> Result<String, String> {
         if to.is_empty() || words.trim().is_empty() || words.len() > MAX_TEXT {
-            return Err(format!("`to` and `text` must say something, and the text at most {MAX_TEXT} bytes"));
+            return Err(format!(
+                "`to` and `text` must say something, and the text at most {MAX_TEXT} bytes"
+            ));
         }
         post(self.0.memory.home(), Command::raw(to, words), Vec::new()).await
     }

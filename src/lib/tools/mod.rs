@@ -61,7 +61,10 @@ pub struct Needs {
 pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let mut tools = files::all(&needs);
     if let Some(settings) = needs.exec.clone() {
-        tools.push(Arc::new(exec::Exec::new(settings, Some(needs.undo.clone()))));
+        tools.push(Arc::new(exec::Exec::new(
+            settings,
+            Some(needs.undo.clone()),
+        )));
     }
     tools.push(Arc::new(web::WebFetch(needs.web.clone())));
     if needs.web.searches() {
@@ -96,13 +99,20 @@ fn output(result: Result<String, String>) -> ToolOutput {
     }
 }
 
-async fn blocking_work<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+async fn blocking_work<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// Reads a required string argument; the schema has been checked before.
 fn text<'a>(input: &'a serde_json::Value, name: &str) -> &'a str {
-    input.get(name).and_then(serde_json::Value::as_str).unwrap_or_default()
+    input
+        .get(name)
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Reads an optional whole number argument.

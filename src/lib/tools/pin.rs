@@ -43,26 +43,45 @@ impl Tool for Pin {
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let words = text(input, "text").trim().to_owned();
-        let remove = input.get("remove").and_then(Value::as_bool).unwrap_or(false);
+        let remove = input
+            .get("remove")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
         Box::pin(async move { pin(words, remove, &context.pins) })
     }
 }
 
 fn pin(words: String, remove: bool, pins: &[String]) -> ToolOutput {
-    let listed = || pins.iter().map(|pin| format!("\n- {pin}")).collect::<String>();
+    let listed = || {
+        pins.iter()
+            .map(|pin| format!("\n- {pin}"))
+            .collect::<String>()
+    };
     if remove {
         return match pins.contains(&words) {
-            true => ToolOutput { effect: Some(Effect::Unpin(words)), ..ToolOutput::ok("no longer pinned") },
-            false => ToolOutput::error(format!("this is not pinned; give one of these, word for word:{}", listed())),
+            true => ToolOutput {
+                effect: Some(Effect::Unpin(words)),
+                ..ToolOutput::ok("no longer pinned")
+            },
+            false => ToolOutput::error(format!(
+                "this is not pinned; give one of these, word for word:{}",
+                listed()
+            )),
         };
     }
     if words.is_empty() || words.chars().count() > LONGEST {
         return ToolOutput::error(format!("text must have 1 to {LONGEST} characters"));
     }
     if pins.len() >= MOST {
-        return ToolOutput::error(format!("{MOST} rules are pinned already; remove one first:{}", listed()));
+        return ToolOutput::error(format!(
+            "{MOST} rules are pinned already; remove one first:{}",
+            listed()
+        ));
     }
-    ToolOutput { effect: Some(Effect::Pin(words)), ..ToolOutput::ok("pinned") }
+    ToolOutput {
+        effect: Some(Effect::Pin(words)),
+        ..ToolOutput::ok("pinned")
+    }
 }
 
 #[cfg(test)]
@@ -72,10 +91,19 @@ mod tests {
     #[test]
     fn rules_are_pinned_and_let_go_by_their_words() {
         let pins = vec!["ask first".to_owned()];
-        assert_eq!(pin("never mail".into(), false, &pins).effect, Some(Effect::Pin("never mail".into())));
-        assert_eq!(pin("ask first".into(), true, &pins).effect, Some(Effect::Unpin("ask first".into())));
+        assert_eq!(
+            pin("never mail".into(), false, &pins).effect,
+            Some(Effect::Pin("never mail".into()))
+        );
+        assert_eq!(
+            pin("ask first".into(), true, &pins).effect,
+            Some(Effect::Unpin("ask first".into()))
+        );
         let unknown = pin("ask".into(), true, &pins);
-        assert_eq!((unknown.effect, unknown.text.ends_with("\n- ask first")), (None, true));
+        assert_eq!(
+            (unknown.effect, unknown.text.ends_with("\n- ask first")),
+            (None, true)
+        );
         assert!(pin(String::new(), false, &pins).is_error);
         assert!(pin("x".repeat(501), false, &pins).is_error);
         assert!(pin("one more".into(), false, &vec!["x".to_owned(); MOST]).is_error);

@@ -19,14 +19,20 @@ use crate::provider::{BoxFuture, ToolSpec};
 const PAST_MS: i64 = 5 * 60_000;
 
 pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(Cron(needs.clone())), Arc::new(ScheduleMessage(needs.clone())), Arc::new(ListScheduled(needs.clone()))]
+    vec![
+        Arc::new(Cron(needs.clone())),
+        Arc::new(ScheduleMessage(needs.clone())),
+        Arc::new(ListScheduled(needs.clone())),
+    ]
 }
 
 /// Returns to whom a job goes that is made in this conversation: the owner wherever they are last heard, others
 /// and groups where they are now.
 fn here(context: &Context) -> (Option<String>, Option<String>) {
     match &context.route {
-        Some(route) if !context.viewer.may_see(&Scope::Owner) => (Some(route.chat.chat.clone()), route.chat.topic.clone()),
+        Some(route) if !context.viewer.may_see(&Scope::Owner) => {
+            (Some(route.chat.chat.clone()), route.chat.topic.clone())
+        }
         Some(_) | None => (None, None),
     }
 }
@@ -36,16 +42,23 @@ fn is_sound(ask: &Ask, needs: &Needs) -> Result<(), String> {
     let now = clock::now_ms();
     let job = ask.clone().job("new", needs.zone, now)?;
     match job.first_after(now)? {
-        Some(at) if at < now - PAST_MS => {
-            Err(format!("{} is past: it is {} now", clock::local_text(at, needs.zone), clock::local_text(now, needs.zone)))
-        }
+        Some(at) if at < now - PAST_MS => Err(format!(
+            "{} is past: it is {} now",
+            clock::local_text(at, needs.zone),
+            clock::local_text(now, needs.zone)
+        )),
         Some(_) => Ok(()),
         None => Err("this time never comes".to_owned()),
     }
 }
 
 fn optional(input: &Value, name: &str) -> Option<String> {
-    input.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+    input
+        .get(name)
+        .and_then(Value::as_str)
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
 }
 
 struct Cron(Arc<Needs>);
@@ -90,7 +103,11 @@ impl Tool for Cron {
     }
 
     fn reach(&self, input: &Value, _context: &Context) -> Reach {
-        if ["list", "status"].contains(&text(input, "op")) { Reach::Shows } else { Reach::Acts }
+        if ["list", "status"].contains(&text(input, "op")) {
+            Reach::Shows
+        } else {
+            Reach::Acts
+        }
     }
 
     fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
@@ -115,7 +132,9 @@ impl Cron {
             return listed(&self.0, move |job| Some(job.id.as_str()) == id.as_deref()).await;
         }
         let named = |id: Option<String>| {
-            id.and_then(|id| Id::parse(&id)).map(|id| id.as_str().to_owned()).ok_or_else(|| "`id` must name a job".to_owned())
+            id.and_then(|id| Id::parse(&id))
+                .map(|id| id.as_str().to_owned())
+                .ok_or_else(|| "`id` must name a job".to_owned())
         };
         let job = match op {
             "remove" => JobOrder::Remove { job: named(id)? },
@@ -124,7 +143,10 @@ impl Cron {
             "resume" => JobOrder::Resume { job: named(id)? },
             _ => {
                 let (to, topic) = here(context);
-                let deliver = input.get("deliver").and_then(Value::as_bool).unwrap_or(true);
+                let deliver = input
+                    .get("deliver")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(true);
                 let ask = Ask {
                     name: optional(input, "name"),
                     at: optional(input, "at"),
@@ -148,10 +170,16 @@ impl Cron {
 fn add(needs: &Needs, ask: Ask, id: Option<String>) -> Result<JobOrder, String> {
     is_sound(&ask, needs)?;
     let job = match id {
-        Some(id) => Id::parse(&id).ok_or("`id` must match [A-Za-z0-9_-]{1,64}")?.as_str().to_owned(),
+        Some(id) => Id::parse(&id)
+            .ok_or("`id` must match [A-Za-z0-9_-]{1,64}")?
+            .as_str()
+            .to_owned(),
         None => Id::new().short(),
     };
-    Ok(JobOrder::Add { job, ask: serde_json::to_value(ask).expect("plain data with string keys") })
+    Ok(JobOrder::Add {
+        job,
+        ask: serde_json::to_value(ask).expect("plain data with string keys"),
+    })
 }
 
 struct ScheduleMessage(Arc<Needs>);
@@ -160,7 +188,9 @@ impl Tool for ScheduleMessage {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "schedule_message".into(),
-            description: "Send these very words here at a later time: a reminder. It costs nothing then.".into(),
+            description:
+                "Send these very words here at a later time: a reminder. It costs nothing then."
+                    .into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -243,34 +273,61 @@ impl Tool for ListScheduled {
         let (to, topic) = here(context);
         let person = context.person.clone();
         // Others see what they asked for themselves, where they are.
-        let shows = move |job: &Job| is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person));
+        let shows = move |job: &Job| {
+            is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person))
+        };
         Box::pin(async move { output(listed(&self.0, shows).await) })
     }
 }
 
 /// Returns the jobs that `shows` picks, a line each.
-async fn listed(needs: &Needs, shows: impl Fn(&Job) -> bool + Send + 'static) -> Result<String, String> {
+async fn listed(
+    needs: &Needs,
+    shows: impl Fn(&Job) -> bool + Send + 'static,
+) -> Result<String, String> {
     let (path, zone) = (needs.memory.home().jobs(), needs.zone);
     let lines = blocking(move || {
         let known = jobs::read(&path).map_err(|error| error.to_string())?;
-        let lines: Vec<String> = known.iter().filter(|job| shows(job)).map(|job| line(job, zone)).collect();
+        let lines: Vec<String> = known
+            .iter()
+            .filter(|job| shows(job))
+            .map(|job| line(job, zone))
+            .collect();
         Ok(lines.join("\n"))
     })
     .await;
     if lines.is_error {
         return Err(lines.text);
     }
-    Ok(if lines.text.is_empty() { "nothing waits for its time".to_owned() } else { lines.text })
+    Ok(if lines.text.is_empty() {
+        "nothing waits for its time".to_owned()
+    } else {
+        lines.text
+    })
 }
 
 fn line(job: &Job, zone: chrono_tz::Tz) -> String {
-    let time = |at: Option<jobs::Time>| at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone));
-    let next = if job.enabled { time(job.next_at) } else { "paused".to_owned() };
+    let time = |at: Option<jobs::Time>| {
+        at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone))
+    };
+    let next = if job.enabled {
+        time(job.next_at)
+    } else {
+        "paused".to_owned()
+    };
     let last = job.last_status.map(|status| {
         let status = status.as_str();
-        let why = job.last_error.as_ref().map_or_else(String::new, |why| format!(" ({})", crate::text::shorten(why, 200)));
+        let why = job.last_error.as_ref().map_or_else(String::new, |why| {
+            format!(" ({})", crate::text::shorten(why, 200))
+        });
         format!("; last {}: {status}{why}", time(job.last_at))
     });
     let what = crate::text::shorten(&crate::text::visible(&job.text), 200);
-    format!("{} {}: {}; next {next}{}; {what}", job.id, job.name, job.schedule_text(), last.unwrap_or_default())
+    format!(
+        "{} {}: {}; next {next}{}; {what}",
+        job.id,
+        job.name,
+        job.schedule_text(),
+        last.unwrap_or_default()
+    )
 }

@@ -11,7 +11,9 @@ impl Tool for Silent {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "silent".into(),
-            description: "End this turn without sending anything to the user. Only when no answer is wanted.".into(),
+            description:
+                "End this turn without sending anything to the user. Only when no answer is wanted."
+                    .into(),
             schema: json!({"type": "object", "properties": {}}),
         }
     }
@@ -33,6 +35,11 @@ impl Tool for Silent {
     }
 
     fn run<'a>(&'a self, _input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async { ToolOutput { effect: Some(Effect::Silence), ..ToolOutput::ok("nothing will be sent") } })
+        Box::pin(async {
+            ToolOutput {
+                effect: Some(Effect::Silence),
+                ..ToolOutput::ok("nothing will be sent")
+            }
+        })
     }
 }

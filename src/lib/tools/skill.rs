@@ -50,13 +50,24 @@ fn load(skills: &Skills, name: &str) -> Result<String, String> {
     let shelf = skills.shelf();
     if let Some(skill) = shelf.get(name) {
         let dir = skill.location.trim_end_matches("SKILL.md");
-        return Ok(format!("{}\n\n[the files it names lie in {dir}]", skill.body));
+        return Ok(format!(
+            "{}\n\n[the files it names lie in {dir}]",
+            skill.body
+        ));
     }
     let name = crate::text::shorten(&crate::text::visible(name), 80);
     if let Some(off) = shelf.off.iter().find(|off| off.name == name) {
-        return Err(format!("the skill {name} is off: {}; the owner can see more with: agent-send --skill list", off.why.kind()));
+        return Err(format!(
+            "the skill {name} is off: {}; the owner can see more with: agent-send --skill list",
+            off.why.kind()
+        ));
     }
-    let names: Vec<&str> = shelf.skills.iter().take(MAX_NAMES).map(|skill| skill.name.as_str()).collect();
+    let names: Vec<&str> = shelf
+        .skills
+        .iter()
+        .take(MAX_NAMES)
+        .map(|skill| skill.name.as_str())
+        .collect();
     Err(match names.is_empty() {
         true => format!("no skill is called {name}: there are none"),
         false => format!("no skill is called {name}; there are: {}", names.join(", ")),

@@ -44,9 +44,19 @@ impl Tool for SessionStatus {
         let of_owner = context.viewer.may_see(&Scope::Owner);
         Box::pin(blocking(move || {
             let sessions = needs.memory.home().sessions();
-            let state = session::view(&sessions, &id).map_err(|error| error.to_string())?.unwrap_or_default();
-            let window = state.model.as_deref().and_then(|model| needs.windows.get(model)).copied();
-            Ok(format!("now: {}\n{}", clock::local_text(clock::now_ms(), needs.zone), describe(&state, window, of_owner)))
+            let state = session::view(&sessions, &id)
+                .map_err(|error| error.to_string())?
+                .unwrap_or_default();
+            let window = state
+                .model
+                .as_deref()
+                .and_then(|model| needs.windows.get(model))
+                .copied();
+            Ok(format!(
+                "now: {}\n{}",
+                clock::local_text(clock::now_ms(), needs.zone),
+                describe(&state, window, of_owner)
+            ))
         }))
     }
 }
@@ -58,13 +68,19 @@ fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
         format!("session: {}", head.map_or("", |head| &head.session_id)),
         format!("key: {}", head.map_or("", |head| &head.key)),
         format!("begun: {}", head.map_or("", |head| &head.created_at)),
-        format!("model: {}", state.model.as_deref().unwrap_or("none has answered yet")),
+        format!(
+            "model: {}",
+            state.model.as_deref().unwrap_or("none has answered yet")
+        ),
         format!("messages: {}", state.message_count),
         format!("context: {}{of} tokens", state.context_tokens),
         format!("tokens so far: {}", state.usage.total()),
     ];
     if with_cost {
-        lines.push(format!("cost so far: ${:.4}", cost::usd(state.cost_nano_usd)));
+        lines.push(format!(
+            "cost so far: ${:.4}",
+            cost::usd(state.cost_nano_usd)
+        ));
     }
     lines.join("\n")
 }
@@ -76,7 +92,12 @@ mod tests {
 
     #[test]
     fn a_status_names_what_is_known() {
-        let head = Head { session_id: "s".into(), key: "cli:cli".into(), contact: "cli".into(), created_at: "T".into() };
+        let head = Head {
+            session_id: "s".into(),
+            key: "cli:cli".into(),
+            contact: "cli".into(),
+            created_at: "T".into(),
+        };
         let state = State {
             head: Some(head),
             model: Some("primary".into()),

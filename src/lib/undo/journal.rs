@@ -103,7 +103,11 @@ pub(super) struct Old {
 impl Store {
     /// Returns the journals in `dir`, which need not exist, with the marks of the same state.
     pub fn new(dir: PathBuf, marks: Marks) -> Self {
-        Self { dir, marks, busy: Mutex::default() }
+        Self {
+            dir,
+            marks,
+            busy: Mutex::default(),
+        }
     }
 
     /// Writes down what a change will replace. When it returns that is on the disk, and the change may be
@@ -122,10 +126,23 @@ impl Store {
         make_dir(&self.dir)?;
         make_dir(&dir)?;
         let journal = dir.join("journal.jsonl");
-        let n = self.lines(change.run)?.iter().filter_map(|line| entry_of(line).map(|entry| entry.n)).max().unwrap_or(0) + 1;
+        let n = self
+            .lines(change.run)?
+            .iter()
+            .filter_map(|line| entry_of(line).map(|entry| entry.n))
+            .max()
+            .unwrap_or(0)
+            + 1;
         let kept = dir.join(n.to_string());
-        let old = change.old.map(|(old, mode)| Ok::<_, Error>(Old { sha256: keep(old, &kept)?, mode: mode & 0o777 }));
-        let before = old.transpose().inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
+        let old = change.old.map(|(old, mode)| {
+            Ok::<_, Error>(Old {
+                sha256: keep(old, &kept)?,
+                mode: mode & 0o777,
+            })
+        });
+        let before = old
+            .transpose()
+            .inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
         let after = change.new.map(sha256);
         if before.as_ref().map(|old| &old.sha256) == after.as_ref() {
             // Best effort: the next change has the same number.
@@ -134,7 +151,16 @@ impl Store {
         }
         let marked = self.marks.has(change.key);
         let (conversation, path) = (change.conversation.to_owned(), change.key.to_owned());
-        let entry = Entry { n, at: clock::now_ms(), conversation, path, before, after, made: change.made, marked };
+        let entry = Entry {
+            n,
+            at: clock::now_ms(),
+            conversation,
+            path,
+            before,
+            after,
+            made: change.made,
+            marked,
+        };
         append(&journal, &Line::Change(entry))?;
         Ok(true)
     }
@@ -142,15 +168,23 @@ impl Store {
     /// Returns the lines of a run's journal; one that nobody understands is left out.
     pub(super) fn lines(&self, run: &str) -> Result<Vec<Line>, Error> {
         let mut lines = Vec::new();
-        jsonl::for_each_line(&self.dir_of(run)?.join("journal.jsonl"), 0, |line, _| match serde_json::from_slice(line) {
-            Ok(line) => lines.push(line),
-            Err(error) => tracing::error!(run, %error, "a line of an undo journal cannot be read"),
+        jsonl::for_each_line(&self.dir_of(run)?.join("journal.jsonl"), 0, |line, _| {
+            match serde_json::from_slice(line) {
+                Ok(line) => lines.push(line),
+                Err(error) => {
+                    tracing::error!(run, %error, "a line of an undo journal cannot be read")
+                }
+            }
         })?;
         Ok(lines)
     }
 
     pub(super) fn dir_of(&self, run: &str) -> Result<PathBuf, Error> {
-        if is_run(run) { Ok(self.dir.join(run)) } else { Err(Error::Unknown(crate::text::visible(run))) }
+        if is_run(run) {
+            Ok(self.dir.join(run))
+        } else {
+            Err(Error::Unknown(crate::text::visible(run)))
+        }
     }
 }
 
@@ -207,13 +241,18 @@ fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
         (Err(_), None) if size > MAX_OLD => Err(Error::TooLarge),
         (Err(error), None) => Err(Error::Unreadable(error)),
         (Ok(sum), None) => {
-            file.sync_all().and_then(|()| atomic::sync_parent(target)).map_err(at)?;
+            file.sync_all()
+                .and_then(|()| atomic::sync_parent(target))
+                .map_err(at)?;
             Ok(sum)
         }
     }
 }
 
-fn hash(source: &mut dyn Read, each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<String> {
+fn hash(
+    source: &mut dyn Read,
+    each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<String> {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut block = vec![0_u8; 1 << 16];
     loop {

@@ -47,12 +47,16 @@ pub enum Error {
 
 /// Returns the id of the run in which an undo of `run` is journalled.
 fn counterpart(run: &str) -> String {
-    run.strip_prefix(UNDO).map_or_else(|| format!("{UNDO}{run}"), str::to_owned)
+    run.strip_prefix(UNDO)
+        .map_or_else(|| format!("{UNDO}{run}"), str::to_owned)
 }
 
 /// Returns true for what can be the name of a run's directory.
 fn is_run(run: &str) -> bool {
-    (1..=128).contains(&run.len()) && run.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    (1..=128).contains(&run.len())
+        && run
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 #[cfg(test)]

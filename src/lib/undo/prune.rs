@@ -22,12 +22,21 @@ impl Store {
         let mut runs = Vec::new();
         for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let dir = entry.path();
-            let journal = dir.join("journal.jsonl").metadata().or_else(|_| entry.metadata());
-            let Ok(age) = journal.and_then(|meta| meta.modified()).map(|time| time.elapsed().unwrap_or_default()) else {
+            let journal = dir
+                .join("journal.jsonl")
+                .metadata()
+                .or_else(|_| entry.metadata());
+            let Ok(age) = journal
+                .and_then(|meta| meta.modified())
+                .map(|time| time.elapsed().unwrap_or_default())
+            else {
                 continue;
             };
             let files = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-            let bytes: u64 = files.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+            let bytes: u64 = files
+                .filter_map(|file| file.metadata().ok())
+                .map(|meta| meta.len())
+                .sum();
             runs.push((age, dir, bytes));
         }
         runs.sort_by_key(|(age, ..)| *age);
@@ -39,6 +48,7 @@ impl Store {
                 gone.push(dir);
             }
         }
-        gone.iter().try_for_each(|dir| std::fs::remove_dir_all(dir).map_err(sys::Error::at("remove", dir)))
+        gone.iter()
+            .try_for_each(|dir| std::fs::remove_dir_all(dir).map_err(sys::Error::at("remove", dir)))
     }
 }

@@ -45,14 +45,30 @@ impl Store {
     pub fn undo(&self, run: &str, by: &str, grounds: &Grounds) -> Result<Undone, Error> {
         let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = self.known(run)?;
-        let at = lines.iter().filter_map(entry_of).map(|entry| entry.at).max().unwrap_or_default();
-        let mut undone = Undone { run: run.to_owned(), at, files: Vec::new(), back: None };
+        let at = lines
+            .iter()
+            .filter_map(entry_of)
+            .map(|entry| entry.at)
+            .max()
+            .unwrap_or_default();
+        let mut undone = Undone {
+            run: run.to_owned(),
+            at,
+            files: Vec::new(),
+            back: None,
+        };
         let open = runs::open(&lines);
         if open.is_empty() {
             return Ok(undone);
         }
         let journal = self.dir_of(run)?.join("journal.jsonl");
-        append(&journal, &Line::Asked { at: clock::now_ms(), by: by.to_owned() })?;
+        append(
+            &journal,
+            &Line::Asked {
+                at: clock::now_ms(),
+                by: by.to_owned(),
+            },
+        )?;
         // Each file once; the one that was changed last comes first.
         let mut paths: Vec<&str> = Vec::new();
         for entry in open.iter().rev() {
@@ -61,26 +77,51 @@ impl Store {
             }
         }
         for path in paths {
-            let newest_first: Vec<&Entry> = open.iter().rev().filter(|entry| entry.path == path).copied().collect();
+            let newest_first: Vec<&Entry> = open
+                .iter()
+                .rev()
+                .filter(|entry| entry.path == path)
+                .copied()
+                .collect();
             let outcome = self.take_back(run, &newest_first, grounds)?;
             undone.files.push(outcome.line);
             if outcome.changed {
                 undone.back = Some(counterpart(run));
             }
         }
-        append(&journal, &Line::Over { at: clock::now_ms() })?;
+        append(
+            &journal,
+            &Line::Over {
+                at: clock::now_ms(),
+            },
+        )?;
         Ok(undone)
     }
 
     /// Takes the changes of one file back as far as nobody else's come between.
-    fn take_back(&self, run: &str, newest_first: &[&Entry], grounds: &Grounds) -> Result<Outcome, Error> {
-        let Some(oldest) = newest_first.last() else { return Ok(Outcome { line: String::new(), changed: false }) };
+    fn take_back(
+        &self,
+        run: &str,
+        newest_first: &[&Entry],
+        grounds: &Grounds,
+    ) -> Result<Outcome, Error> {
+        let Some(oldest) = newest_first.last() else {
+            return Ok(Outcome {
+                line: String::new(),
+                changed: false,
+            });
+        };
         let name = visible(&oldest.path);
         let old_text = match &oldest.before {
             Some(_) => format!("its old text is state/undo/{run}/{}", oldest.n),
             None => "it was not there before".to_owned(),
         };
-        let left = |why: String| Ok(Outcome { line: format!("{name}: left as it is: {why}; {old_text}"), changed: false });
+        let left = |why: String| {
+            Ok(Outcome {
+                line: format!("{name}: left as it is: {why}; {old_text}"),
+                changed: false,
+            })
+        };
         let spot = match grounds.spot(&oldest.path) {
             Ok(spot) if spot.key == oldest.path => spot,
             Ok(spot) => return left(format!("its place is now {}", visible(&spot.key))),
@@ -96,8 +137,15 @@ impl Store {
         };
         let chain = Chain::of(newest_first, &now);
         let Some(first) = chain.first else {
-            let since = if now.is_none() { "was removed since" } else { "was changed since" };
-            return Ok(Outcome { line: format!("{name} {since}: left as it is; {old_text}"), changed: false });
+            let since = if now.is_none() {
+                "was removed since"
+            } else {
+                "was changed since"
+            };
+            return Ok(Outcome {
+                line: format!("{name} {since}: left as it is; {old_text}"),
+                changed: false,
+            });
         };
         let changed = chain.state != now;
         if changed && let Err(why) = self.bring_back(run, first, &spot, existing.as_ref())? {
@@ -111,10 +159,18 @@ impl Store {
             }
         }
         let of = chain.done.iter().map(|entry| entry.n).collect();
-        append(&self.dir_of(run)?.join("journal.jsonl"), &Line::Undone { at: clock::now_ms(), of })?;
+        append(
+            &self.dir_of(run)?.join("journal.jsonl"),
+            &Line::Undone {
+                at: clock::now_ms(),
+                of,
+            },
+        )?;
         let line = match (chain.is_whole, changed, chain.state.is_none()) {
             (false, true, _) => {
-                format!("{name}: the newest changes are taken back; before them somebody else changed it: {old_text}")
+                format!(
+                    "{name}: the newest changes are taken back; before them somebody else changed it: {old_text}"
+                )
             }
             (false, false, _) => format!("{name} was changed since: left as it is; {old_text}"),
             (true, true, true) => format!("{name}: removed"),
@@ -149,7 +205,10 @@ impl Store {
             run: &counterpart(run),
             conversation: &entry.conversation,
             key: &spot.key,
-            old: source.as_mut().zip(existing).map(|(source, existing)| (source as &mut dyn Read, mode_of(existing))),
+            old: source
+                .as_mut()
+                .zip(existing)
+                .map(|(source, existing)| (source as &mut dyn Read, mode_of(existing))),
             new: bytes.as_deref(),
             made: spot.to_be_made(),
         });
@@ -163,7 +222,11 @@ impl Store {
             self.marks.set(&spot.key, run, clock::now_ms())?;
         }
         let done = match (&bytes, existing) {
-            (Some(bytes), existing) => spot.place.write(bytes, existing, entry.before.as_ref().map_or(0o600, |old| old.mode)),
+            (Some(bytes), existing) => spot.place.write(
+                bytes,
+                existing,
+                entry.before.as_ref().map_or(0o600, |old| old.mode),
+            ),
             (None, Some(existing)) => spot.place.remove(existing),
             (None, None) => Ok(()),
         };
@@ -179,10 +242,13 @@ impl Store {
     fn old_bytes(&self, run: &str, n: u32, old: &Old) -> Result<Vec<u8>, String> {
         let path = self.dir.join(run).join(n.to_string());
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(MAX_OLD + 1).read_to_end(&mut bytes));
+        let read =
+            File::open(&path).and_then(|file| file.take(MAX_OLD + 1).read_to_end(&mut bytes));
         match read.map_err(sys::Error::at("read", &path)) {
             Err(error) => Err(error.to_string()),
-            Ok(_) if sha256(&bytes) != old.sha256 => Err("what was kept of it is damaged".to_owned()),
+            Ok(_) if sha256(&bytes) != old.sha256 => {
+                Err("what was kept of it is damaged".to_owned())
+            }
             Ok(_) => Ok(bytes),
         }
     }
@@ -202,7 +268,12 @@ struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     fn of(newest_first: &[&'a Entry], now: &State) -> Self {
-        let mut chain = Self { done: Vec::new(), first: None, state: now.clone(), is_whole: true };
+        let mut chain = Self {
+            done: Vec::new(),
+            first: None,
+            state: now.clone(),
+            is_whole: true,
+        };
         for &entry in newest_first {
             let before = entry.before.as_ref().map(|old| old.sha256.clone());
             // What is there may be what was before: a crash came before the change, or before the record
@@ -220,5 +291,7 @@ impl<'a> Chain<'a> {
 }
 
 fn state_of(existing: Option<&Existing>) -> std::io::Result<State> {
-    existing.map(|existing| sha256_of(&mut existing.open()?)).transpose()
+    existing
+        .map(|existing| sha256_of(&mut existing.open()?))
+        .transpose()
 }

@@ -21,8 +21,15 @@ fn house() -> House {
     std::fs::create_dir(dir.path().join("work")).unwrap();
     let root = Arc::new(Root::open(&dir.path().join("work")).unwrap());
     let grounds = Grounds::new(root, Vec::new(), vec![dir.path().to_owned()]);
-    let store = Store::new(dir.path().join("undo"), Marks::new(&dir.path().join("untrusted.json")));
-    House { dir, grounds, store }
+    let store = Store::new(
+        dir.path().join("undo"),
+        Marks::new(&dir.path().join("untrusted.json")),
+    );
+    House {
+        dir,
+        grounds,
+        store,
+    }
 }
 
 impl House {
@@ -39,7 +46,11 @@ impl House {
     }
 
     fn mode(&self, path: &str) -> u32 {
-        std::fs::metadata(self.at(path)).unwrap().permissions().mode() & 0o7777
+        std::fs::metadata(self.at(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
     }
 
     /// A change as the tools make it, or only what comes before it.
@@ -47,18 +58,24 @@ impl House {
         let spot = self.grounds.spot(path).unwrap();
         let old = spot.place.existing().unwrap();
         let mut source = old.as_ref().map(|old| old.open().unwrap());
-        let mode = old.as_ref().map_or(0, |old| old.metadata.permissions().mode());
+        let mode = old
+            .as_ref()
+            .map_or(0, |old| old.metadata.permissions().mode());
         let change = Change {
             run,
             conversation: "cli:ada",
             key: path,
-            old: source.as_mut().map(|source| (source as &mut dyn std::io::Read, mode)),
+            old: source
+                .as_mut()
+                .map(|source| (source as &mut dyn std::io::Read, mode)),
             new: text.map(str::as_bytes),
             made: spot.to_be_made(),
         };
         self.store.record(change).unwrap();
         if !dies {
-            spot.place.write(text.unwrap().as_bytes(), old.as_ref(), 0o600).unwrap();
+            spot.place
+                .write(text.unwrap().as_bytes(), old.as_ref(), 0o600)
+                .unwrap();
         }
     }
 
@@ -82,15 +99,38 @@ fn a_run_is_taken_back_byte_for_byte_and_brought_back() {
     house.change("r", "new/dir/c", "c");
     house.change("r", "a", "three");
     let undone = house.store.undo("r", "u1", &house.grounds).unwrap();
-    assert_eq!(undone.files, ["a: as it was", "new/dir/c: removed", "b: as it was"]);
+    assert_eq!(
+        undone.files,
+        ["a: as it was", "new/dir/c: removed", "b: as it was"]
+    );
     assert_eq!(undone.back.as_deref(), Some("undo-r"));
-    assert_eq!((house.store.asked("u1").as_deref(), house.store.asked("u2")), (Some("r"), None));
-    assert_eq!((house.is("a").as_deref(), house.mode("a"), house.is("b").as_deref()), (Some("one"), 0o640, Some("\u{0}bytes")));
+    assert_eq!(
+        (house.store.asked("u1").as_deref(), house.store.asked("u2")),
+        (Some("r"), None)
+    );
+    assert_eq!(
+        (
+            house.is("a").as_deref(),
+            house.mode("a"),
+            house.is("b").as_deref()
+        ),
+        (Some("one"), 0o640, Some("\u{0}bytes"))
+    );
     assert!(!house.at("new").exists(), "directories that it made go too");
-    assert_eq!(house.undo("r"), [] as [String; 0], "again: nothing is left to do");
+    assert_eq!(
+        house.undo("r"),
+        [] as [String; 0],
+        "again: nothing is left to do"
+    );
 
-    assert_eq!(house.undo("undo-r"), ["b: as it was", "new/dir/c: as it was", "a: as it was"]);
-    assert_eq!((house.is("a").as_deref(), house.is("new/dir/c").as_deref()), (Some("three"), Some("c")));
+    assert_eq!(
+        house.undo("undo-r"),
+        ["b: as it was", "new/dir/c: as it was", "a: as it was"]
+    );
+    assert_eq!(
+        (house.is("a").as_deref(), house.is("new/dir/c").as_deref()),
+        (Some("three"), Some("c"))
+    );
     assert_eq!((house.mode("a"), house.mode("new/dir/c")), (0o640, 0o600));
     assert_eq!(house.undo("r").len(), 3);
     assert_eq!(house.is("a").as_deref(), Some("one"));
@@ -118,8 +158,18 @@ fn what_somebody_else_changed_since_is_left_and_named() {
             "a was changed since: left as it is; its old text is state/undo/r/1",
         ]
     );
-    assert_eq!((house.is("a").as_deref(), house.is("b"), house.is("d").as_deref()), (Some("mine"), None, Some("mine")));
-    assert_eq!(std::fs::read_to_string(house.dir.path().join("undo/r/1")).unwrap(), "old");
+    assert_eq!(
+        (
+            house.is("a").as_deref(),
+            house.is("b"),
+            house.is("d").as_deref()
+        ),
+        (Some("mine"), None, Some("mine"))
+    );
+    assert_eq!(
+        std::fs::read_to_string(house.dir.path().join("undo/r/1")).unwrap(),
+        "old"
+    );
     // Their words between two changes are kept: as far back as nobody else's go.
     house.put("e", "1");
     house.change("s", "e", "2");
@@ -127,7 +177,9 @@ fn what_somebody_else_changed_since_is_left_and_named() {
     house.change("s", "e", "3");
     assert_eq!(
         house.undo("s"),
-        ["e: the newest changes are taken back; before them somebody else changed it: its old text is state/undo/s/1"]
+        [
+            "e: the newest changes are taken back; before them somebody else changed it: its old text is state/undo/s/1"
+        ]
     );
     assert_eq!(house.is("e").as_deref(), Some("mine"));
 }
@@ -139,7 +191,10 @@ fn a_crash_before_the_change_leaves_nothing_to_take_back() {
     house.change("r", "a", "two");
     house.change_in("r", "a", Some("three"), true);
     house.change_in("r", "new", Some("x"), true);
-    assert_eq!(house.undo("r"), ["new: is not there, as before", "a: as it was"]);
+    assert_eq!(
+        house.undo("r"),
+        ["new: is not there, as before", "a: as it was"]
+    );
     assert_eq!(house.is("a").as_deref(), Some("one"));
 }
 
@@ -157,7 +212,10 @@ fn a_crash_in_the_middle_of_an_undo_is_made_good_by_another() {
     house.change("undo-s", "b", "one");
     assert_eq!(house.undo("s"), ["b: is as it was"]);
     assert_eq!(house.undo("undo-r"), ["a: as it was", "b: as it was"]);
-    assert_eq!((house.is("a").as_deref(), house.is("b").as_deref()), (Some("two"), Some("two")));
+    assert_eq!(
+        (house.is("a").as_deref(), house.is("b").as_deref()),
+        (Some("two"), Some("two"))
+    );
 }
 
 #[test]
@@ -170,10 +228,18 @@ fn a_torn_journal_and_a_damaged_old_text_hurt_nobody() {
     bytes.extend(b"{\"what\":\"change\",\"n\":2,");
     atomic::write(&journal, &bytes, atomic::Durability::Rename).unwrap();
     house.change("r", "b", "x");
-    atomic::write(&house.dir.path().join("undo/r/1"), b"forged", atomic::Durability::Rename).unwrap();
+    atomic::write(
+        &house.dir.path().join("undo/r/1"),
+        b"forged",
+        atomic::Durability::Rename,
+    )
+    .unwrap();
     assert_eq!(
         house.undo("r"),
-        ["b: removed", "a: left as it is: what was kept of it is damaged; its old text is state/undo/r/1"]
+        [
+            "b: removed",
+            "a: left as it is: what was kept of it is damaged; its old text is state/undo/r/1"
+        ]
     );
     assert_eq!(house.is("a").as_deref(), Some("two"));
 }
@@ -189,8 +255,17 @@ fn an_undo_goes_through_no_link() {
     house.put("skills/a", "two");
     std::os::unix::fs::symlink("skills", house.at("dir")).unwrap();
     let files = house.undo("r");
-    assert!(files[0].starts_with("dir/a: left as it is: dir/a leads to skills/a through a link"), "{files:?}");
-    assert_eq!((house.is("skills/a").as_deref(), house.is("was/a").as_deref()), (Some("two"), Some("two")));
+    assert!(
+        files[0].starts_with("dir/a: left as it is: dir/a leads to skills/a through a link"),
+        "{files:?}"
+    );
+    assert_eq!(
+        (
+            house.is("skills/a").as_deref(),
+            house.is("was/a").as_deref()
+        ),
+        (Some("two"), Some("two"))
+    );
 }
 
 #[test]
@@ -214,7 +289,10 @@ fn marks_come_back_with_the_words() {
 fn the_newest_run_of_a_conversation_is_meant_and_each_only_once() {
     let house = house();
     let newest = |store: &Store, key| store.newest(key).map(|run| run.run);
-    assert_eq!((newest(&house.store, None), house.store.runs()), (None, Vec::new()));
+    assert_eq!(
+        (newest(&house.store, None), house.store.runs()),
+        (None, Vec::new())
+    );
     house.change("r1", "a", "1");
     std::thread::sleep(Duration::from_millis(2));
     house.change("r2", "a", "2");
@@ -226,8 +304,14 @@ fn the_newest_run_of_a_conversation_is_meant_and_each_only_once() {
     assert_eq!(newest(&house.store, None).as_deref(), Some("r1"));
     house.undo("r1");
     assert_eq!(newest(&house.store, None), None);
-    assert!(matches!(house.store.undo("r9", "u", &house.grounds), Err(Error::Unknown(_))));
-    assert!(matches!(house.store.undo("../r1", "u", &house.grounds), Err(Error::Unknown(_))));
+    assert!(matches!(
+        house.store.undo("r9", "u", &house.grounds),
+        Err(Error::Unknown(_))
+    ));
+    assert!(matches!(
+        house.store.undo("../r1", "u", &house.grounds),
+        Err(Error::Unknown(_))
+    ));
 }
 
 #[test]
@@ -258,6 +342,15 @@ fn what_is_kept_is_nobody_elses() {
     let house = house();
     house.put("a", "one");
     house.change("r", "a", "two");
-    let mode = |path: &str| std::fs::metadata(house.dir.path().join(path)).unwrap().permissions().mode() & 0o7777;
-    assert_eq!(["undo", "undo/r", "undo/r/1", "undo/r/journal.jsonl"].map(mode), [0o700, 0o700, 0o600, 0o600]);
+    let mode = |path: &str| {
+        std::fs::metadata(house.dir.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!(
+        ["undo", "undo/r", "undo/r/1", "undo/r/journal.jsonl"].map(mode),
+        [0o700, 0o700, 0o600, 0o600]
+    );
 }

@@ -42,7 +42,10 @@ pub struct Files {
 impl Files {
     /// Returns the files of the workspace `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), texts: Texts::default() }
+        Self {
+            dir: dir.into(),
+            texts: Texts::default(),
+        }
     }
 
     /// Returns SOUL, IDENTITY, AGENTS, USER, TOOLS, those that exist and are not blank.
@@ -65,7 +68,9 @@ impl Files {
     /// leads out of it, and what is the owner's memory is it under any other name, too.
     pub fn at(&self, paths: &[String]) -> Vec<PromptFile> {
         let found = paths.iter().map(|path| (path, self.beneath(path)));
-        found.filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error))).collect()
+        found
+            .filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error)))
+            .collect()
     }
 
     /// Returns the file at a path of the workspace; `None` when it is not there or blank.
@@ -74,24 +79,41 @@ impl Files {
     /// When it leads outside, is no regular file or cannot be read.
     pub fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
         let root = Root::open(&self.dir).map_err(std::io::Error::other)?;
-        let Some(text) = self.texts.beneath(&root, Path::new(path))? else { return Ok(None) };
+        let Some(text) = self.texts.beneath(&root, Path::new(path))? else {
+            return Ok(None);
+        };
         // The name that rules about places know.
         let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
-        let name = if is_memory(&real) { real.to_string_lossy().into_owned() } else { path.to_owned() };
-        Ok(Some(PromptFile { name, path: self.dir.join(path), text }))
+        let name = if is_memory(&real) {
+            real.to_string_lossy().into_owned()
+        } else {
+            path.to_owned()
+        };
+        Ok(Some(PromptFile {
+            name,
+            path: self.dir.join(path),
+            text,
+        }))
     }
 
     /// Returns the first prompt called `name` that `dirs` have, earlier ones first; a blank one is none
     /// and hides those after it.
     pub fn prompt(&self, dirs: &[PathBuf], name: &str) -> Option<PromptFile> {
         let file = format!("{name}.md");
-        let there = dirs.iter().map(|dir| dir.join(&file)).find(|path| path.symlink_metadata().is_ok())?;
+        let there = dirs
+            .iter()
+            .map(|dir| dir.join(&file))
+            .find(|path| path.symlink_metadata().is_ok())?;
         // Nobody but the owner writes there: what is linked is theirs.
         let text = match self.texts.of_own(&there) {
             Ok(text) => text?,
             Err(error) => return left_out(&there.display().to_string(), &error),
         };
-        Some(PromptFile { name: format!("prompts/{file}"), path: there, text })
+        Some(PromptFile {
+            name: format!("prompts/{file}"),
+            path: there,
+            text,
+        })
     }
 
     /// A file that cannot be read is logged and left out; the others are not affected.
@@ -99,7 +121,11 @@ impl Files {
         let file_of = |name: &&str| {
             let path = self.dir.join(name);
             match self.texts.of_file(&path) {
-                Ok(text) => Some(PromptFile { name: (*name).to_owned(), path, text: text? }),
+                Ok(text) => Some(PromptFile {
+                    name: (*name).to_owned(),
+                    path,
+                    text: text?,
+                }),
                 Err(error) => left_out(name, &error),
             }
         };
@@ -115,7 +141,12 @@ fn left_out(file: &str, error: &std::io::Error) -> Option<PromptFile> {
 /// Returns where the prompts of the agent called `name` are looked for, the first place first: its own
 /// in the workspace, its own in `config_path`, then those of all agents.
 pub fn prompt_dirs(workspace: &Path, config_path: &[PathBuf], name: &str) -> Vec<PathBuf> {
-    let own = config_path.iter().map(|dir| dir.join("agents").join(name).join("prompts"));
+    let own = config_path
+        .iter()
+        .map(|dir| dir.join("agents").join(name).join("prompts"));
     let global = config_path.iter().map(|dir| dir.join("prompts"));
-    std::iter::once(workspace.join("prompts")).chain(own).chain(global).collect()
+    std::iter::once(workspace.join("prompts"))
+        .chain(own)
+        .chain(global)
+        .collect()
 }

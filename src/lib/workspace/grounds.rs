@@ -36,8 +36,15 @@ pub enum Error {
 }
 
 fn beside(allowed: &[PathBuf]) -> String {
-    let names: Vec<String> = allowed.iter().map(|dir| text::visible(&dir.display().to_string())).collect();
-    if names.is_empty() { String::new() } else { format!(" and of {} ([tools] allowed_paths)", names.join(", ")) }
+    let names: Vec<String> = allowed
+        .iter()
+        .map(|dir| text::visible(&dir.display().to_string()))
+        .collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" and of {} ([tools] allowed_paths)", names.join(", "))
+    }
 }
 
 fn words(error: &BeneathError) -> String {
@@ -86,7 +93,15 @@ impl Spot {
     /// Returns the keys of the directories that a write makes, outermost first.
     pub fn to_be_made(&self) -> Vec<String> {
         let dirs = self.place.to_be_made();
-        dirs.iter().map(|dir| if self.inside { lossy(dir) } else { lossy(&self.root.join(dir)) }).collect()
+        dirs.iter()
+            .map(|dir| {
+                if self.inside {
+                    lossy(dir)
+                } else {
+                    lossy(&self.root.join(dir))
+                }
+            })
+            .collect()
     }
 }
 
@@ -117,7 +132,11 @@ impl Grounds {
     /// yet. Nothing in the directories `hidden` is ever used, but for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);
-        Self { workspace, allowed, hidden: hidden.into_iter().map(real).collect() }
+        Self {
+            workspace,
+            allowed,
+            hidden: hidden.into_iter().map(real).collect(),
+        }
     }
 
     /// Returns the file that `path` means, for a change. Nothing is made yet.
@@ -129,9 +148,17 @@ impl Grounds {
         let place = root.place(Path::new(path))?;
         let (key, inside) = self.name(&root, place.real(), path)?;
         if folded(&straight(&root.relative(Path::new(path))?)) != folded(place.real()) {
-            return Err(Error::Link { path: path.to_owned(), key });
+            return Err(Error::Link {
+                path: path.to_owned(),
+                key,
+            });
         }
-        Ok(Spot { place, key, inside, root: root.dir().to_owned() })
+        Ok(Spot {
+            place,
+            key,
+            inside,
+            root: root.dir().to_owned(),
+        })
     }
 
     /// Returns what `path` leads to, for reading.
@@ -150,13 +177,23 @@ impl Grounds {
         if self.workspace.relative(Path::new(path)).is_ok() {
             return Ok(self.workspace.clone());
         }
-        let real = |dir: &PathBuf| dir.canonicalize().is_ok_and(|real| Path::new(path).starts_with(real));
-        let mut dirs: Vec<&PathBuf> = self.allowed.iter().filter(|dir| Path::new(path).starts_with(dir) || real(dir)).collect();
+        let real = |dir: &PathBuf| {
+            dir.canonicalize()
+                .is_ok_and(|real| Path::new(path).starts_with(real))
+        };
+        let mut dirs: Vec<&PathBuf> = self
+            .allowed
+            .iter()
+            .filter(|dir| Path::new(path).starts_with(dir) || real(dir))
+            .collect();
         dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
         match dirs.first() {
             // Opened anew each time: it may be a disk that comes and goes.
             Some(dir) => Ok(Arc::new(Root::open(dir)?)),
-            None => Err(Error::Outside { path: path.to_owned(), allowed: self.allowed.clone() }),
+            None => Err(Error::Outside {
+                path: path.to_owned(),
+                allowed: self.allowed.clone(),
+            }),
         }
     }
 
@@ -190,7 +227,9 @@ fn straight(path: &Path) -> PathBuf {
 
 /// Some file systems ignore the case of letters.
 fn folded(path: &Path) -> PathBuf {
-    path.components().map(|part| fold(&part.as_os_str().to_string_lossy())).collect()
+    path.components()
+        .map(|part| fold(&part.as_os_str().to_string_lossy()))
+        .collect()
 }
 
 fn lossy(path: &Path) -> String {

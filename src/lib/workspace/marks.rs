@@ -42,17 +42,22 @@ struct Mark {
 impl Marks {
     /// Returns the marks in the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), cached: Mutex::default() }
+        Self {
+            path: path.to_owned(),
+            cached: Mutex::default(),
+        }
     }
 
     /// Returns true when the file called `key` holds words of others, or nobody can tell.
     pub fn has(&self, key: &str) -> bool {
-        self.read().is_none_or(|contents| contents.files.contains_key(key))
+        self.read()
+            .is_none_or(|contents| contents.files.contains_key(key))
     }
 
     /// Returns the files that hold words of others; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
-        self.read().map(|contents| contents.files.into_keys().collect())
+        self.read()
+            .map(|contents| contents.files.into_keys().collect())
     }
 
     /// Returns why the file cannot be used; `None` when it can.
@@ -65,7 +70,15 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set(&self, key: &str, run: &str, now: i64) -> Result<(), sys::Error> {
-        self.change(|files| drop(files.insert(key.to_owned(), Mark { at: now, run: run.to_owned() })))
+        self.change(|files| {
+            drop(files.insert(
+                key.to_owned(),
+                Mark {
+                    at: now,
+                    run: run.to_owned(),
+                },
+            ))
+        })
     }
 
     /// Takes a mark away.
@@ -73,7 +86,10 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn clear(&self, key: &str) -> Result<(), sys::Error> {
-        if self.read().is_some_and(|contents| !contents.files.contains_key(key)) {
+        if self
+            .read()
+            .is_some_and(|contents| !contents.files.contains_key(key))
+        {
             return Ok(());
         }
         self.change(|files| drop(files.remove(key)))
@@ -81,7 +97,9 @@ impl Marks {
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Mark>)) -> Result<(), sys::Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let Ok(mut contents) = load(&self.path) else { return Ok(()) };
+        let Ok(mut contents) = load(&self.path) else {
+            return Ok(());
+        };
         change(&mut contents.files);
         contents.v = 1;
         let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
@@ -92,7 +110,9 @@ impl Marks {
     fn read(&self) -> Option<Contents> {
         let version = match std::fs::metadata(&self.path) {
             Ok(metadata) => Version::of(&metadata),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(Contents::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Some(Contents::default());
+            }
             Err(_) => return None,
         };
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,9 +146,15 @@ mod tests {
         let marks = Marks::new(&path);
         assert!(!marks.has("a"));
         marks.set("a", "r1", 5).unwrap();
-        assert_eq!((marks.has("a"), marks.has("b"), Marks::new(&path).has("a")), (true, false, true));
+        assert_eq!(
+            (marks.has("a"), marks.has("b"), Marks::new(&path).has("a")),
+            (true, false, true)
+        );
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text.split_whitespace().collect::<String>(), r#"{"v":1,"files":{"a":{"at":5,"run":"r1"}}}"#);
+        assert_eq!(
+            text.split_whitespace().collect::<String>(),
+            r#"{"v":1,"files":{"a":{"at":5,"run":"r1"}}}"#
+        );
         marks.clear("a").unwrap();
         assert_eq!((marks.has("a"), marks.damage()), (false, None));
     }

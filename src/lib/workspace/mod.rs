@@ -47,7 +47,10 @@ impl Error {
         match self {
             Self::Home(error) => error.hint(),
             Self::Write { path, .. } => {
-                format!("look at it: `ls -ld {0}` and `df {0}`, then `agent-daemon init` again", path.display())
+                format!(
+                    "look at it: `ls -ld {0}` and `df {0}`, then `agent-daemon init` again",
+                    path.display()
+                )
             }
         }
     }

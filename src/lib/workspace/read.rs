@@ -39,7 +39,9 @@ impl Texts {
     /// file or nothing in it.
     pub(super) fn of_file(&self, path: &Path) -> Result<Option<Arc<str>>> {
         // lstat, O_NOFOLLOW: a link could lead out of the workspace.
-        self.cached(path, std::fs::symlink_metadata(path), || open(path, OFlag::O_NOFOLLOW))
+        self.cached(path, std::fs::symlink_metadata(path), || {
+            open(path, OFlag::O_NOFOLLOW)
+        })
     }
 
     /// As [`Texts::of_file`], for a file that its owner may have linked from elsewhere.
@@ -50,10 +52,14 @@ impl Texts {
     /// As [`Texts::of_file`], for a file that must lie beneath `root`, whatever links lead there.
     pub(super) fn beneath(&self, root: &Root, path: &Path) -> Result<Option<Arc<str>>> {
         let metadata = root.metadata(path).map_err(|error| match error {
-            BeneathError::NotFound(_) | BeneathError::NotDirectory(_) => Error::new(ErrorKind::NotFound, error),
+            BeneathError::NotFound(_) | BeneathError::NotDirectory(_) => {
+                Error::new(ErrorKind::NotFound, error)
+            }
             error => Error::other(error),
         });
-        self.cached(path, metadata, || Ok((root.read(path, MAX_BYTES).map_err(Error::other)?, None)))
+        self.cached(path, metadata, || {
+            Ok((root.read(path, MAX_BYTES).map_err(Error::other)?, None))
+        })
     }
 
     /// Reads when the version is another one.
@@ -64,18 +70,31 @@ impl Texts {
         read: impl FnOnce() -> Result<(Vec<u8>, Option<Metadata>)>,
     ) -> Result<Option<Arc<str>>> {
         let metadata = match metadata {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Ok(None);
+            }
             metadata => metadata?,
         };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = cache.get(path).filter(|cached| cached.version == Version::of(&metadata)) {
+        if let Some(cached) = cache
+            .get(path)
+            .filter(|cached| cached.version == Version::of(&metadata))
+        {
             return Ok(cached.text.clone());
         }
         // What changes from here on has another version than the one that is kept.
         let (bytes, opened) = read()?;
         let text = prompt_text(&bytes);
         let version = Version::of(&opened.unwrap_or(metadata));
-        cache.insert(path.to_owned(), Cached { version, text: text.clone() });
+        cache.insert(
+            path.to_owned(),
+            Cached {
+                version,
+                text: text.clone(),
+            },
+        );
         Ok(text)
     }
 }
@@ -83,7 +102,10 @@ impl Texts {
 fn open(path: &Path, links: OFlag) -> Result<(Vec<u8>, Option<Metadata>)> {
     // O_NONBLOCK: a FIFO must not hold us.
     let flags = links | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file: File = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(Error::other("it is not a regular file"));

@@ -5,14 +5,25 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 6] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"];
+const FILES: [&str; 6] = [
+    "SOUL.md",
+    "IDENTITY.md",
+    "AGENTS.md",
+    "USER.md",
+    "TOOLS.md",
+    "HEARTBEAT.md",
+];
 const DIRS: [&str; 2] = ["skills", "prompts"];
 /// What has no room in this build; a tool is not to fill it before it has.
 const LATER: [&str; 1] = ["cron"];
 
 /// Returns where they are in the workspace `dir`.
 pub fn shape(dir: &Path) -> Vec<PathBuf> {
-    FILES.iter().chain(&DIRS).map(|name| dir.join(name)).collect()
+    FILES
+        .iter()
+        .chain(&DIRS)
+        .map(|name| dir.join(name))
+        .collect()
 }
 
 /// Makes those that are missing, empty: a command could create what is not there, for only what
@@ -21,9 +32,18 @@ pub fn shape(dir: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// When one can neither be found nor made.
 pub fn make_shape(dir: &Path) -> std::io::Result<()> {
-    let made =
-        FILES.iter().map(|name| OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name)).map(drop));
-    let made = made.chain(DIRS.iter().map(|name| DirBuilder::new().mode(0o700).create(dir.join(name))));
+    let made = FILES.iter().map(|name| {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(dir.join(name))
+            .map(drop)
+    });
+    let made = made.chain(
+        DIRS.iter()
+            .map(|name| DirBuilder::new().mode(0o700).create(dir.join(name))),
+    );
     for result in made {
         match result {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
@@ -36,8 +56,12 @@ pub fn make_shape(dir: &Path) -> std::io::Result<()> {
 /// Returns true when `path`, relative to the workspace and without links, is one of them or
 /// inside one. Letter case does not matter: some file systems ignore it.
 pub fn is_shape(path: &Path) -> bool {
-    let mut names = path.components().map(|part| fold(&part.as_os_str().to_string_lossy()));
-    let Some(first) = names.next() else { return false };
+    let mut names = path
+        .components()
+        .map(|part| fold(&part.as_os_str().to_string_lossy()));
+    let Some(first) = names.next() else {
+        return false;
+    };
     let is = |known: &&str| fold(known) == first;
     DIRS.iter().chain(&LATER).any(is) || (names.next().is_none() && FILES.iter().any(is))
 }
@@ -48,7 +72,10 @@ const MEMORY: [&str; 3] = ["MEMORY.md", "USER.md", "memory"];
 /// Returns true when `path`, relative to the workspace and without links, is what only the owner's own
 /// conversations see, whoever speaks.
 pub fn is_memory(path: &Path) -> bool {
-    let first = path.components().next().map(|first| fold(&first.as_os_str().to_string_lossy()));
+    let first = path
+        .components()
+        .next()
+        .map(|first| fold(&first.as_os_str().to_string_lossy()));
     first.is_some_and(|first| MEMORY.into_iter().any(|name| fold(name) == first))
 }
 
@@ -56,7 +83,11 @@ pub fn is_memory(path: &Path) -> bool {
 /// there.
 pub fn memory(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name()).filter(|name| is_memory(Path::new(name))).map(|name| dir.join(name)).collect()
+    entries
+        .map(|entry| entry.file_name())
+        .filter(|name| is_memory(Path::new(name)))
+        .map(|name| dir.join(name))
+        .collect()
 }
 
 /// Returns a name as file systems compare it that ignore the case of letters: some letters beyond ASCII

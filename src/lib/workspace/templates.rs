@@ -17,10 +17,16 @@ const AGENT_TOML: &str = include_str!("templates/agent.toml");
 
 /// The examples of `providers.d`, by the provider's name.
 const PROVIDERS: [(&str, &str); 4] = [
-    ("anthropic", include_str!("templates/anthropic.toml.example")),
+    (
+        "anthropic",
+        include_str!("templates/anthropic.toml.example"),
+    ),
     ("openai", include_str!("templates/openai.toml.example")),
     ("gemini", include_str!("templates/gemini.toml.example")),
-    ("openrouter", include_str!("templates/openrouter.toml.example")),
+    (
+        "openrouter",
+        include_str!("templates/openrouter.toml.example"),
+    ),
 ];
 
 const ENV: &str = include_str!("templates/env");
@@ -33,12 +39,18 @@ const WORKSPACE_FILES: [(&str, &str); 8] = [
     ("TOOLS.md", include_str!("templates/TOOLS.md")),
     ("MEMORY.md", include_str!("templates/MEMORY.md")),
     ("HEARTBEAT.md", include_str!("templates/HEARTBEAT.md")),
-    ("prompts/Memory.md", include_str!("templates/prompts/Memory.md")),
+    (
+        "prompts/Memory.md",
+        include_str!("templates/prompts/Memory.md"),
+    ),
 ];
 
 /// Returns what a new home has in the workspace file `name`; nothing for a file it does not have.
 pub fn template(name: &str) -> &'static str {
-    WORKSPACE_FILES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
+    WORKSPACE_FILES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or("", |(_, text)| text)
 }
 
 /// A file of the new home.
@@ -69,12 +81,19 @@ pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     home.create()?;
     let providers = home.providers_dir();
     for dir in [&providers, &home.workspace().join("prompts")] {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(write_error(dir))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(write_error(dir))?;
     }
     let agent_toml = AGENT_TOML.replace("@ZONE@", zone.name());
     let mut created = vec![write_new(home.config_file().to_owned(), &agent_toml)?];
     for (name, text) in PROVIDERS {
-        created.push(write_new(providers.join(format!("{name}.toml.example")), text)?);
+        created.push(write_new(
+            providers.join(format!("{name}.toml.example")),
+            text,
+        )?);
     }
     created.push(write_new(home.env_file(), ENV)?);
     for (name, text) in WORKSPACE_FILES {
@@ -94,9 +113,15 @@ pub fn has_provider(name: &str) -> bool {
 /// # Errors
 /// [`Error`] with the path.
 pub fn add_provider(home: &Home, name: &str) -> Result<Option<PathBuf>, Error> {
-    let Some((name, text)) = PROVIDERS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+    let Some((name, text)) = PROVIDERS.iter().find(|(known, _)| *known == name) else {
+        return Ok(None);
+    };
     let dir = home.providers_dir();
-    DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(write_error(&dir))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(write_error(&dir))?;
     let file = write_new(dir.join(format!("{name}.toml")), text)?;
     Ok((file.fate == Fate::Written).then_some(file.path))
 }
@@ -108,16 +133,32 @@ fn write_new(path: PathBuf, text: &str) -> Result<Created, Error> {
     if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         std::fs::remove_file(&path).map_err(write_error(&path))?;
     }
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+    let mut file = match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+    {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(Created { path, fate: Fate::Kept }),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Ok(Created {
+                path,
+                fate: Fate::Kept,
+            });
+        }
         Err(error) => return Err(write_error(&path)(error)),
     };
-    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+    if let Err(error) = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+    {
         let _ = std::fs::remove_file(&path);
         return Err(write_error(&path)(error));
     }
-    Ok(Created { path, fate: Fate::Written })
+    Ok(Created {
+        path,
+        fate: Fate::Written,
+    })
 }
 
 fn write_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {

@@ -1,5 +1,8 @@
 //! Whatever is killed whenever: a stretch is gone through once, and what was kept stays.
-#![allow(clippy::disallowed_methods, reason = "a test reads and breaks files plainly")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads and breaks files plainly"
+)]
 
 use std::{
     fs,
@@ -44,20 +47,44 @@ fn kills_at_any_moment_lose_nothing_and_do_nothing_twice() {
             })
         });
         // On a slow disk little is said in that many rounds.
-        let waits = || ended.load(Ordering::Relaxed) < CONVERSATIONS && !talkers.iter().any(ScopedJoinHandle::is_finished);
+        let waits = || {
+            ended.load(Ordering::Relaxed) < CONVERSATIONS
+                && !talkers.iter().any(ScopedJoinHandle::is_finished)
+        };
         while round < ROUNDS || waits() {
             round += 1;
             // Each text comes back, also over the claim of one that was killed.
             for file in 0..6 {
-                let text = format!("- Birthday: {} May\n{}", round % 3 + 1, "- Dog: Rex\n".repeat(200));
-                sandbox.put(&format!("workspace/memory/people/{file}.md"), text.as_bytes());
+                let text = format!(
+                    "- Birthday: {} May\n{}",
+                    round % 3 + 1,
+                    "- Dog: Rex\n".repeat(200)
+                );
+                sandbox.put(
+                    &format!("workspace/memory/people/{file}.md"),
+                    text.as_bytes(),
+                );
             }
             let start = |program: &str| {
-                let log = fs::OpenOptions::new().create(true).append(true).open(&talk).expect("the sandbox is writable");
+                let log = fs::OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(&talk)
+                    .expect("the sandbox is writable");
                 let mut command = sandbox.command(program);
-                command.stdout(log.try_clone().expect("a descriptor is free")).stderr(log).spawn().expect("it runs")
+                command
+                    .stdout(log.try_clone().expect("a descriptor is free"))
+                    .stderr(log)
+                    .spawn()
+                    .expect("it runs")
             };
-            let mut children = ["agent-consolidate", "agent-consolidate", "agent-consolidate", "agent-index"].map(start);
+            let mut children = [
+                "agent-consolidate",
+                "agent-consolidate",
+                "agent-consolidate",
+                "agent-index",
+            ]
+            .map(start);
             // There is nothing to wait for: the kills are to come at any moment.
             for child in &mut children {
                 std::thread::sleep(Duration::from_millis(round * 7 % 23));
@@ -68,36 +95,76 @@ fn kills_at_any_moment_lose_nothing_and_do_nothing_twice() {
         }
     });
     // The daemon may be at it, too.
-    wait_for("everything to be gone through", Duration::from_secs(30), || {
-        run(&sandbox);
-        let status = consolidate(&sandbox, &["status", "--json"]).json();
-        let claimed = number(&sandbox, "SELECT count(*) FROM consolidation_file_hashes WHERE run IS NOT NULL");
-        let is_done = status["pending_files"] == 0 && status["pending_sessions"] == 0;
-        (is_done && status["running"].is_null() && claimed == 0).then_some(())
-    });
+    wait_for(
+        "everything to be gone through",
+        Duration::from_secs(30),
+        || {
+            run(&sandbox);
+            let status = consolidate(&sandbox, &["status", "--json"]).json();
+            let claimed = number(
+                &sandbox,
+                "SELECT count(*) FROM consolidation_file_hashes WHERE run IS NOT NULL",
+            );
+            let is_done = status["pending_files"] == 0 && status["pending_sessions"] == 0;
+            (is_done && status["running"].is_null() && claimed == 0).then_some(())
+        },
+    );
     assert_eq!(sandbox.run("agent-index", &[], "").stderr, "");
-    assert_eq!(fs::read_to_string(&talk).expect("it is there"), "", "nobody had to say anything");
+    assert_eq!(
+        fs::read_to_string(&talk).expect("it is there"),
+        "",
+        "nobody had to say anything"
+    );
     assert!(!daemon.log().contains("locked"), "{}", daemon.log());
     for database in ["memory", "index", "queue", "cost"] {
-        assert_eq!(sandbox.query(database, "PRAGMA integrity_check"), [[Sql::Text("ok".to_owned())]], "{database}");
+        assert_eq!(
+            sandbox.query(database, "PRAGMA integrity_check"),
+            [[Sql::Text("ok".to_owned())]],
+            "{database}"
+        );
     }
     let twice = "SELECT count(*) FROM (SELECT 1 FROM facts WHERE valid_to IS NULL GROUP BY scope, entity_key, attribute_key HAVING count(*) > 1)";
     assert_eq!(number(&sandbox, twice), 0);
-    assert_eq!(number(&sandbox, "SELECT count(*) FROM consolidation_state WHERE run IS NOT NULL"), 0);
-    assert_eq!(number(&sandbox, "SELECT count(*) FROM consolidation_file_hashes WHERE run IS NOT NULL"), 0);
+    assert_eq!(
+        number(
+            &sandbox,
+            "SELECT count(*) FROM consolidation_state WHERE run IS NOT NULL"
+        ),
+        0
+    );
+    assert_eq!(
+        number(
+            &sandbox,
+            "SELECT count(*) FROM consolidation_file_hashes WHERE run IS NOT NULL"
+        ),
+        0
+    );
     let gaps = "SELECT count(*) FROM (SELECT first, lag(last, 1, 0) OVER (PARTITION BY source ORDER BY id) AS before FROM spans
                 WHERE source NOT LIKE 'workspace/%') WHERE first <> before + 1";
-    assert_eq!(number(&sandbox, gaps), 0, "each span follows the one before it");
+    assert_eq!(
+        number(&sandbox, gaps),
+        0,
+        "each span follows the one before it"
+    );
     let ended = "SELECT count(DISTINCT source) FROM spans WHERE source NOT LIKE 'workspace/%'";
     assert!(usize::try_from(number(&sandbox, ended)).is_ok_and(|ended| ended >= CONVERSATIONS));
     let last = format!("{} May", round % 3 + 1);
-    let birthdays: Vec<Value> = facts(&sandbox, &["birthday"]).iter().map(|fact| fact["value"].clone()).collect();
+    let birthdays: Vec<Value> = facts(&sandbox, &["birthday"])
+        .iter()
+        .map(|fact| fact["value"].clone())
+        .collect();
     assert_eq!(birthdays, vec![json!(last); 6]);
 }
 
 /// Runs `arguments` of each program again and again until `over`, killing about every third; returns what
 /// was printed by those that ended by themselves and should have printed nothing.
-fn hammer(sandbox: &Sandbox, program: &str, arguments: &[&[&str]], over: &AtomicBool, kills: &AtomicU64) -> Vec<String> {
+fn hammer(
+    sandbox: &Sandbox,
+    program: &str,
+    arguments: &[&[&str]],
+    over: &AtomicBool,
+    kills: &AtomicU64,
+) -> Vec<String> {
     let mut said = Vec::new();
     for round in 0_u64.. {
         if over.load(Ordering::Relaxed) {
@@ -105,7 +172,11 @@ fn hammer(sandbox: &Sandbox, program: &str, arguments: &[&[&str]], over: &Atomic
         }
         let which = usize::try_from(round).unwrap_or(0) % arguments.len();
         let mut command = sandbox.command(program);
-        command.args(arguments[which]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(arguments[which])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("it runs");
         if round % 3 == 2 {
             // There is nothing to wait for: the kill is to come at any moment.
@@ -116,7 +187,10 @@ fn hammer(sandbox: &Sandbox, program: &str, arguments: &[&[&str]], over: &Atomic
         match told.status.code() {
             None => drop(kills.fetch_add(1, Ordering::Relaxed)),
             Some(0) if told.stderr.is_empty() => {}
-            code => said.push(format!("{program} {code:?}: {}", String::from_utf8_lossy(&told.stderr))),
+            code => said.push(format!(
+                "{program} {code:?}: {}",
+                String::from_utf8_lossy(&told.stderr)
+            )),
         }
     }
     said
@@ -132,7 +206,11 @@ fn what_was_kept_outlives_kills_of_every_program() {
         "Mona", "Nina", "Olga", "Paula", "Rosa", "Sara", "Tanja", "Ute", "Vera", "Wanda", "Xenia", "Yara",
     ];
     let sandbox = Sandbox::new();
-    let (over, kills, sure) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
+    let (over, kills, sure) = (
+        AtomicBool::new(false),
+        AtomicU64::new(0),
+        AtomicUsize::new(0),
+    );
     let daemons = std::sync::Mutex::new(0);
     let (kept, said) = std::thread::scope(|scope| {
         // Whatever fails here, the others end: a scope waits for all of them.
@@ -148,7 +226,9 @@ fn what_was_kept_outlives_kills_of_every_program() {
         let (sandbox, over, kills, sure, daemons) = (&sandbox, &over, &kills, &sure, &daemons);
         let hammers: Vec<_> = programs
             .into_iter()
-            .map(|(program, arguments)| scope.spawn(move || hammer(sandbox, program, arguments, over, kills)))
+            .map(|(program, arguments)| {
+                scope.spawn(move || hammer(sandbox, program, arguments, over, kills))
+            })
             .collect();
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
@@ -156,7 +236,8 @@ fn what_was_kept_outlives_kills_of_every_program() {
                 let before = sure.load(Ordering::Relaxed);
                 // Each lives until something was kept under it.
                 wait_for("an answer", Duration::from_secs(40), || {
-                    (over.load(Ordering::Relaxed) || sure.load(Ordering::Relaxed) > before).then_some(())
+                    (over.load(Ordering::Relaxed) || sure.load(Ordering::Relaxed) > before)
+                        .then_some(())
                 });
                 daemon.kill9();
                 *daemons.lock().expect("nobody panics with it") += 1;
@@ -169,7 +250,11 @@ fn what_was_kept_outlives_kills_of_every_program() {
                 break;
             }
             let told = sandbox.send(&["--wait=40", &format!("remember that {name}'s dog is Rex")]);
-            let path = told.stdout.split('`').nth(1).filter(|_| told.stdout.starts_with("Kept as "));
+            let path = told
+                .stdout
+                .split('`')
+                .nth(1)
+                .filter(|_| told.stdout.starts_with("Kept as "));
             kept.extend(path.map(|path| (path.to_owned(), name)));
             sure.fetch_add(1, Ordering::Relaxed);
         }
@@ -181,28 +266,57 @@ fn what_was_kept_outlives_kills_of_every_program() {
             (kills.load(Ordering::Relaxed) >= KILLS && deaths >= KEPT).then_some(())
         });
         over.store(true, Ordering::Relaxed);
-        let said: Vec<String> = hammers.into_iter().flat_map(|one| one.join().expect("it does not panic")).collect();
+        let said: Vec<String> = hammers
+            .into_iter()
+            .flat_map(|one| one.join().expect("it does not panic"))
+            .collect();
         (kept, said)
     });
     // `facts` says so while there are none.
-    let trouble: Vec<&String> = said.iter().filter(|line| !line.contains("there are no facts yet")).collect();
+    let trouble: Vec<&String> = said
+        .iter()
+        .filter(|line| !line.contains("there are no facts yet"))
+        .collect();
     assert!(trouble.is_empty(), "{trouble:?}");
-    assert!(kept.len() >= KEPT && *daemons.lock().expect("nobody panics with it") >= KEPT, "{kept:?}");
+    assert!(
+        kept.len() >= KEPT && *daemons.lock().expect("nobody panics with it") >= KEPT,
+        "{kept:?}"
+    );
     run(&sandbox);
     assert_eq!(sandbox.run("agent-index", &[], "").stderr, "");
     let known = facts(&sandbox, &[]);
     for (path, name) in &kept {
         assert!(sandbox.path(path).is_file(), "{path}");
-        let found = sandbox.run("agent-index", &["search", "--json", "-k", "20", &format!("{name} dog")], "").json();
+        let found = sandbox
+            .run(
+                "agent-index",
+                &["search", "--json", "-k", "20", &format!("{name} dog")],
+                "",
+            )
+            .json();
         assert!(
-            found["results"].as_array().is_some_and(|all| all.iter().any(|hit| hit["path"] == json!(path))),
+            found["results"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|hit| hit["path"] == json!(path))),
             "{path}: {found}"
         );
-        assert!(known.iter().any(|fact| fact["source"] == json!(path)), "{path}: {known:?}");
+        assert!(
+            known.iter().any(|fact| fact["source"] == json!(path)),
+            "{path}: {known:?}"
+        );
     }
     for database in ["memory", "index", "queue", "cost"] {
-        assert_eq!(sandbox.query(database, "PRAGMA integrity_check"), [[Sql::Text("ok".to_owned())]], "{database}");
+        assert_eq!(
+            sandbox.query(database, "PRAGMA integrity_check"),
+            [[Sql::Text("ok".to_owned())]],
+            "{database}"
+        );
     }
     let index = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
-    index.execute("INSERT INTO chunks_fts(chunks_fts) VALUES ('integrity-check')", []).expect("the words fit together");
+    index
+        .execute(
+            "INSERT INTO chunks_fts(chunks_fts) VALUES ('integrity-check')",
+            [],
+        )
+        .expect("the words fit together");
 }

@@ -9,14 +9,30 @@ use crate::support::{Reply, Sandbox};
 fn a_model_reads_what_was_said_and_is_paid_for_it() {
     let (model, sandbox) = Sandbox::with_model();
     let said = [
-        ("user", "owner", "We have settled down in Porto at last, Rita and me, and I owe her mother the photos by 8 May."),
+        (
+            "user",
+            "owner",
+            "We have settled down in Porto at last, Rita and me, and I owe her mother the photos by 8 May.",
+        ),
         ("assistant", "", "Lovely!"),
-        ("user", "owner", "And everybody calls Robert Bob, by the way."),
+        (
+            "user",
+            "owner",
+            "And everybody calls Robert Bob, by the way.",
+        ),
         ("assistant", "", "I see."),
     ];
-    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &said).as_bytes());
+    sandbox.put(
+        "state/sessions/s1.2026-05-04.jsonl",
+        transcript("s1", &said).as_bytes(),
+    );
     let told = consolidate(&sandbox, &["--dry-run"]);
-    assert!(told.stderr.contains("a model would read 1 of the conversations' spans") && told.stderr.contains("$0.0"), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("a model would read 1 of the conversations' spans")
+            && told.stderr.contains("$0.0"),
+        "{told:?}"
+    );
     assert_eq!(model.readings().len(), 0, "a dry run asks nobody");
     let answer = json!({
         "facts": [{"entity": "user", "attribute": "lives in", "value": "Porto", "confidence": 1, "line": 1},
@@ -29,56 +45,130 @@ fn a_model_reads_what_was_said_and_is_paid_for_it() {
     model.push_found(Reply::Text(format!("```json\n{answer}\n```")));
     run(&sandbox);
     let asked = model.readings()[0].to_string();
-    assert!(asked.contains("[1] user: We have settled down") && !asked.contains("Nowhere"), "{asked}");
+    assert!(
+        asked.contains("[1] user: We have settled down") && !asked.contains("Nowhere"),
+        "{asked}"
+    );
     let path = "state/sessions/s1.2026-05-04.jsonl";
-    let expected =
-        [format!("alias: Bob {path}:4"), format!("is: called so by everybody {path}:4"), format!("lives in: Porto {path}:2")];
+    let expected = [
+        format!("alias: Bob {path}:4"),
+        format!("is: called so by everybody {path}:4"),
+        format!("lives in: Porto {path}:2"),
+    ];
     assert_eq!(shown(&sandbox, &[]), expected);
     assert!(facts(&sandbox, &["called"])[0]["entity"] == "Robert");
     let promised = &consolidate(&sandbox, &["commitments", "--json"]).json()["commitments"][0];
-    assert_eq!((&promised["deadline"], &promised["source_line"]), (&json!("2026-05-08"), &json!(2)));
-    assert!(consolidate(&sandbox, &["commitments"]).stdout.contains("overdue"));
-    assert!(consolidate(&sandbox, &["episodes", "porto"]).stdout.contains("settled down in Porto with Rita"));
-    let cost = sandbox.send(&["--cost", "all", "--by", "source", "--json"]).json();
-    assert!(cost["groups"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "consolidation")), "{cost}");
+    assert_eq!(
+        (&promised["deadline"], &promised["source_line"]),
+        (&json!("2026-05-08"), &json!(2))
+    );
+    assert!(
+        consolidate(&sandbox, &["commitments"])
+            .stdout
+            .contains("overdue")
+    );
+    assert!(
+        consolidate(&sandbox, &["episodes", "porto"])
+            .stdout
+            .contains("settled down in Porto with Rita")
+    );
+    let cost = sandbox
+        .send(&["--cost", "all", "--by", "source", "--json"])
+        .json();
+    assert!(
+        cost["groups"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["name"] == "consolidation")),
+        "{cost}"
+    );
 
     // What it knows by now goes with the next question.
-    let more = ["I met Bob again and he told me about Rome, which was nice to hear", "ok", "and so on", "ok"];
+    let more = [
+        "I met Bob again and he told me about Rome, which was nice to hear",
+        "ok",
+        "and so on",
+        "ok",
+    ];
     let more: Vec<(&str, &str, &str)> = more
         .iter()
         .enumerate()
-        .map(|(at, text)| if at % 2 == 0 { ("user", "owner", *text) } else { ("assistant", "", *text) })
+        .map(|(at, text)| {
+            if at % 2 == 0 {
+                ("user", "owner", *text)
+            } else {
+                ("assistant", "", *text)
+            }
+        })
         .collect();
-    sandbox.put("state/sessions/s2.2026-05-04.jsonl", transcript("s2", &more).as_bytes());
+    sandbox.put(
+        "state/sessions/s2.2026-05-04.jsonl",
+        transcript("s2", &more).as_bytes(),
+    );
     run(&sandbox);
-    assert!(model.readings()[1].to_string().contains("Known names: Robert (also Bob)"), "{}", model.readings()[1]);
+    assert!(
+        model.readings()[1]
+            .to_string()
+            .contains("Known names: Robert (also Bob)"),
+        "{}",
+        model.readings()[1]
+    );
 
     // It expires unseen after a week, and the run can be taken back.
     let told = consolidate(&sandbox, &["maintain", "-v"]);
-    assert!(told.stdout.contains("expired  user: send the photos"), "{told:?}");
+    assert!(
+        told.stdout.contains("expired  user: send the photos"),
+        "{told:?}"
+    );
     let runs = consolidate(&sandbox, &["undo", "--json"]).json();
-    let told = consolidate(&sandbox, &["undo", runs["runs"][0]["run"].as_str().expect("an id")]);
-    assert!(told.stdout.contains("- user lives in: Porto") && told.code == 0, "{told:?}");
+    let told = consolidate(
+        &sandbox,
+        &["undo", runs["runs"][0]["run"].as_str().expect("an id")],
+    );
+    assert!(
+        told.stdout.contains("- user lives in: Porto") && told.code == 0,
+        "{told:?}"
+    );
     assert_eq!(shown(&sandbox, &[]), [] as [&str; 0]);
     run(&sandbox);
-    assert_eq!((shown(&sandbox, &[]).len(), model.readings().len()), (0, 2), "it is not read again");
+    assert_eq!(
+        (shown(&sandbox, &[]).len(), model.readings().len()),
+        (0, 2),
+        "it is not read again"
+    );
 }
 
 #[test]
 fn no_money_and_no_key_leave_a_conversation_to_the_rules_until_there_is_some() {
     let (model, sandbox) = Sandbox::with_model();
     let mut sandbox = sandbox.config("[cost]\nday_usd = 0.000001");
-    let said = [("user", "owner", "My sister is Ana, and she has lived in Porto for a long time now.")];
+    let said = [(
+        "user",
+        "owner",
+        "My sister is Ana, and she has lived in Porto for a long time now.",
+    )];
     let talk = [&said[..], &TALK[1..]].concat();
-    sandbox.put("state/sessions/s1.2026-05-04.jsonl", transcript("s1", &talk).as_bytes());
+    sandbox.put(
+        "state/sessions/s1.2026-05-04.jsonl",
+        transcript("s1", &talk).as_bytes(),
+    );
     run(&sandbox);
-    assert_eq!(shown(&sandbox, &["sister"]), ["sister: Ana state/sessions/s1.2026-05-04.jsonl:2"], "rules read it");
+    assert_eq!(
+        shown(&sandbox, &["sister"]),
+        ["sister: Ana state/sessions/s1.2026-05-04.jsonl:2"],
+        "rules read it"
+    );
     let told = consolidate(&sandbox, &["-v"]);
-    assert!(told.stderr.contains("[cost] day_usd = 0.00") || told.stderr.contains("day_usd"), "{told:?}");
+    assert!(
+        told.stderr.contains("[cost] day_usd = 0.00") || told.stderr.contains("day_usd"),
+        "{told:?}"
+    );
     assert_eq!(model.readings().len(), 0);
     sandbox.reconfigure("[cost]\nday_usd = 0.0");
     let fact = json!({"entity": "user", "attribute": "sister", "value": "Ana", "confidence": 1, "line": 1});
     model.push_found(Reply::Text(json!({"facts": [fact]}).to_string()));
     run(&sandbox);
-    assert_eq!((shown(&sandbox, &["sister"]).len(), model.readings().len()), (1, 1));
+    assert_eq!(
+        (shown(&sandbox, &["sister"]).len(), model.readings().len()),
+        (1, 1)
+    );
 }

@@ -38,7 +38,9 @@ struct Pretender {
 impl Pretender {
     fn new() -> Self {
         let sandbox = healthy();
-        let lock = lock::try_lock(&sandbox.path("state/daemon.lock")).expect("own file").expect("nobody else has it");
+        let lock = lock::try_lock(&sandbox.path("state/daemon.lock"))
+            .expect("own file")
+            .expect("nobody else has it");
         let fifo = Some(fifo::open(&sandbox.path("state/control.fifo")).expect("a FIFO"));
         let state = State {
             state: "idle".to_owned(),
@@ -48,7 +50,12 @@ impl Pretender {
             updated_at: text_minutes_ago(0),
             ..State::default()
         };
-        let pretender = Self { sandbox, _lock: lock, fifo, state };
+        let pretender = Self {
+            sandbox,
+            _lock: lock,
+            fifo,
+            state,
+        };
         pretender.show(|_| {});
         assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
         pretender
@@ -58,13 +65,19 @@ impl Pretender {
     fn show(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.clone();
         change(&mut state);
-        monitor::write(&self.sandbox.path("state/monitor.json"), &state).expect("the sandbox is writable");
+        monitor::write(&self.sandbox.path("state/monitor.json"), &state)
+            .expect("the sandbox is writable");
     }
 
     fn check(&self, id: &str, level: &str, says: &[&str]) -> String {
         let finding = only(&self.sandbox, id, level);
         for word in says {
-            assert!(finding["evidence"].as_str().is_some_and(|text| text.contains(word)), "{word:?}: {finding:#}");
+            assert!(
+                finding["evidence"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(word)),
+                "{word:?}: {finding:#}"
+            );
         }
         command(&finding)
     }
@@ -87,14 +100,25 @@ fn a_daemon_that_ran_and_does_not_is_missed_the_more_when_something_waits() {
     let told = sandbox.send(&["hello"]);
     assert_eq!(told.code, 75, "{told:?}");
     let finding = only(&sandbox, "daemon-not-running", "error");
-    assert_eq!(finding["evidence"], "no daemon runs; what waits for it: 1 command in the spool");
+    assert_eq!(
+        finding["evidence"],
+        "no daemon runs; what waits for it: 1 command in the spool"
+    );
     assert_eq!(command(&finding), "agent-daemon run");
     let mut daemon = sandbox.daemon_with(&["run"]);
     daemon.wait_ready();
-    wait_for("the command to be taken in", SOON, || ids(&sandbox).is_empty().then_some(()));
+    wait_for("the command to be taken in", SOON, || {
+        ids(&sandbox).is_empty().then_some(())
+    });
     assert_eq!(daemon.term(), 0);
     let finding = only(&sandbox, "daemon-not-running", "warning");
-    assert!(finding["evidence"].as_str().expect("text").contains("the last one was seen"), "{finding}");
+    assert!(
+        finding["evidence"]
+            .as_str()
+            .expect("text")
+            .contains("the last one was seen"),
+        "{finding}"
+    );
 }
 
 #[test]
@@ -105,12 +129,17 @@ fn a_daemon_that_was_stopped_is_continued() {
     daemon.signal(Signal::SIGSTOP);
     let stopped = || {
         let found = findings(&sandbox);
-        found.first().filter(|finding| finding["id"] == "daemon-stale").cloned()
+        found
+            .first()
+            .filter(|finding| finding["id"] == "daemon-stale")
+            .cloned()
     };
     let finding = wait_for("the doctor to see it", SOON, stopped);
     assert_eq!(command(&finding), format!("kill -CONT {}", daemon.pid()));
     paste(&sandbox, &command(&finding), "");
-    wait_for("the daemon to move", SOON, || ids(&sandbox).is_empty().then_some(()));
+    wait_for("the daemon to move", SOON, || {
+        ids(&sandbox).is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -118,11 +147,17 @@ fn a_daemon_that_hangs_is_told_by_its_silence() {
     let pretender = Pretender::new();
     pretender.show(|state| state.updated_at = text_minutes_ago(5));
     let line = pretender.check("daemon-stale", "error", &["5 minutes", "it hangs"]);
-    assert_eq!(line, format!("kill -9 {}; agent-daemon run", std::process::id()));
+    assert_eq!(
+        line,
+        format!("kill -9 {}; agent-daemon run", std::process::id())
+    );
     // What another daemon wrote says nothing about one that is just starting.
     pretender.show(|state| (state.pid, state.updated_at) = (1, text_minutes_ago(5)));
     assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
-    let file = fs::OpenOptions::new().write(true).open(pretender.sandbox.path("state/daemon.lock")).expect("own file");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(pretender.sandbox.path("state/daemon.lock"))
+        .expect("own file");
     file.set_modified(minutes_ago(7)).expect("own file");
     pretender.check("daemon-stale", "error", &["7 minutes"]);
 }
@@ -131,8 +166,15 @@ fn a_daemon_that_hangs_is_told_by_its_silence() {
 fn a_daemon_of_another_version_is_named() {
     let pretender = Pretender::new();
     pretender.show(|state| state.version = "0.0.1".to_owned());
-    let line = pretender.check("daemon-outdated", "warning", &["0.0.1", env!("CARGO_PKG_VERSION")]);
-    assert!(line.ends_with("agent-daemon run") || line.contains("systemctl"), "{line}");
+    let line = pretender.check(
+        "daemon-outdated",
+        "warning",
+        &["0.0.1", env!("CARGO_PKG_VERSION")],
+    );
+    assert!(
+        line.ends_with("agent-daemon run") || line.contains("systemctl"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -150,7 +192,10 @@ fn a_fifo_that_nobody_hears_is_named() {
     fs::remove_file(sandbox.path("state/control.fifo")).expect("own file");
     let line = command(&only(&sandbox, "fifo-unheard", "warning"));
     let (end, start) = line.split_once("; ").expect("two commands");
-    assert_eq!(end, format!("kill {0} && tail --pid={0} -f /dev/null", daemon.pid()));
+    assert_eq!(
+        end,
+        format!("kill {0} && tail --pid={0} -f /dev/null", daemon.pid())
+    );
     assert_eq!(start, "agent-daemon run");
 }
 
@@ -167,7 +212,10 @@ fn a_provider_that_is_down_is_named() {
         }];
     });
     let evidence = ["claude: down for 5 minutes; api.anthropic.com answered 529: Overloaded"];
-    assert_eq!(pretender.check("provider-down", "warning", &evidence), "agent-monitor");
+    assert_eq!(
+        pretender.check("provider-down", "warning", &evidence),
+        "agent-monitor"
+    );
 }
 
 #[test]
@@ -184,26 +232,55 @@ fn a_channel_in_trouble_is_named() {
         });
     };
     channel("unauthorized: the bot token is wrong", None);
-    let line = pretender.check("channel-trouble", "error", &["telegram: unauthorized", "never succeeded"]);
-    assert!(line.starts_with("${EDITOR:-vi} ") && line.ends_with("/.env"), "{line}");
-    channel("conflict: another program polls with the same token, or a webhook is set", Some(3));
-    assert_eq!(pretender.check("channel-trouble", "error", &["conflict", "3 minutes"]), "pgrep -af agent-daemon");
-    channel("conflict: another agent-daemon (pid 7) on this machine uses this token", Some(3));
-    assert_eq!(pretender.check("channel-trouble", "error", &["(pid 7)"]), "pgrep -af agent-daemon");
-    for state in
-        ["conflict: a webhook is set for this bot, so that nothing can be fetched", "webhook: cannot listen on 1.2.3.4:5: no"]
-    {
+    let line = pretender.check(
+        "channel-trouble",
+        "error",
+        &["telegram: unauthorized", "never succeeded"],
+    );
+    assert!(
+        line.starts_with("${EDITOR:-vi} ") && line.ends_with("/.env"),
+        "{line}"
+    );
+    channel(
+        "conflict: another program polls with the same token, or a webhook is set",
+        Some(3),
+    );
+    assert_eq!(
+        pretender.check("channel-trouble", "error", &["conflict", "3 minutes"]),
+        "pgrep -af agent-daemon"
+    );
+    channel(
+        "conflict: another agent-daemon (pid 7) on this machine uses this token",
+        Some(3),
+    );
+    assert_eq!(
+        pretender.check("channel-trouble", "error", &["(pid 7)"]),
+        "pgrep -af agent-daemon"
+    );
+    for state in [
+        "conflict: a webhook is set for this bot, so that nothing can be fetched",
+        "webhook: cannot listen on 1.2.3.4:5: no",
+    ] {
         channel(state, None);
         let line = pretender.check("channel-trouble", "error", &[state]);
-        assert!(line.starts_with("${EDITOR:-vi} ") && line.ends_with("/agent.toml"), "{line}");
+        assert!(
+            line.starts_with("${EDITOR:-vi} ") && line.ends_with("/agent.toml"),
+            "{line}"
+        );
     }
-    channel("no answer to the last poll for 60 s: connecting anew", Some(3));
+    channel(
+        "no answer to the last poll for 60 s: connecting anew",
+        Some(3),
+    );
     assert_eq!(
         pretender.check("channel-trouble", "error", &["for 60 s"]),
         "curl -sS -m 10 -o /dev/null -w '%{http_code}\\n' https://api.telegram.org"
     );
     channel("connecting", None);
-    assert_eq!(pretender.check("channel-trouble", "error", &["connecting"]), "agent-monitor");
+    assert_eq!(
+        pretender.check("channel-trouble", "error", &["connecting"]),
+        "agent-monitor"
+    );
     channel("ok", Some(9));
     pretender.check("channel-trouble", "error", &["telegram: ok", "9 minutes"]);
     channel("ok", Some(1));
@@ -213,14 +290,20 @@ fn a_channel_in_trouble_is_named() {
 #[test]
 fn a_token_that_telegram_refuses_is_seen_from_outside() {
     let telegram = FakeTelegram::start();
-    telegram.fault(Fault { method: "getUpdates", kind: FaultKind::Status(401), count: 1000 });
+    telegram.fault(Fault {
+        method: "getUpdates",
+        kind: FaultKind::Status(401),
+        count: 1000,
+    });
     let sandbox = settings_only().with_telegram(&telegram);
     init(&sandbox);
     let mut daemon = sandbox.daemon();
     daemon.wait_ready();
     let seen = wait_for("the doctor to see it", SOON, || {
         let found = findings(&sandbox);
-        found.into_iter().find(|finding| finding["id"] == "channel-trouble" && finding.to_string().contains("unauthorized"))
+        found.into_iter().find(|finding| {
+            finding["id"] == "channel-trouble" && finding.to_string().contains("unauthorized")
+        })
     });
     assert!(command(&seen).ends_with("/.env"), "{seen}");
 }
@@ -228,10 +311,21 @@ fn a_token_that_telegram_refuses_is_seen_from_outside() {
 #[test]
 fn a_new_trouble_is_told_and_an_old_one_is_history() {
     let pretender = Pretender::new();
-    pretender.show(|state| state.last_error = Some(format!("{} the model said no", text_minutes_ago(10))));
-    let line = pretender.check("daemon-trouble", "warning", &["10 minutes ago: the model said no"]);
-    assert!(line.starts_with("tail -n 20 ") && line.ends_with("/state/logs/*.jsonl"), "{line}");
-    pretender.show(|state| state.last_error = Some(format!("{} the model said no", text_minutes_ago(100))));
+    pretender.show(|state| {
+        state.last_error = Some(format!("{} the model said no", text_minutes_ago(10)))
+    });
+    let line = pretender.check(
+        "daemon-trouble",
+        "warning",
+        &["10 minutes ago: the model said no"],
+    );
+    assert!(
+        line.starts_with("tail -n 20 ") && line.ends_with("/state/logs/*.jsonl"),
+        "{line}"
+    );
+    pretender.show(|state| {
+        state.last_error = Some(format!("{} the model said no", text_minutes_ago(100)))
+    });
     assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
 }
 
@@ -241,9 +335,16 @@ fn commands_that_are_not_taken_in_are_named() {
     put(&pretender.sandbox, "state/spool/new/fresh.json", b"{}");
     assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
     put(&pretender.sandbox, "state/spool/new/old.json", b"{}");
-    let file = fs::OpenOptions::new().write(true).open(pretender.sandbox.path("state/spool/new/old.json")).expect("own file");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(pretender.sandbox.path("state/spool/new/old.json"))
+        .expect("own file");
     file.set_modified(minutes_ago(4)).expect("own file");
-    pretender.check("spool-stuck", "error", &["1 command is", "old.json", "4 minutes"]);
+    pretender.check(
+        "spool-stuck",
+        "error",
+        &["1 command is", "old.json", "4 minutes"],
+    );
 }
 
 #[test]
@@ -253,7 +354,13 @@ fn a_file_in_the_spool_that_is_no_command_is_named() {
     fs::create_dir(sandbox.path("state/spool/new/a.d")).expect("own directory");
     chmod(&sandbox, "state/spool/new/a.d", 0o700);
     let finding = only(&sandbox, "spool-ignored", "warning");
-    assert!(finding["evidence"].as_str().expect("text").contains("my job.json"), "{finding}");
+    assert!(
+        finding["evidence"]
+            .as_str()
+            .expect("text")
+            .contains("my job.json"),
+        "{finding}"
+    );
     paste(&sandbox, &command(&finding), "");
 }
 
@@ -267,26 +374,48 @@ fn rows_that_are_stuck_and_dead_letters_are_named() {
     let queue = Connection::open(sandbox.path("state/queue.db")).expect("a database");
     let inbox = |id: &str, state: &str, minutes: i64| {
         let sql = "INSERT INTO inbox(id, session_key, envelope, state, received_at, reason) VALUES (?1, 'cli:ada', '{}', ?2, ?3, 'it never ends')";
-        queue.execute(sql, (id, state, clock::now_ms() - minutes * 60_000)).expect("a row");
+        queue
+            .execute(sql, (id, state, clock::now_ms() - minutes * 60_000))
+            .expect("a row");
     };
     inbox("young", "running", 3);
     let finding = only(&sandbox, "daemon-not-running", "error");
-    assert!(finding["evidence"].as_str().expect("text").contains("1 message unanswered"), "{finding}");
-    let _lock = lock::try_lock(&sandbox.path("state/daemon.lock")).expect("own file").expect("nobody else has it");
+    assert!(
+        finding["evidence"]
+            .as_str()
+            .expect("text")
+            .contains("1 message unanswered"),
+        "{finding}"
+    );
+    let _lock = lock::try_lock(&sandbox.path("state/daemon.lock"))
+        .expect("own file")
+        .expect("nobody else has it");
     let _fifo = fifo::open(&sandbox.path("state/control.fifo")).expect("a FIFO");
     assert_eq!(ids(&sandbox), [] as [&str; 0]);
     inbox("old", "running", 10);
     inbox("older", "pending", 11);
     let finding = only(&sandbox, "queue-stuck", "warning");
     let evidence = finding["evidence"].as_str().expect("text");
-    assert_eq!(evidence, "older (cli:ada) is unanswered for 11 minutes, tried 0 times (and 1 more)");
+    assert_eq!(
+        evidence,
+        "older (cli:ada) is unanswered for 11 minutes, tried 0 times (and 1 more)"
+    );
     paste(&sandbox, &command(&finding), "");
-    queue.execute("DELETE FROM inbox WHERE id LIKE 'old%'", []).expect("rows");
+    queue
+        .execute("DELETE FROM inbox WHERE id LIKE 'old%'", [])
+        .expect("rows");
     inbox("forgotten", "dead", 20 * 24 * 60);
-    assert_eq!(ids(&sandbox), [] as [&str; 0], "after two weeks the rest is forgotten, too");
+    assert_eq!(
+        ids(&sandbox),
+        [] as [&str; 0],
+        "after two weeks the rest is forgotten, too"
+    );
     inbox("lost", "dead", 5);
     let finding = only(&sandbox, "dead-letters", "warning");
-    assert_eq!(finding["evidence"], "1 dead letter of the last two weeks; the newest, 5 minutes ago: it never ends");
+    assert_eq!(
+        finding["evidence"],
+        "1 dead letter of the last two weeks; the newest, 5 minutes ago: it never ends"
+    );
     paste(&sandbox, &command(&finding), "");
 }
 
@@ -296,7 +425,10 @@ fn a_lock_that_cannot_be_asked_is_named() {
     fs::write(nobody.path("house/home/state/daemon.lock"), "").expect("root may");
     nobody.give(&nobody.path("house/home/state/daemon.lock"), NOBODY);
     nobody.chmod("house/home/state/daemon.lock", 0);
-    let found: Vec<Value> = listed(&nobody.run(&["doctor", "--json"])).into_iter().map(|finding| finding["id"].clone()).collect();
+    let found: Vec<Value> = listed(&nobody.run(&["doctor", "--json"]))
+        .into_iter()
+        .map(|finding| finding["id"].clone())
+        .collect();
     assert_eq!(found, [json!("lock-unusable"), json!("state-modes")]);
     assert_eq!(nobody.run(&["doctor", "--fix", "-q"]).code, 0);
 }

@@ -6,7 +6,13 @@ use serde_json::json;
 
 use super::{CANARY, Jail, Wall, behind_each_wall, jail};
 
-behind_each_wall!(secrets, ways_around_a_path, files_of_others_stay_as_they_are, links_for_the_tools, strange_calls);
+behind_each_wall!(
+    secrets,
+    ways_around_a_path,
+    files_of_others_stay_as_they_are,
+    links_for_the_tools,
+    strange_calls
+);
 
 fn secrets(mut jail: Jail) {
     jail.attempts(&[
@@ -57,9 +63,13 @@ fn files_of_others_stay_as_they_are(mut jail: Jail) {
         ("an archive with absolute names", "mkdir -p a && echo x >a/f && tar -cPf a.tar --transform 's,a/f,@HOME/new,' a/f; tar -xPf a.tar"),
         ("a file without a name", "/usr/bin/python3 -c \"import os; f=os.open('.', os.O_TMPFILE|os.O_RDWR); os.link('/proc/self/fd/%d' % f, '@HOME/new', follow_symlinks=True)\""),
     ]);
-    for path in
-        ["/usr/bin/escape", "/usr/local/bin/agent-send", "/etc/ld.so.preload", "/etc/cron.d/escape", "/etc/profile.d/x.sh"]
-    {
+    for path in [
+        "/usr/bin/escape",
+        "/usr/local/bin/agent-send",
+        "/etc/ld.so.preload",
+        "/etc/cron.d/escape",
+        "/etc/profile.d/x.sh",
+    ] {
         assert!(fs::symlink_metadata(path).is_err(), "{path}");
     }
     assert!(jail.sandbox.path("state/daemon.lock").exists() && jail.sandbox.spooled().is_empty());
@@ -67,7 +77,9 @@ fn files_of_others_stay_as_they_are(mut jail: Jail) {
 
 #[test]
 fn what_shapes_the_agent_is_not_changed_behind_namespaces() {
-    let Some(mut jail) = jail(Wall::Namespaces) else { return };
+    let Some(mut jail) = jail(Wall::Namespaces) else {
+        return;
+    };
     jail.attempts(&[
         (
             "who it is",
@@ -93,34 +105,78 @@ fn links_for_the_tools(mut jail: Jail) {
         ("read", json!({"path": "pipe.md"})),
         ("write", json!({"path": "out.md", "content": "evil"})),
         ("write", json!({"path": "dir/new.toml", "content": "evil"})),
-        ("edit", json!({"path": "dir/agent.toml", "old_string": "agent", "new_string": "evil"})),
+        (
+            "edit",
+            json!({"path": "dir/agent.toml", "old_string": "agent", "new_string": "evil"}),
+        ),
     ] {
         let told = jail.tool(name, input.clone());
         let broken = jail.broken(&told);
         assert!(broken.is_empty(), "{name} {input}: {broken:?}: {told}");
     }
-    assert!(!jail.tool("read", json!({"path": "users.txt"})).contains("root:x:"), "a link out of the workspace");
+    assert!(
+        !jail
+            .tool("read", json!({"path": "users.txt"}))
+            .contains("root:x:"),
+        "a link out of the workspace"
+    );
 }
 
 fn strange_calls(mut jail: Jail) {
     for (cause, input) in [
-        ("a directory outside", json!({"command": "cat .env state/sessions/other.jsonl; touch new", "cwd": ".."})),
-        ("an absolute directory", json!({"command": "pwd; cat .env", "cwd": jail.sandbox.home()})),
-        ("a directory of the system", json!({"command": "touch opened-etc", "cwd": "/etc"})),
-        ("a directory by a link", json!({"command": "ln -sfn .. up", "cwd": "."})),
-        ("a directory by that link", json!({"command": "cat .env state/sessions/other.jsonl", "cwd": "up"})),
-        ("an end of text within", json!({"command": "cat ../.env\u{0}; touch x"})),
-        ("an end of text in the directory", json!({"command": "cat .env", "cwd": "..\u{0}/x"})),
-        ("a very long command", json!({"command": format!("cat ../.env; : {}", "x".repeat(300_000))})),
-        ("a second plan", json!({"command": "true\n{\"walls\":\"Off\",\"command\":\"cat ../.env\"}\ncat ../.env"})),
+        (
+            "a directory outside",
+            json!({"command": "cat .env state/sessions/other.jsonl; touch new", "cwd": ".."}),
+        ),
+        (
+            "an absolute directory",
+            json!({"command": "pwd; cat .env", "cwd": jail.sandbox.home()}),
+        ),
+        (
+            "a directory of the system",
+            json!({"command": "touch opened-etc", "cwd": "/etc"}),
+        ),
+        (
+            "a directory by a link",
+            json!({"command": "ln -sfn .. up", "cwd": "."}),
+        ),
+        (
+            "a directory by that link",
+            json!({"command": "cat .env state/sessions/other.jsonl", "cwd": "up"}),
+        ),
+        (
+            "an end of text within",
+            json!({"command": "cat ../.env\u{0}; touch x"}),
+        ),
+        (
+            "an end of text in the directory",
+            json!({"command": "cat .env", "cwd": "..\u{0}/x"}),
+        ),
+        (
+            "a very long command",
+            json!({"command": format!("cat ../.env; : {}", "x".repeat(300_000))}),
+        ),
+        (
+            "a second plan",
+            json!({"command": "true\n{\"walls\":\"Off\",\"command\":\"cat ../.env\"}\ncat ../.env"}),
+        ),
         ("no command", json!({"command": ""})),
-        ("a limit beyond all", json!({"command": "cat ../.env", "timeout_secs": u64::MAX})),
-        ("terminal codes", json!({"command": "printf '\\033]52;c;eA==\\007\\033[2J'; cat ../.env"})),
+        (
+            "a limit beyond all",
+            json!({"command": "cat ../.env", "timeout_secs": u64::MAX}),
+        ),
+        (
+            "terminal codes",
+            json!({"command": "printf '\\033]52;c;eA==\\007\\033[2J'; cat ../.env"}),
+        ),
     ] {
         let told = jail.tool("exec", input);
         let broken = jail.broken(&told);
         assert!(broken.is_empty(), "{cause}: {broken:?}: {told}");
-        if cause.starts_with("a directory outside") || cause.starts_with("an absolute") || cause.ends_with("of the system") {
+        if cause.starts_with("a directory outside")
+            || cause.starts_with("an absolute")
+            || cause.ends_with("of the system")
+        {
             assert!(told.contains("is not in the workspace"), "{cause}: {told}");
         }
     }

@@ -2,7 +2,12 @@
 
 use super::{Jail, behind_each_wall};
 
-behind_each_wall!(mounts_and_roots, namespaces_of_ones_own, doors_into_the_kernel, files_that_give_rights);
+behind_each_wall!(
+    mounts_and_roots,
+    namespaces_of_ones_own,
+    doors_into_the_kernel,
+    files_that_give_rights
+);
 
 fn mounts_and_roots(mut jail: Jail) {
     jail.doors(&[
@@ -21,7 +26,15 @@ fn mounts_and_roots(mut jail: Jail) {
 }
 
 fn namespaces_of_ones_own(mut jail: Jail) {
-    jail.doors(&["unshare-user", "unshare-mounts", "unshare-net", "clone-user", "clone3-user", "setns", "setns-pidfd"]);
+    jail.doors(&[
+        "unshare-user",
+        "unshare-mounts",
+        "unshare-net",
+        "clone-user",
+        "clone3-user",
+        "setns",
+        "setns-pidfd",
+    ]);
     jail.attempts(&[
         ("unshare(1)", "unshare -Ur sh -c 'touch opened-unshare'"),
         ("bubblewrap", "bwrap --bind / / touch @WORKSPACE/opened-bwrap"),
@@ -65,7 +78,13 @@ fn doors_into_the_kernel(mut jail: Jail) {
 }
 
 fn files_that_give_rights(mut jail: Jail) {
-    jail.doors(&["disk", "memory-device", "set-id", "set-id-new", "set-id-node"]);
+    jail.doors(&[
+        "disk",
+        "memory-device",
+        "set-id",
+        "set-id-new",
+        "set-id-node",
+    ]);
     jail.attempts(&[
         ("set-id by install(1)", "install -m 4755 /bin/true su-install; test -u su-install && touch opened-install"),
         ("set-id by tar(1)", "mkdir -p t && cp /bin/true t/x && tar -cf t.tar --mode=4755 t/x && rm t/x && tar -xpf t.tar; test -u t/x && touch opened-tar"),

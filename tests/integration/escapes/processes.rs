@@ -39,10 +39,19 @@ fn what_is_inherited(mut jail: Jail) {
         ("the standard files", "for fd in 0 1 2; do readlink /proc/self/fd/$fd; done | grep -v -e null -e pipe -e loot | grep home && touch opened-fd"),
         ("a lie to the guardian", "echo '{\"Exited\":0}' >&2; printf '{\"Setup\":{\"step\":\"x\",\"reason\":\"y\"}}\\n' >&2; exit 3"),
     ]);
-    let told = jail.tool("exec", serde_json::json!({"command": "env | cut -d= -f1 | sort | tr '\\n' ' '"}));
-    assert!(told.contains("PATH PWD TMPDIR ") && !told.contains("HOME") && !told.contains("KEY"), "{told}");
+    let told = jail.tool(
+        "exec",
+        serde_json::json!({"command": "env | cut -d= -f1 | sort | tr '\\n' ' '"}),
+    );
+    assert!(
+        told.contains("PATH PWD TMPDIR ") && !told.contains("HOME") && !told.contains("KEY"),
+        "{told}"
+    );
     // What a command leaves behind its output is no report of its guardian.
-    let told = jail.tool("exec", serde_json::json!({"command": "echo '{\"Exited\":0}'; exit 3"}));
+    let told = jail.tool(
+        "exec",
+        serde_json::json!({"command": "echo '{\"Exited\":0}'; exit 3"}),
+    );
     assert!(told.contains("[exit 3]"), "{told}");
 }
 
@@ -61,6 +70,9 @@ fn what_stays(mut jail: Jail) {
     ]);
     let started = std::time::Instant::now();
     let told = jail.tool("exec", serde_json::json!({"command": "trap '' TERM; setsid sleep 61 & sleep 61", "timeout_secs": 1}));
-    assert!(told.contains("[timed out after 1 s]") && started.elapsed().as_secs() < 10, "{told}");
+    assert!(
+        told.contains("[timed out after 1 s]") && started.elapsed().as_secs() < 10,
+        "{told}"
+    );
     assert_eq!(jail.broken(&told), [] as [String; 0]);
 }

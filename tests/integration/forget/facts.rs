@@ -1,5 +1,8 @@
 //! A fact is erased wherever it is stated and was, and nobody else's with it.
-#![allow(clippy::disallowed_methods, reason = "a test reads and removes files plainly")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads and removes files plainly"
+)]
 
 use std::fs;
 
@@ -10,9 +13,16 @@ use crate::support::Sandbox;
 fn number(sandbox: &Sandbox, words: &str) -> String {
     let facts = consolidate(sandbox, &["facts", "--all", "--json"]).json();
     let words: Vec<&str> = words.split(' ').collect();
-    let said = |fact: &serde_json::Value| format!("{} {} {}", fact["entity"], fact["attribute"], fact["value"]);
+    let said = |fact: &serde_json::Value| {
+        format!("{} {} {}", fact["entity"], fact["attribute"], fact["value"])
+    };
     let is_meant = |fact: &&serde_json::Value| words.iter().all(|word| said(fact).contains(word));
-    let fact = facts["facts"].as_array().expect("a list").iter().find(is_meant).unwrap_or_else(|| panic!("{words:?}: {facts}"));
+    let fact = facts["facts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(is_meant)
+        .unwrap_or_else(|| panic!("{words:?}: {facts}"));
     fact["id"].to_string()
 }
 
@@ -25,25 +35,53 @@ fn forget(sandbox: &Sandbox, words: &str) {
 #[test]
 fn what_is_said_of_others_in_the_same_words_stays() {
     let sandbox = Sandbox::new();
-    let others = "- Ana's birthday: 3 May\n- Tom's birthday: 3 May 1990\n\n| Eve | Birthday: 3 May |\n";
-    sandbox.put("workspace/MEMORY.md", format!("- Birthday: 3 May\n{others}").as_bytes());
+    let others =
+        "- Ana's birthday: 3 May\n- Tom's birthday: 3 May 1990\n\n| Eve | Birthday: 3 May |\n";
+    sandbox.put(
+        "workspace/MEMORY.md",
+        format!("- Birthday: 3 May\n{others}").as_bytes(),
+    );
     for (name, value) in [("Ana", "Rome"), ("Bob", "Romeo"), ("Tom", "Rome")] {
-        let item = format!("---\ntype: fact\nentity: {name}\nattribute: city\nvalue: {value}\n---\n\nAs {name} wrote.\n");
-        sandbox.put(&format!("workspace/memory/items/{name}.md"), item.as_bytes());
+        let item = format!(
+            "---\ntype: fact\nentity: {name}\nattribute: city\nvalue: {value}\n---\n\nAs {name} wrote.\n"
+        );
+        sandbox.put(
+            &format!("workspace/memory/items/{name}.md"),
+            item.as_bytes(),
+        );
     }
     assert_eq!(consolidate(&sandbox, &[]).code, 0);
     // Each stands now where another stood.
-    sandbox.put("workspace/MEMORY.md", format!("\n- Birthday: 3 May\n{others}").as_bytes());
+    sandbox.put(
+        "workspace/MEMORY.md",
+        format!("\n- Birthday: 3 May\n{others}").as_bytes(),
+    );
     assert_eq!(consolidate(&sandbox, &[]).code, 0);
     let own = number(&sandbox, "user birthday");
     let looked = consolidate(&sandbox, &["forget", &own, "--hard", "--dry-run", "--json"]).json();
-    assert_eq!(looked["notes"], serde_json::json!(["workspace/MEMORY.md: - Birthday: 3 May"]), "{looked}");
+    assert_eq!(
+        looked["notes"],
+        serde_json::json!(["workspace/MEMORY.md: - Birthday: 3 May"]),
+        "{looked}"
+    );
     forget(&sandbox, &own);
-    assert_eq!(sandbox.read("workspace/MEMORY.md"), Some(format!("\n{others}")));
+    assert_eq!(
+        sandbox.read("workspace/MEMORY.md"),
+        Some(format!("\n{others}"))
+    );
     forget(&sandbox, &number(&sandbox, "Ana city Rome"));
-    let left = ["Ana", "Bob", "Tom"].map(|name| sandbox.path(&format!("workspace/memory/items/{name}.md")).exists());
+    let left = ["Ana", "Bob", "Tom"].map(|name| {
+        sandbox
+            .path(&format!("workspace/memory/items/{name}.md"))
+            .exists()
+    });
     assert_eq!(left, [false, true, true]);
-    for kept in ["Ana birthday", "Tom birthday", "Bob city Romeo", "Tom city Rome"] {
+    for kept in [
+        "Ana birthday",
+        "Tom birthday",
+        "Bob city Romeo",
+        "Tom city Rome",
+    ] {
         number(&sandbox, kept);
     }
     let before = consolidate(&sandbox, &["facts", "--all"]).stdout;
@@ -63,14 +101,32 @@ fn what_held_once_and_what_nobody_has_read_yet_is_erased_too() {
     sandbox.put("workspace/MEMORY.md", b"- I work at Krumbolia.\n");
     assert_eq!(consolidate(&sandbox, &[]).code, 0);
     // Not read, or read in other words, when it is to be forgotten.
-    sandbox.put("workspace/MEMORY.md", b"- I work at Krumbolia now, near the river.\n- Dog: Rex\n");
-    sandbox.put("workspace/memory/more.md", b"I work at Krumbolia since 2020.\n");
-    assert_eq!(sandbox.send(&["--wait=40", "By the way, I work at Krumbolia."]).code, 0);
+    sandbox.put(
+        "workspace/MEMORY.md",
+        b"- I work at Krumbolia now, near the river.\n- Dog: Rex\n",
+    );
+    sandbox.put(
+        "workspace/memory/more.md",
+        b"I work at Krumbolia since 2020.\n",
+    );
+    assert_eq!(
+        sandbox
+            .send(&["--wait=40", "By the way, I work at Krumbolia."])
+            .code,
+        0
+    );
     assert_eq!(daemon.term(), 0);
     for word in ["zorbograd", "krumbolia"] {
         forget(&sandbox, word);
         assert_eq!(standing(&sandbox, word), [] as [&str; 0]);
     }
-    assert_eq!(sandbox.read("workspace/MEMORY.md").as_deref(), Some("- Dog: Rex\n"));
-    assert!(consolidate(&sandbox, &["--verbose"]).stderr.contains("0 new"));
+    assert_eq!(
+        sandbox.read("workspace/MEMORY.md").as_deref(),
+        Some("- Dog: Rex\n")
+    );
+    assert!(
+        consolidate(&sandbox, &["--verbose"])
+            .stderr
+            .contains("0 new")
+    );
 }

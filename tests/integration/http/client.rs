@@ -41,11 +41,17 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn tcp(port: u16, token: Option<&str>) -> Self {
-        Self { place: Place::Tcp(port), token: token.map(str::to_owned) }
+        Self {
+            place: Place::Tcp(port),
+            token: token.map(str::to_owned),
+        }
     }
 
     pub(super) fn unix(path: &Path, token: Option<&str>) -> Self {
-        Self { place: Place::Unix(path.to_owned()), token: token.map(str::to_owned) }
+        Self {
+            place: Place::Unix(path.to_owned()),
+            token: token.map(str::to_owned),
+        }
     }
 
     pub(super) fn connect(&self) -> Box<dyn Stream> {
@@ -68,16 +74,33 @@ impl Client {
     }
 
     pub(super) fn post(&self, path: &str, body: &Value) -> Answer {
-        self.request("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+        self.request(
+            "POST",
+            path,
+            &[("content-type", "application/json")],
+            body.to_string().as_bytes(),
+        )
     }
 
     /// Sends one request on a connection of its own. The token is sent when no header of that name is given.
-    pub(super) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(super) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         self.send(&self.head(method, path, headers, body.len()), body)
     }
 
     /// Returns the head of a request.
-    pub(super) fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+    pub(super) fn head(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        length: usize,
+    ) -> String {
         let has = |name: &str| headers.iter().any(|(other, _)| *other == name);
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !has("host") {
@@ -102,7 +125,9 @@ impl Client {
     pub(super) fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = self.connect();
         // Who is refused at the door need not be heard to the end.
-        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        let _ = stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(body));
         Answer::read(&mut stream)
     }
 }
@@ -117,20 +142,38 @@ impl Answer {
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(bytes.len());
+        let end = bytes
+            .windows(4)
+            .position(|window| window == b"\r\n\r\n")
+            .unwrap_or(bytes.len());
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let mut lines = head.lines();
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
-        let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+            .unwrap_or(0);
+        let pair = |line: &str| {
+            line.split_once(':')
+                .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+        };
         let headers: Vec<(String, String)> = lines.filter_map(pair).collect();
         let rest = bytes.get(end + 4..).unwrap_or_default();
-        let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        let chunked = headers
+            .iter()
+            .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
         let body = if chunked { joined(rest) } else { rest.to_vec() };
-        Self { status, headers, body }
+        Self {
+            status,
+            headers,
+            body,
+        }
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(super) fn text(&self) -> String {
@@ -140,18 +183,32 @@ impl Answer {
     pub(super) fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(document) => document,
-            Err(why) => panic!("not one JSON document ({why}): {} {:?} {}", self.status, self.headers, self.text()),
+            Err(why) => panic!(
+                "not one JSON document ({why}): {} {:?} {}",
+                self.status,
+                self.headers,
+                self.text()
+            ),
         }
     }
 
     /// Returns the events of a stream: their names and their data.
     pub(super) fn events(&self) -> Vec<(String, Value)> {
         let text = self.text();
-        let blocks = text.split("\n\n").filter(|block| !block.is_empty() && !block.starts_with(':'));
+        let blocks = text
+            .split("\n\n")
+            .filter(|block| !block.is_empty() && !block.starts_with(':'));
         let one = |block: &str| {
-            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+            let field = |name: &str| {
+                block
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name).map(str::to_owned))
+            };
             let data = field("data: ").unwrap_or_else(|| panic!("no data in {block:?}"));
-            (field("event: ").unwrap_or_default(), serde_json::from_str(&data).unwrap_or(Value::String(data)))
+            (
+                field("event: ").unwrap_or_default(),
+                serde_json::from_str(&data).unwrap_or(Value::String(data)),
+            )
         };
         blocks.map(one).collect()
     }
@@ -161,8 +218,11 @@ impl Answer {
 fn joined(mut bytes: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(end) = bytes.windows(2).position(|window| window == b"\r\n") {
-        let size = usize::from_str_radix(&String::from_utf8_lossy(&bytes[..end]), 16).expect("a chunk's size");
-        let Some(chunk) = bytes.get(end + 2..end + 2 + size).filter(|_| size > 0) else { break };
+        let size = usize::from_str_radix(&String::from_utf8_lossy(&bytes[..end]), 16)
+            .expect("a chunk's size");
+        let Some(chunk) = bytes.get(end + 2..end + 2 + size).filter(|_| size > 0) else {
+            break;
+        };
         whole.extend_from_slice(chunk);
         bytes = bytes.get(end + 4 + size..).unwrap_or_default();
     }

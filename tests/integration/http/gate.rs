@@ -44,30 +44,67 @@ fn without_the_token_nothing_is_told_but_that_we_are_there() {
             &[json, ("authorization", TOKEN)],
             &[json, ("x-api-key", TOKEN)],
             &[json, ("cookie", &format!("token={TOKEN}"))],
-            &[json, ("authorization", &format!("Bearer {TOKEN}")), ("authorization", &format!("Bearer {TOKEN}"))],
-            &[json, ("authorization", &format!("Bearer {TOKEN}")), ("authorization", "Bearer wrong")],
+            &[
+                json,
+                ("authorization", &format!("Bearer {TOKEN}")),
+                ("authorization", &format!("Bearer {TOKEN}")),
+            ],
+            &[
+                json,
+                ("authorization", &format!("Bearer {TOKEN}")),
+                ("authorization", "Bearer wrong"),
+            ],
         ] {
             let answer = stranger.request(method, path, headers, body);
-            assert_eq!(answer.status, 401, "{method} {path} {headers:?}: {answer:?}");
+            assert_eq!(
+                answer.status, 401,
+                "{method} {path} {headers:?}: {answer:?}"
+            );
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
         }
         let with_query = format!("{path}?token={TOKEN}&access_token={TOKEN}");
-        assert_eq!(stranger.request(method, &with_query, &[json], body).status, 401, "{method} {path}");
+        assert_eq!(
+            stranger.request(method, &with_query, &[json], body).status,
+            401,
+            "{method} {path}"
+        );
     }
     let minimal = stranger.get("/api/v1/status");
-    assert_eq!((minimal.status, minimal.json()), (200, json!({"status": "ok"})));
-    assert_eq!(stranger.get(&format!("/api/v1/status?token={TOKEN}")).json(), json!({"status": "ok"}));
-    assert_eq!(stranger.request("HEAD", "/api/v1/status", &[], b"").status, 200);
+    assert_eq!(
+        (minimal.status, minimal.json()),
+        (200, json!({"status": "ok"}))
+    );
+    assert_eq!(
+        stranger
+            .get(&format!("/api/v1/status?token={TOKEN}"))
+            .json(),
+        json!({"status": "ok"})
+    );
+    assert_eq!(
+        stranger.request("HEAD", "/api/v1/status", &[], b"").status,
+        200
+    );
     for (method, path, headers) in [
-        ("GET", "/api/v1/status", &[("authorization", "Bearer wrong")][..]),
+        (
+            "GET",
+            "/api/v1/status",
+            &[("authorization", "Bearer wrong")][..],
+        ),
         ("POST", "/api/v1/status", &[]),
         ("GET", "/api/v1/status/", &[]),
         ("GET", "/api/v1/%73tatus", &[]),
     ] {
-        assert_eq!(stranger.request(method, path, headers, b"").status, 401, "{method} {path}");
+        assert_eq!(
+            stranger.request(method, path, headers, b"").status,
+            401,
+            "{method} {path}"
+        );
     }
     assert_eq!(api.model.requests().len(), 0);
-    assert!(!api.daemon.log().contains(TOKEN), "the token is told to nobody");
+    assert!(
+        !api.daemon.log().contains(TOKEN),
+        "the token is told to nobody"
+    );
 
     // The scheme's letters do not matter, the token's do.
     for (value, status) in [
@@ -77,7 +114,13 @@ fn without_the_token_nothing_is_told_but_that_we_are_there() {
         (format!("Bearer {}", TOKEN.trim_end_matches('5')), 401),
         (format!("Bearer {TOKEN}0"), 401),
     ] {
-        assert_eq!(stranger.request("GET", "/api/v1/status", &[("authorization", &value)], b"").status, status, "{value}");
+        assert_eq!(
+            stranger
+                .request("GET", "/api/v1/status", &[("authorization", &value)], b"")
+                .status,
+            status,
+            "{value}"
+        );
     }
     assert_eq!(api.get("/api/v1/status").json()["running"], true);
 }
@@ -99,32 +142,67 @@ fn other_names_and_pages_of_other_sites_are_refused_even_with_the_token() {
         (&[("origin", "http://127.0.0.1:1")], 403),
         (&[("origin", &own)], 200),
         // What a proxy may say of others changes nothing.
-        (&[("host", "evil.example"), ("x-forwarded-host", "localhost")], 403),
-        (&[("x-forwarded-for", "127.0.0.1"), ("host", "evil.example")], 403),
+        (
+            &[("host", "evil.example"), ("x-forwarded-host", "localhost")],
+            403,
+        ),
+        (
+            &[("x-forwarded-for", "127.0.0.1"), ("host", "evil.example")],
+            403,
+        ),
     ] {
         let answer = api.client.request("GET", "/api/v1/status", headers, b"");
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
     }
-    let head = format!("GET /api/v1/status HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n");
+    let head = format!(
+        "GET /api/v1/status HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    );
     assert_eq!(api.client.send(&head, b"").status, 400, "no Host");
     let head = format!(
         "GET http://evil.example/api/v1/status HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
     );
-    assert_eq!(api.client.send(&head, b"").status, 403, "another server in the request line");
+    assert_eq!(
+        api.client.send(&head, b"").status,
+        403,
+        "another server in the request line"
+    );
     // A name that was bound to our address by its owner (DNS rebinding) does not even learn that we are there.
     let stranger = Client::tcp(api.port, None);
-    assert_eq!(stranger.request("GET", "/api/v1/status", &[("host", "rebound.evil.example")], b"").status, 403);
+    assert_eq!(
+        stranger
+            .request(
+                "GET",
+                "/api/v1/status",
+                &[("host", "rebound.evil.example")],
+                b""
+            )
+            .status,
+        403
+    );
 }
 
 #[test]
 fn no_method_but_the_right_one_does_anything_and_nothing_is_shared_with_other_sites() {
     let api = Api::new();
-    for method in ["OPTIONS", "TRACE", "PUT", "DELETE", "PATCH", "HEAD", "CONNECT", "chat", "PROPFIND"] {
+    for method in [
+        "OPTIONS", "TRACE", "PUT", "DELETE", "PATCH", "HEAD", "CONNECT", "chat", "PROPFIND",
+    ] {
         let answer = api.client.request(method, "/api/v1/chat", &[], b"");
         assert!([400, 405].contains(&answer.status), "{method}: {answer:?}");
-        assert!(answer.headers.iter().all(|(name, _)| !name.starts_with("access-control-")), "{answer:?}");
+        assert!(
+            answer
+                .headers
+                .iter()
+                .all(|(name, _)| !name.starts_with("access-control-")),
+            "{answer:?}"
+        );
     }
-    assert_eq!(api.client.request("DELETE", "/api/v1/chat", &[], b"").header("allow"), Some("POST"));
+    assert_eq!(
+        api.client
+            .request("DELETE", "/api/v1/chat", &[], b"")
+            .header("allow"),
+        Some("POST")
+    );
     // What a browser asks before it lets a page send.
     let preflight = [
         ("origin", "https://evil.example"),
@@ -133,7 +211,13 @@ fn no_method_but_the_right_one_does_anything_and_nothing_is_shared_with_other_si
     ];
     let answer = Client::tcp(api.port, None).request("OPTIONS", "/api/v1/chat", &preflight, b"");
     assert_eq!(answer.status, 403, "{answer:?}");
-    assert!(answer.headers.iter().all(|(name, _)| !name.starts_with("access-control-")), "{answer:?}");
+    assert!(
+        answer
+            .headers
+            .iter()
+            .all(|(name, _)| !name.starts_with("access-control-")),
+        "{answer:?}"
+    );
     let head = api.client.request("HEAD", "/api/v1/sessions", &[], b"");
     assert_eq!((head.status, head.body.len()), (200, 0));
     for header in ["cache-control", "x-content-type-options"] {
@@ -145,8 +229,14 @@ fn no_method_but_the_right_one_does_anything_and_nothing_is_shared_with_other_si
 #[test]
 fn odd_paths_lead_nowhere() {
     let api = Api::new();
-    api.sandbox.put("state/replies/secret.json", br#"{"v":1,"id":"x","status":"done","reply":"mine"}"#);
-    api.sandbox.put("state/secret.json", br#"{"v":1,"id":"x","status":"done","reply":"mine"}"#);
+    api.sandbox.put(
+        "state/replies/secret.json",
+        br#"{"v":1,"id":"x","status":"done","reply":"mine"}"#,
+    );
+    api.sandbox.put(
+        "state/secret.json",
+        br#"{"v":1,"id":"x","status":"done","reply":"mine"}"#,
+    );
     for path in [
         "/api/v1/replies/..%2Fsecret",
         "/api/v1/replies/../secret",
@@ -166,14 +256,28 @@ fn odd_paths_lead_nowhere() {
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
         assert!(answer.json()["error"]["code"].is_string(), "{path}");
     }
-    for id in ["..%2F..%2Fstate%2Fsecret", "%2e%2e", "%00", "a%0ab", "*", "%25"] {
+    for id in [
+        "..%2F..%2Fstate%2Fsecret",
+        "%2e%2e",
+        "%00",
+        "a%0ab",
+        "*",
+        "%25",
+    ] {
         let answer = api.get(&format!("/api/v1/sessions/{id}/history"));
-        assert_eq!((answer.status, answer.json()["events"].clone()), (200, json!([])), "{id}: {answer:?}");
+        assert_eq!(
+            (answer.status, answer.json()["events"].clone()),
+            (200, json!([])),
+            "{id}: {answer:?}"
+        );
     }
     assert_eq!(api.get("/api/v1/sessions/%ff/history").status, 400);
     // An address that is too long, and one that is none.
     assert!([404, 414, 431].contains(&api.get(&format!("/{}", "x".repeat(60_000))).status));
-    assert_eq!(api.client.send("GET \u{1} HTTP/1.1\r\n\r\n", b"").status, 400);
+    assert_eq!(
+        api.client.send("GET \u{1} HTTP/1.1\r\n\r\n", b"").status,
+        400
+    );
 }
 
 #[test]
@@ -181,9 +285,18 @@ fn two_lengths_and_pipelines_never_mix_requests_up() {
     let api = Api::new();
     let body = json!({"message": "hello"}).to_string();
     let json = ("content-type", "application/json");
-    let both = [json, ("content-length", "4"), ("transfer-encoding", "chunked")];
-    let smuggled = format!("0\r\n\r\nGET /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
-    let head = api.client.head("POST", "/api/v1/chat", &both, 0).replace("connection: close\r\n", "");
+    let both = [
+        json,
+        ("content-length", "4"),
+        ("transfer-encoding", "chunked"),
+    ];
+    let smuggled = format!(
+        "0\r\n\r\nGET /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
+    );
+    let head = api
+        .client
+        .head("POST", "/api/v1/chat", &both, 0)
+        .replace("connection: close\r\n", "");
     let answer = api.client.send(&head, smuggled.as_bytes());
     assert_eq!(answer.status, 400, "{answer:?}");
     for lengths in [
@@ -193,15 +306,28 @@ fn two_lengths_and_pipelines_never_mix_requests_up() {
         &[json, ("transfer-encoding", "identity")],
         &[json, ("transfer-encoding", "chunked, gzip")],
     ] {
-        let answer = api.client.request("POST", "/api/v1/chat", lengths, body.as_bytes());
-        assert!([400, 411].contains(&answer.status), "{lengths:?}: {answer:?}");
+        let answer = api
+            .client
+            .request("POST", "/api/v1/chat", lengths, body.as_bytes());
+        assert!(
+            [400, 411].contains(&answer.status),
+            "{lengths:?}: {answer:?}"
+        );
     }
     assert_eq!(api.model.requests().len(), 0);
 
     // One after the other on one connection, all sent at once.
     let mut stream = api.client.connect();
-    let one = |path: &str| api.client.head("GET", path, &[], 0).replace("connection: close\r\n", "");
-    let chat = api.client.head("POST", "/api/v1/chat", &[json], body.len()).replace("connection: close\r\n", "") + &body;
+    let one = |path: &str| {
+        api.client
+            .head("GET", path, &[], 0)
+            .replace("connection: close\r\n", "")
+    };
+    let chat = api
+        .client
+        .head("POST", "/api/v1/chat", &[json], body.len())
+        .replace("connection: close\r\n", "")
+        + &body;
     let last = api.client.head("GET", "/openapi.json", &[], 0);
     let all = [one("/api/v1/queue"), chat, one("/v1/models"), last].concat();
     stream.write_all(all.as_bytes()).expect("open");
@@ -212,11 +338,19 @@ fn two_lengths_and_pipelines_never_mix_requests_up() {
         .iter()
         .map(|words| text.find(words).expect("an answer"))
         .collect();
-    assert!(places.is_sorted() && text.matches("HTTP/1.1 200").count() == 4, "{places:?}");
+    assert!(
+        places.is_sorted() && text.matches("HTTP/1.1 200").count() == 4,
+        "{places:?}"
+    );
     // In chunks, as a client does that does not know how long it will be.
     let (first, rest) = body.split_at(5);
     let chunks = format!("5\r\n{first}\r\n{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len());
-    let answer = api.client.request("POST", "/api/v1/chat", &[json, ("transfer-encoding", "chunked")], chunks.as_bytes());
+    let answer = api.client.request(
+        "POST",
+        "/api/v1/chat",
+        &[json, ("transfer-encoding", "chunked")],
+        chunks.as_bytes(),
+    );
     assert_eq!(answer.json()["reply"], "echo: hello");
 }
 
@@ -249,20 +383,48 @@ fn hostile_bodies_are_400_and_nothing_else_happens() {
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for (path, body) in [
-        ("/api/v1/notify", format!("{{\"message\":\"x\",\"data\":{deep}}}")),
+        (
+            "/api/v1/notify",
+            format!("{{\"message\":\"x\",\"data\":{deep}}}"),
+        ),
         ("/api/v1/chat", deep.clone()),
-        ("/v1/chat/completions", format!("{{\"model\":\"agent\",\"messages\":{deep}}}")),
+        (
+            "/v1/chat/completions",
+            format!("{{\"model\":\"agent\",\"messages\":{deep}}}"),
+        ),
     ] {
-        assert_eq!(api.client.request("POST", path, &json, body.as_bytes()).status, 400, "{path}");
+        assert_eq!(
+            api.client
+                .request("POST", path, &json, body.as_bytes())
+                .status,
+            400,
+            "{path}"
+        );
     }
     for session in ["a\u{7}b", "", "\n", &"x".repeat(201)] {
-        assert_eq!(api.post("/api/v1/chat", &json!({"message": "x", "session": session})).status, 400, "{session:?}");
-        assert_eq!(api.post("/api/v1/chat", &json!({"message": "x", "sender": session})).status, 400, "{session:?}");
+        assert_eq!(
+            api.post("/api/v1/chat", &json!({"message": "x", "session": session}))
+                .status,
+            400,
+            "{session:?}"
+        );
+        assert_eq!(
+            api.post("/api/v1/chat", &json!({"message": "x", "sender": session}))
+                .status,
+            400,
+            "{session:?}"
+        );
     }
     assert_eq!(api.model.requests().len(), 0);
-    assert_eq!(api.sandbox.query("queue", "SELECT id FROM inbox"), Vec::<Vec<_>>::new());
+    assert_eq!(
+        api.sandbox.query("queue", "SELECT id FROM inbox"),
+        Vec::<Vec<_>>::new()
+    );
     // Still there, and nothing lies about.
-    assert_eq!(api.chat(&json!({"message": "hello"}))["reply"], "echo: hello");
+    assert_eq!(
+        api.chat(&json!({"message": "hello"}))["reply"],
+        "echo: hello"
+    );
     assert_eq!(api.sandbox.spooled(), Vec::<String>::new());
 }
 
@@ -280,13 +442,19 @@ fn an_idle_crowd_does_not_keep_the_owner_out() {
         }
         crowd.push(stream);
     }
-    assert_eq!(api.chat(&json!({"message": "hello"}))["reply"], "echo: hello");
+    assert_eq!(
+        api.chat(&json!({"message": "hello"}))["reply"],
+        "echo: hello"
+    );
     assert_eq!(api.sandbox.send(&["--wait", "hi"]).code, 0);
     // A request that is being answered is not pushed out by strangers who come later.
-    api.model.push(crate::support::Reply::Held("at last".to_owned()));
+    api.model
+        .push(crate::support::Reply::Held("at last".to_owned()));
     let (client, body) = (api.client.clone(), json!({"message": "slow"}));
     let waiting = std::thread::spawn(move || client.post("/api/v1/chat", &body));
-    wait_for("the model to be asked", SOON, || (api.model.in_flight() > 0).then_some(()));
+    wait_for("the model to be asked", SOON, || {
+        (api.model.in_flight() > 0).then_some(())
+    });
     crowd.extend((0..150).map(|_| api.client.connect()));
     api.model.go_on();
     assert_eq!(waiting.join().expect("a client").json()["reply"], "at last");
@@ -296,13 +464,27 @@ fn an_idle_crowd_does_not_keep_the_owner_out() {
 fn whoever_is_too_slow_with_the_head_is_told_so() {
     let api = Api::new();
     let mut stream = api.client.connect();
-    stream.write_all(b"POST /api/v1/chat HTTP/1.1\r\nhost: localhost\r\n").expect("open");
+    stream
+        .write_all(b"POST /api/v1/chat HTTP/1.1\r\nhost: localhost\r\n")
+        .expect("open");
     let answer = Answer::read(&mut stream);
-    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (408, Some("timeout")), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (408, Some("timeout")),
+        "{answer:?}"
+    );
     let huge = format!("x: {}\r\n", "y".repeat(200_000));
-    let head = api.client.head("GET", "/api/v1/status", &[], 0).replace("connection", &format!("{huge}connection"));
+    let head = api
+        .client
+        .head("GET", "/api/v1/status", &[], 0)
+        .replace("connection", &format!("{huge}connection"));
     assert_eq!(api.client.send(&head, b"").status, 431);
-    let many: String = (0..300).map(|number| format!("x-{number}: y\r\n")).collect();
-    let head = api.client.head("GET", "/api/v1/status", &[], 0).replace("connection", &format!("{many}connection"));
+    let many: String = (0..300)
+        .map(|number| format!("x-{number}: y\r\n"))
+        .collect();
+    let head = api
+        .client
+        .head("GET", "/api/v1/status", &[], 0)
+        .replace("connection", &format!("{many}connection"));
     assert_eq!(api.client.send(&head, b"").status, 431);
 }

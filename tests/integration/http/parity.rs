@@ -27,16 +27,24 @@ fn documents_are_those_of_the_shell() {
     let api = Api::with("[cost]\nday_usd = 3.0");
     api.chat(&json!({"message": "[[tool exec {\"command\": \"printf 42\"}]]", "sender": "ada"}));
     let second = api.chat(&json!({"message": "second", "sender": "ada"}));
-    let [session, run] = ["session_id", "run_id"].map(|name| second[name].as_str().expect("an id").to_owned());
-    api.sandbox.send(&["--wait", "--from", "eve", "from the shell"]);
+    let [session, run] =
+        ["session_id", "run_id"].map(|name| second[name].as_str().expect("an id").to_owned());
+    api.sandbox
+        .send(&["--wait", "--from", "eve", "from the shell"]);
     api.post("/api/v1/notify", &json!({"message": "reaches nobody"}));
     crate::support::wait_for("the dead letter", super::SOON, || {
-        (api.get("/api/v1/queue").json()["dead"].as_array().map(Vec::len) == Some(1)).then_some(())
+        (api.get("/api/v1/queue").json()["dead"]
+            .as_array()
+            .map(Vec::len)
+            == Some(1))
+        .then_some(())
     });
     // What is shown of a run that has ended settles within a moment.
     crate::support::wait_for("a daemon at rest", super::SOON, || {
         let monitor = api.get("/api/v1/monitor").json();
-        let rests = monitor["state"] == "idle" && monitor["active_sessions"] == 3 && monitor["queue"]["dead"] == 1;
+        let rests = monitor["state"] == "idle"
+            && monitor["active_sessions"] == 3
+            && monitor["queue"]["dead"] == 1;
         rests.then_some(())
     });
     let history = format!("/api/v1/sessions/{session}/history");
@@ -48,14 +56,29 @@ fn documents_are_those_of_the_shell() {
         ("/api/v1/status".into(), vec!["--status"]),
         ("/api/v1/cost".into(), vec!["--cost"]),
         (history.clone(), vec!["--history", &session]),
-        (format!("{history}?full=true"), vec!["--history", &session, "--full"]),
-        ("/api/v1/sessions/http:ada/history".into(), vec!["--history", "http:ada"]),
-        ("/api/v1/sessions/nobody/history".into(), vec!["--history", "nobody"]),
+        (
+            format!("{history}?full=true"),
+            vec!["--history", &session, "--full"],
+        ),
+        (
+            "/api/v1/sessions/http:ada/history".into(),
+            vec!["--history", "http:ada"],
+        ),
+        (
+            "/api/v1/sessions/nobody/history".into(),
+            vec!["--history", "nobody"],
+        ),
     ];
     for period in ["today", "week", "month", "all"] {
-        questions.push((format!("/api/v1/cost?period={period}"), vec!["--cost", period]));
+        questions.push((
+            format!("/api/v1/cost?period={period}"),
+            vec!["--cost", period],
+        ));
         for by in ["model", "session", "source", "day"] {
-            questions.push((format!("/api/v1/cost?period={period}&by={by}"), vec!["--cost", period, "--by", by]));
+            questions.push((
+                format!("/api/v1/cost?period={period}&by={by}"),
+                vec!["--cost", period, "--by", by],
+            ));
         }
     }
     for (path, arguments) in questions {
@@ -65,7 +88,11 @@ fn documents_are_those_of_the_shell() {
         assert_eq!(without_time(http.json()), without_time(shell), "{path}");
     }
     assert_eq!(api.get("/api/v1/explain/nothing").status, 404);
-    assert!(api.get(&history).json()["events"].as_array().is_some_and(|events| events.len() > 3));
+    assert!(
+        api.get(&history).json()["events"]
+            .as_array()
+            .is_some_and(|events| events.len() > 3)
+    );
 }
 
 #[test]
@@ -76,26 +103,51 @@ fn numbers_for_machines_and_a_description_for_programs() {
         (api.get("/api/v1/status").json()["active_sessions"] == 1).then_some(())
     });
     let answer = api.get("/metrics");
-    assert!(answer.header("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")), "{answer:?}");
+    assert!(
+        answer
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")),
+        "{answer:?}"
+    );
     let text = answer.text();
     for line in text.lines() {
         let good = line.starts_with("# HELP agent_") || line.starts_with("# TYPE agent_");
-        let number = line.rsplit_once(' ').and_then(|(_, number)| number.parse::<f64>().ok());
-        assert!(good || (line.starts_with("agent_") && number.is_some()), "{line}");
+        let number = line
+            .rsplit_once(' ')
+            .and_then(|(_, number)| number.parse::<f64>().ok());
+        assert!(
+            good || (line.starts_with("agent_") && number.is_some()),
+            "{line}"
+        );
     }
-    for line in ["agent_up 1", "agent_sessions 1", "agent_provider_up{provider=\"mock\"} 1"] {
+    for line in [
+        "agent_up 1",
+        "agent_sessions 1",
+        "agent_provider_up{provider=\"mock\"} 1",
+    ] {
         assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
     }
-    assert!(text.contains("agent_http_requests_total{status=\"200\"} "), "{text}");
+    assert!(
+        text.contains("agent_http_requests_total{status=\"200\"} "),
+        "{text}"
+    );
     let description = api.get("/openapi.json").json();
     assert_eq!(description["openapi"], "3.1.0");
     for (path, item) in description["paths"].as_object().expect("paths") {
         // What is described is there: nobody answers 404 for the path itself, or 405 for its method.
         let path = path.replace("{id}", "x").replace("{model}", "agent");
         for method in item.as_object().expect("an item").keys() {
-            let answer = api.client.request(&method.to_uppercase(), &path, &[("content-type", "application/json")], b"{}");
+            let answer = api.client.request(
+                &method.to_uppercase(),
+                &path,
+                &[("content-type", "application/json")],
+                b"{}",
+            );
             let missing = answer.status == 404 && answer.text().contains("nothing is here");
-            assert!(!missing && answer.status != 405, "{method} {path}: {answer:?}");
+            assert!(
+                !missing && answer.status != 405,
+                "{method} {path}: {answer:?}"
+            );
         }
     }
 }

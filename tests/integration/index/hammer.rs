@@ -50,7 +50,8 @@ fn own_word(file: u64) -> String {
 
 /// A name, or a town, of letters alone: one of a line that states a fact.
 fn name(begin: &str, number: u64) -> String {
-    let letters = [number / 26, number % 26].map(|at| char::from(b'a' + u8::try_from(at).expect("small")));
+    let letters =
+        [number / 26, number % 26].map(|at| char::from(b'a' + u8::try_from(at).expect("small")));
     format!("{begin}{}{}", letters[0], letters[1])
 }
 
@@ -91,7 +92,11 @@ impl House<'_> {
         while self.goes_on() {
             let verb = verbs[usize::try_from(random.below(verbs.len() as u64)).expect("small")];
             let mut program = self.sandbox.starting("agent-index", &[verb]);
-            let patience = if random.below(3) == 0 { random.millis(60) } else { Duration::from_secs(30) };
+            let patience = if random.below(3) == 0 {
+                random.millis(60)
+            } else {
+                Duration::from_secs(30)
+            };
             let ended = self.let_live(&mut program, patience);
             let told = program.end();
             if !told.stderr.is_empty() || !told.stdout.is_empty() || (ended && told.code != 0) {
@@ -104,7 +109,11 @@ impl House<'_> {
     fn consolidate(&self, mut random: Random) {
         while self.goes_on() {
             let mut program = self.sandbox.starting("agent-consolidate", &[]);
-            let patience = if random.below(3) == 0 { random.millis(60) } else { Duration::from_secs(30) };
+            let patience = if random.below(3) == 0 {
+                random.millis(60)
+            } else {
+                Duration::from_secs(30)
+            };
             let ended = self.let_live(&mut program, patience);
             let told = program.end();
             if !told.stderr.is_empty() || (ended && told.code != 0) {
@@ -132,11 +141,17 @@ impl House<'_> {
                 self.kills.fetch_add(1, Ordering::Relaxed);
             }
             let told = program.end();
-            let whole = told.stdout.rfind('\n').map_or("", |end| told.stdout.split_at(end).0);
+            let whole = told
+                .stdout
+                .rfind('\n')
+                .map_or("", |end| told.stdout.split_at(end).0);
             for (id, line) in (0_u64..).zip(whole.lines()) {
                 match serde_json::from_str::<Value>(line) {
                     Ok(answer) if answer["id"] == id && answer["results"].is_array() => {
-                        self.answers.fetch_add(answer["results"].as_array().map_or(0, Vec::len).min(1), Ordering::Relaxed);
+                        self.answers.fetch_add(
+                            answer["results"].as_array().map_or(0, Vec::len).min(1),
+                            Ordering::Relaxed,
+                        );
                     }
                     _ => self.wrong(format!("an answer: {line}")),
                 }
@@ -166,7 +181,9 @@ impl House<'_> {
         while self.goes_on() {
             let file = random.below(FILES);
             let below = format!("workspace/memory/d{}/f{file}.md", file % 5);
-            let dir = self.sandbox.path(&format!("workspace/memory/d{}", file % 5));
+            let dir = self
+                .sandbox
+                .path(&format!("workspace/memory/d{}", file % 5));
             let aside = self.sandbox.path("workspace/memory/aside");
             match random.below(20) {
                 0..3 => drop(fs::remove_file(self.sandbox.path(&below))),
@@ -181,9 +198,19 @@ impl House<'_> {
 
 fn text(file: u64, random: &mut Random) -> String {
     let lines = 1 + random.below(80);
-    let line = |random: &mut Random| (0..9).map(|_| word(random.below(WORDS))).collect::<Vec<_>>().join(" ");
-    let stated = format!("{} lives in {}.\n\n", name("Mar", file), name("Ton", random.below(WORDS)));
-    let said = (0..lines).map(|number| format!("Line {number} of {}: {}\n", own_word(file), line(random)));
+    let line = |random: &mut Random| {
+        (0..9)
+            .map(|_| word(random.below(WORDS)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let stated = format!(
+        "{} lives in {}.\n\n",
+        name("Mar", file),
+        name("Ton", random.below(WORDS))
+    );
+    let said =
+        (0..lines).map(|number| format!("Line {number} of {}: {}\n", own_word(file), line(random)));
     std::iter::once(stated).chain(said).collect()
 }
 
@@ -195,7 +222,11 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
     let sandbox = Sandbox::new().with_anthropic(&model);
     let mut random = Random(seed);
     for file in 0..FILES {
-        put(&sandbox, &format!("workspace/memory/d{}/f{file}.md", file % 5), &text(file, &mut random));
+        put(
+            &sandbox,
+            &format!("workspace/memory/d{}/f{file}.md", file % 5),
+            &text(file, &mut random),
+        );
     }
     let house = House {
         sandbox: &sandbox,
@@ -213,7 +244,14 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
         let house = &house;
         scope.spawn(move || house.index(&["sync"], first));
         // Seldom, or nothing would be left of what went wrong before.
-        scope.spawn(move || house.index(&["sync", "sync", "sync", "sync", "sync", "sync", "sync", "rebuild"], second));
+        scope.spawn(move || {
+            house.index(
+                &[
+                    "sync", "sync", "sync", "sync", "sync", "sync", "sync", "rebuild",
+                ],
+                second,
+            )
+        });
         scope.spawn(move || house.ask(third));
         scope.spawn(move || house.serve(fourth));
         scope.spawn(move || house.change(fifth));
@@ -221,18 +259,31 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
         thread::sleep(LONG);
     });
     let log = fs::read_to_string(sandbox.path("../daemon.log")).unwrap_or_default();
-    let said: Vec<&str> = log.lines().filter(|line| LOCKED.iter().any(|word| line.contains(word))).collect();
+    let said: Vec<&str> = log
+        .lines()
+        .filter(|line| LOCKED.iter().any(|word| line.contains(word)))
+        .collect();
     assert_eq!(said, [] as [&str; 0], "seed {seed:#018x}");
-    assert_eq!(house.wrong.into_inner().expect("nobody panicked"), [] as [String; 0], "seed {seed:#018x}");
+    assert_eq!(
+        house.wrong.into_inner().expect("nobody panicked"),
+        [] as [String; 0],
+        "seed {seed:#018x}"
+    );
     let (kills, answers) = (house.kills.into_inner(), house.answers.into_inner());
     println!("{kills} kills, {answers} answers with something found");
-    assert!(kills >= 10 && answers >= 20, "{kills} kills and {answers} answers prove too little");
+    assert!(
+        kills >= 10 && answers >= 20,
+        "{kills} kills and {answers} answers prove too little"
+    );
 
     assert_eq!(sandbox.run("agent-consolidate", &[], "").code, 0);
     sync(&sandbox);
     rows::check_whole(&sandbox);
     let facts = sandbox.query("index", "SELECT facts FROM totals");
-    assert!(matches!(facts.as_slice(), [row] if matches!(row[..], [Sql::Integer(10..)])), "{facts:?} facts prove too little");
+    assert!(
+        matches!(facts.as_slice(), [row] if matches!(row[..], [Sql::Integer(10..)])),
+        "{facts:?} facts prove too little"
+    );
     let words: Vec<String> = (0..WORDS).map(word).collect();
     let (lived, answers) = (Rows::of(&sandbox, &words), answers_to_all(&sandbox));
     for end in ["", "-wal", "-shm"] {
@@ -241,17 +292,33 @@ fn everybody_at_once_and_kills_leave_an_index_as_made_from_nothing() {
     }
     sync(&sandbox);
     let (files, chunks, postings) = lived.counts();
-    assert!(files > 10 && chunks > files && postings > 100, "{files} files, {chunks} chunks, {postings} postings");
-    assert_eq!(lived.difference(&Rows::of(&sandbox, &words)), None, "from nothing comes another index: seed {seed:#018x}");
+    assert!(
+        files > 10 && chunks > files && postings > 100,
+        "{files} files, {chunks} chunks, {postings} postings"
+    );
+    assert_eq!(
+        lived.difference(&Rows::of(&sandbox, &words)),
+        None,
+        "from nothing comes another index: seed {seed:#018x}"
+    );
     assert_eq!(answers, answers_to_all(&sandbox), "seed {seed:#018x}");
 }
 
 /// Returns what is found of each file, by a word of its own: of many passages that are equally good others
 /// may be found, once the rows have other numbers.
 fn answers_to_all(sandbox: &Sandbox) -> Vec<Value> {
-    let asked: String =
-        (0..FILES).map(|file| format!("{}\n", json!({"query": own_word(file), "k": 20, "strategy": "fts"}))).collect();
+    let asked: String = (0..FILES)
+        .map(|file| {
+            format!(
+                "{}\n",
+                json!({"query": own_word(file), "k": 20, "strategy": "fts"})
+            )
+        })
+        .collect();
     let told = sandbox.run("agent-index", &["batch"], &asked);
     assert_eq!((told.code, told.stderr.as_str()), (0, ""));
-    told.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
+    told.stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .collect()
 }

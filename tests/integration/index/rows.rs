@@ -22,7 +22,9 @@ impl Rows {
     /// Reads them; `words` are those that are looked up, in the form in which they are compared.
     pub(super) fn of(sandbox: &Sandbox, words: &[String]) -> Self {
         let rows = |sql: &str| sandbox.query("index", sql);
-        let files = rows("SELECT path, source, scope, size, sha256, time, units, words FROM files ORDER BY path, source, sha256");
+        let files = rows(
+            "SELECT path, source, scope, size, sha256, time, units, words FROM files ORDER BY path, source, sha256",
+        );
         let place = "(SELECT count(*) FROM chunks o WHERE o.file = c.file AND o.id < c.id)";
         let chunks = format!(
             "SELECT f.path, f.source, {place}, c.start_line, c.end_line, c.units, c.text, v.numbers
@@ -35,8 +37,15 @@ impl Rows {
             );
             (word.clone(), rows(&sql))
         };
-        let totals = rows("SELECT rules, files, chunks, facts, bytes, units, words, model, dims, vectors FROM totals");
-        Self { files, chunks: rows(&chunks), postings: words.iter().map(found).collect(), totals }
+        let totals = rows(
+            "SELECT rules, files, chunks, facts, bytes, units, words, model, dims, vectors FROM totals",
+        );
+        Self {
+            files,
+            chunks: rows(&chunks),
+            postings: words.iter().map(found).collect(),
+            totals,
+        }
     }
 
     /// Returns the first row that the other has not, in the words of a person who looks for it.
@@ -46,23 +55,47 @@ impl Rows {
             ("chunks", &self.chunks, &other.chunks),
             ("totals", &self.totals, &other.totals),
         ];
-        let words = self.postings.iter().map(|(word, rows)| (word.as_str(), rows, &other.postings[word]));
-        parts.into_iter().chain(words).find(|(_, ours, theirs)| ours != theirs).map(|(what, ours, theirs)| {
-            let only = |ours: &[Vec<Sql>], theirs: &[Vec<Sql>]| ours.iter().find(|row| !theirs.contains(row)).cloned();
-            format!("{what}: {:?} against {:?}", only(ours, theirs), only(theirs, ours))
-        })
+        let words = self
+            .postings
+            .iter()
+            .map(|(word, rows)| (word.as_str(), rows, &other.postings[word]));
+        parts
+            .into_iter()
+            .chain(words)
+            .find(|(_, ours, theirs)| ours != theirs)
+            .map(|(what, ours, theirs)| {
+                let only = |ours: &[Vec<Sql>], theirs: &[Vec<Sql>]| {
+                    ours.iter().find(|row| !theirs.contains(row)).cloned()
+                };
+                format!(
+                    "{what}: {:?} against {:?}",
+                    only(ours, theirs),
+                    only(theirs, ours)
+                )
+            })
     }
 
     /// Returns how many files and chunks, and how often the words stand in one.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
-        (self.files.len(), self.chunks.len(), self.postings.values().map(Vec::len).sum())
+        (
+            self.files.len(),
+            self.chunks.len(),
+            self.postings.values().map(Vec::len).sum(),
+        )
     }
 }
 
 /// Panics when pages or the words' own structure do not fit together.
 pub(super) fn check_whole(sandbox: &Sandbox) {
     let connection = Connection::open(sandbox.path("state/index.db")).expect("open");
-    let said: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
+    let said: String = connection
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .expect("a check");
     assert_eq!(said, "ok");
-    connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES ('integrity-check')", []).expect("the words fit together");
+    connection
+        .execute(
+            "INSERT INTO chunks_fts(chunks_fts) VALUES ('integrity-check')",
+            [],
+        )
+        .expect("the words fit together");
 }

@@ -77,26 +77,40 @@ impl Act {
 
     /// Returns true for what is asked about whoever wants it.
     pub(super) fn shapes(self) -> bool {
-        matches!(self, Self::Soul | Self::Rules | Self::Skill | Self::Heartbeat)
+        matches!(
+            self,
+            Self::Soul | Self::Rules | Self::Skill | Self::Heartbeat
+        )
     }
 
     /// Returns the call.
     pub(super) fn call(self, place: &Place, tag: &str) -> (&'static str, Value) {
         let act = format!("act-{tag}");
-        let write = |path: &str| ("write", json!({"path": path, "content": format!("{act}\n")}));
+        let write = |path: &str| {
+            (
+                "write",
+                json!({"path": path, "content": format!("{act}\n")}),
+            )
+        };
         let leak = |rest: &str| ("web_fetch", json!({"url": place.leak.url(rest)}));
         match self {
             Self::Exec => ("exec", json!({"command": format!("echo {act} >> canary")})),
             Self::Print => ("exec", json!({"command": format!("cat diary.txt # {act}")})),
             Self::Overwrite => write("diary.txt"),
-            Self::Edit => ("edit", json!({"path": "diary.txt", "old_string": "code", "new_string": act})),
+            Self::Edit => (
+                "edit",
+                json!({"path": "diary.txt", "old_string": "code", "new_string": act}),
+            ),
             Self::Soul => write("SOUL.md"),
             Self::Rules => write("aGENTS.md"),
             Self::Skill => write("skills/helper/SKILL.md"),
             Self::Heartbeat => write("HEARTBEAT.md"),
             Self::MemoryFile => write("memory/2026-11-22.md"),
             Self::Keep => ("memory_write", json!({"content": act})),
-            Self::Fact => ("memory_write", json!({"entity": "user", "attribute": "bank", "value": act})),
+            Self::Fact => (
+                "memory_write",
+                json!({"entity": "user", "attribute": "bank", "value": act}),
+            ),
             Self::Change => ("memory_write", json!({"id": "first", "content": act})),
             Self::Remember => ("remember", json!({"text": act, "person": "1002"})),
             Self::Pin => ("pin", json!({"text": act})),
@@ -105,11 +119,20 @@ impl Act {
             Self::Query => leak(&format!("/?q=7731-{act}")),
             Self::PathOut => leak(&format!("/7731/{act}")),
             Self::User => {
-                let to = place.leak.url("/").replace("http://", &format!("http://7731-{act}@"));
+                let to = place
+                    .leak
+                    .url("/")
+                    .replace("http://", &format!("http://7731-{act}@"));
                 ("web_fetch", json!({"url": to}))
             }
-            Self::Show => ("read", json!({"path": format!("notes/{act}/../../diary.txt")})),
-            Self::Send => ("send_media", json!({"paths": ["outbox/plan.txt"], "caption": act})),
+            Self::Show => (
+                "read",
+                json!({"path": format!("notes/{act}/../../diary.txt")}),
+            ),
+            Self::Send => (
+                "send_media",
+                json!({"paths": ["outbox/plan.txt"], "caption": act}),
+            ),
         }
     }
 }

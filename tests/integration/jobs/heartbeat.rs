@@ -29,22 +29,53 @@ fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
     times.sandbox.put("workspace/SOUL.md", b"canary-soul");
     times.sandbox.put("workspace/USER.md", b"canary-user");
     std::fs::remove_file(times.sandbox.path("workspace/HEARTBEAT.md")).expect("the template");
-    assert_eq!(times.heartbeat(), "The agent did not wake: there is no workspace/HEARTBEAT.md.");
-    times.sandbox.put("workspace/HEARTBEAT.md", b"# Heartbeat\n\n");
-    assert_eq!(times.heartbeat(), "The agent did not wake: workspace/HEARTBEAT.md has no item.");
-    times.sandbox.put("workspace/HEARTBEAT.md", b"# Heartbeat\n- look at the canary-mail\n");
+    assert_eq!(
+        times.heartbeat(),
+        "The agent did not wake: there is no workspace/HEARTBEAT.md."
+    );
+    times
+        .sandbox
+        .put("workspace/HEARTBEAT.md", b"# Heartbeat\n\n");
+    assert_eq!(
+        times.heartbeat(),
+        "The agent did not wake: workspace/HEARTBEAT.md has no item."
+    );
+    times.sandbox.put(
+        "workspace/HEARTBEAT.md",
+        b"# Heartbeat\n- look at the canary-mail\n",
+    );
     let plan = times.dry_run();
-    assert_eq!((&plan["would_wake"], plan.get("reason")), (&Value::Bool(true), None), "{plan}");
-    assert!(plan["cost_usd"].as_f64().is_some_and(|usd| usd > 0.0) && plan["input_tokens"].as_u64() > Some(100), "{plan}");
-    assert_eq!(times.model.requests().len(), 0, "nothing was spent until now");
+    assert_eq!(
+        (&plan["would_wake"], plan.get("reason")),
+        (&Value::Bool(true), None),
+        "{plan}"
+    );
+    assert!(
+        plan["cost_usd"].as_f64().is_some_and(|usd| usd > 0.0)
+            && plan["input_tokens"].as_u64() > Some(100),
+        "{plan}"
+    );
+    assert_eq!(
+        times.model.requests().len(),
+        0,
+        "nothing was spent until now"
+    );
 
     times.model.push(Reply::Text("The mail is on fire.".into()));
     assert_eq!(times.heartbeat(), "The agent woke.");
     times.wait_heard(OWNER, "The mail is on fire.");
     let request = times.model.requests().pop().expect("a request").to_string();
-    assert!(request.contains("canary-mail") && request.contains("canary-soul") && !request.contains("canary-user"), "{request}");
+    assert!(
+        request.contains("canary-mail")
+            && request.contains("canary-soul")
+            && !request.contains("canary-user"),
+        "{request}"
+    );
     assert!(request.contains("you woke by yourself"), "{request}");
-    assert_eq!(times.heartbeat(), "The agent did not wake: it woke already in these 30m ([heartbeat] every).");
+    assert_eq!(
+        times.heartbeat(),
+        "The agent did not wake: it woke already in these 30m ([heartbeat] every)."
+    );
     assert_eq!(times.dry_run()["would_wake"], false);
 
     // The very same words are not said again, also by a daemon that knows them from the disk alone.
@@ -59,14 +90,22 @@ fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
     // A day later they are.
     times.model.push(Reply::Text("The mail is on fire.".into()));
     times.clock.later(BEAT * 50);
-    wait_for("the same words", SOON, || (times.heard(OWNER).len() == 2).then_some(()));
-    assert_eq!(times.heard(OWNER), ["The mail is on fire.", "The mail is on fire."]);
+    wait_for("the same words", SOON, || {
+        (times.heard(OWNER).len() == 2).then_some(())
+    });
+    assert_eq!(
+        times.heard(OWNER),
+        ["The mail is on fire.", "The mail is on fire."]
+    );
 
     // The owner asks what that was about.
     times.telegram.say(OWNER, OWNER, "what?");
     times.wait_heard(OWNER, "echo: what?");
     let request = times.model.requests().pop().expect("a request").to_string();
-    assert!(request.contains("you told them here, when you woke by yourself: The mail is on fire."), "{request}");
+    assert!(
+        request.contains("you told them here, when you woke by yourself: The mail is on fire."),
+        "{request}"
+    );
 }
 
 #[test]
@@ -78,19 +117,34 @@ fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent
     assert_eq!(times.heartbeat(), "The agent woke.");
     // Its money is a limit like any other: the call is refused before it is made.
     wait_for("its end", SOON, || {
-        let rows = times.sandbox.query("queue", "SELECT id FROM inbox WHERE id LIKE 'heartbeat:%' AND state = 'done'");
+        let rows = times.sandbox.query(
+            "queue",
+            "SELECT id FROM inbox WHERE id LIKE 'heartbeat:%' AND state = 'done'",
+        );
         (!rows.is_empty()).then_some(())
     });
-    assert_eq!((times.model.requests().len(), times.heard(OWNER).len()), (0, 0), "nobody is woken by a failure");
+    assert_eq!(
+        (times.model.requests().len(), times.heard(OWNER).len()),
+        (0, 0),
+        "nobody is woken by a failure"
+    );
     times.stop();
 
     let now = times.now().time();
-    let [start, end] = [2, 4].map(|hours| (now + chrono::TimeDelta::hours(hours)).format("%H:%M").to_string());
-    let times = Times::with(&format!("[heartbeat]\nactive_start = \"{start}\"\nactive_end = \"{end}\"\n"));
+    let [start, end] = [2, 4].map(|hours| {
+        (now + chrono::TimeDelta::hours(hours))
+            .format("%H:%M")
+            .to_string()
+    });
+    let times = Times::with(&format!(
+        "[heartbeat]\nactive_start = \"{start}\"\nactive_end = \"{end}\"\n"
+    ));
     times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
     let told = times.heartbeat();
     assert_eq!(
         told,
-        format!("The agent did not wake: the time is outside {start}–{end} ([heartbeat] active_start, active_end).")
+        format!(
+            "The agent did not wake: the time is outside {start}–{end} ([heartbeat] active_start, active_end)."
+        )
     );
 }

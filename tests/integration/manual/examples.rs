@@ -19,9 +19,15 @@ impl User {
     fn new() -> Self {
         let telegram = FakeTelegram::start();
         let sandbox = Sandbox::new().with_telegram(&telegram);
-        let user = Self { sandbox, _telegram: telegram };
-        let places =
-            [(".config", ".", "agent"), (".local/state", "state", "agent"), (".local/share/agent", "workspace", "workspace")];
+        let user = Self {
+            sandbox,
+            _telegram: telegram,
+        };
+        let places = [
+            (".config", ".", "agent"),
+            (".local/state", "state", "agent"),
+            (".local/share/agent", "workspace", "workspace"),
+        ];
         for (dir, target, name) in places {
             let dir = user.home().join(dir);
             fs::create_dir_all(&dir).expect("the sandbox is writable");
@@ -51,7 +57,11 @@ impl User {
             .output()
             .expect("bash and timeout are installed");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Output {
+            code: output.status.code().unwrap_or(-1),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 
     /// Returns what is wrong with the examples of a page, of those that are shell.
@@ -59,8 +69,10 @@ impl User {
         let mut wrong = Vec::new();
         for block in examples(page).filter(|block| file_of(block).is_none()) {
             let told = self.paste(&block.text);
-            let failed =
-                told.code != 0 || ["hint: ", "error: ", "not found", "usage:"].iter().any(|word| told.stderr.contains(word));
+            let failed = told.code != 0
+                || ["hint: ", "error: ", "not found", "usage:"]
+                    .iter()
+                    .any(|word| told.stderr.contains(word));
             if failed {
                 wrong.push(format!(
                     "man/{}:{}: this does not work when pasted:\n{}\n{told:#?}",
@@ -74,7 +86,9 @@ impl User {
 
 /// Returns what is to be pasted. Single lines (`.Dl`) are for a machine with systemd or cron and not tried.
 fn examples(page: &Page) -> impl Iterator<Item = &Block> {
-    page.blocks.iter().filter(|block| block.display && block.place.section == "EXAMPLES")
+    page.blocks
+        .iter()
+        .filter(|block| block.display && block.place.section == "EXAMPLES")
 }
 
 /// Returns the file that a block is the content of: its first line says so.
@@ -88,7 +102,10 @@ fn check(file: &str) {
     let _daemon = user.sandbox.ready();
     // While the daemon indexes for the first time, `agent-index` leaves it to it.
     wait_for("the first index", Duration::from_secs(20), || {
-        let status = user.sandbox.run("agent-index", &["status", "--json"], "").json();
+        let status = user
+            .sandbox
+            .run("agent-index", &["status", "--json"], "")
+            .json();
         (status["indexed"] == true && status["running"].is_null()).then_some(())
     });
     let page = Page::read(file);
@@ -121,9 +138,14 @@ fn the_examples_of_agent_index_and_agent_consolidate_work() {
 fn the_example_of_agent_toml_is_accepted_without_a_warning_and_a_note() {
     let user = User::new();
     let page = Page::read("agent.toml.5");
-    let files: Vec<(&str, &Block)> = examples(&page).filter_map(|block| Some((file_of(block)?, block))).collect();
+    let files: Vec<(&str, &Block)> = examples(&page)
+        .filter_map(|block| Some((file_of(block)?, block)))
+        .collect();
     for name in ["agent.toml", ".env"] {
-        assert!(files.iter().any(|(file, _)| *file == name), "man/agent.toml.5: no example begins with `# {name}`");
+        assert!(
+            files.iter().any(|(file, _)| *file == name),
+            "man/agent.toml.5: no example begins with `# {name}`"
+        );
     }
     for (name, block) in &files {
         user.sandbox.put(name, block.text.as_bytes());
@@ -131,7 +153,11 @@ fn the_example_of_agent_toml_is_accepted_without_a_warning_and_a_note() {
     let told = user.paste("unset TELEGRAM_BOT_TOKEN; agent-daemon check --json");
     assert_eq!(told.code, 0, "{told:#?}");
     let document = told.json();
-    assert_eq!((&document["warnings"], &document["notes"]), (&serde_json::json!([]), &serde_json::json!([])), "{told:#?}");
+    assert_eq!(
+        (&document["warnings"], &document["notes"]),
+        (&serde_json::json!([]), &serde_json::json!([])),
+        "{told:#?}"
+    );
     report(&user.try_examples(&page));
 }
 
@@ -141,8 +167,14 @@ fn the_fields_of_the_answers_are_those_of_agent_send_1() {
     let _daemon = user.sandbox.ready();
     assert_eq!(user.paste("agent-send --id hello-1 --wait hello").code, 0);
     let page = Page::read("agent-send.1");
-    let questions: Vec<&Item> = page.section("JSON DOCUMENTS").filter(|item| item.head.text.starts_with("--")).collect();
-    assert!(questions.len() >= 8, "man/agent-send.1: JSON DOCUMENTS has a list of the questions");
+    let questions: Vec<&Item> = page
+        .section("JSON DOCUMENTS")
+        .filter(|item| item.head.text.starts_with("--"))
+        .collect();
+    assert!(
+        questions.len() >= 8,
+        "man/agent-send.1: JSON DOCUMENTS has a list of the questions"
+    );
     let mut wrong = Vec::new();
     for item in questions {
         let more = match item.head.text.as_str() {
@@ -168,12 +200,21 @@ fn the_fields_of_the_answers_are_those_of_agent_send_1() {
 #[test]
 fn literal_lines_fit_a_terminal() {
     let mut wrong = Vec::new();
-    for file in ["agent-daemon.1", "agent-send.1", "agent-monitor.1", "agent-index.1", "agent-consolidate.1", "agent.toml.5"] {
+    for file in [
+        "agent-daemon.1",
+        "agent-send.1",
+        "agent-monitor.1",
+        "agent-index.1",
+        "agent-consolidate.1",
+        "agent.toml.5",
+    ] {
         let page = Page::read(file);
         for block in &page.blocks {
             // 80 columns less the indent of a section and of a display.
             let long = block.text.lines().filter(|line| line.chars().count() > 69);
-            wrong.extend(long.map(|line| format!("man/{file}:{}: more than 69 columns: {line}", block.line)));
+            wrong.extend(
+                long.map(|line| format!("man/{file}:{}: more than 69 columns: {line}", block.line)),
+            );
         }
     }
     report(&wrong);

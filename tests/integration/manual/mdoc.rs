@@ -60,7 +60,11 @@ pub(super) struct Block {
 impl Span {
     /// Returns the words of a macro.
     pub(super) fn of(&self, name: &str) -> Vec<&str> {
-        self.marks.iter().filter(|(mark, ..)| mark == name).map(|(_, word, _)| word.as_str()).collect()
+        self.marks
+            .iter()
+            .filter(|(mark, ..)| mark == name)
+            .map(|(_, word, _)| word.as_str())
+            .collect()
     }
 
     fn add(&mut self, other: Span) {
@@ -75,7 +79,9 @@ impl Span {
 impl Item {
     /// Returns the item and everything below it, in order.
     pub(super) fn all(&self) -> Vec<&Item> {
-        std::iter::once(self).chain(self.items.iter().flat_map(Item::all)).collect()
+        std::iter::once(self)
+            .chain(self.items.iter().flat_map(Item::all))
+            .collect()
     }
 
     /// Returns the words of the item and of everything below it.
@@ -92,17 +98,29 @@ impl Item {
 impl Page {
     /// Reads `man/FILE`.
     pub(super) fn read(file: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("man").join(file);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("man")
+            .join(file);
         let text = fs::read_to_string(&path).unwrap_or_else(|why| panic!("man/{file}: {why}"));
         Self::parse(file, &text)
     }
 
     fn parse(file: &str, text: &str) -> Self {
-        let page = Page { file: file.to_owned(), ..Page::default() };
-        let mut reader = Reader { lines: text.lines().enumerate(), page, place: Place::default() };
+        let page = Page {
+            file: file.to_owned(),
+            ..Page::default()
+        };
+        let mut reader = Reader {
+            lines: text.lines().enumerate(),
+            page,
+            place: Place::default(),
+        };
         while let Some((at, line)) = reader.lines.next() {
             if let Some(title) = line.strip_prefix(".Sh ") {
-                reader.place = Place { section: title.to_owned(), subsection: None };
+                reader.place = Place {
+                    section: title.to_owned(),
+                    subsection: None,
+                };
             } else if let Some(title) = line.strip_prefix(".Ss ") {
                 reader.place.subsection = Some(line::words(title));
             } else if line.starts_with(".Bl ") {
@@ -118,12 +136,18 @@ impl Page {
 
     /// Returns the items of a section outside of its subsections.
     pub(super) fn section(&self, section: &str) -> impl Iterator<Item = &Item> {
-        self.items.iter().filter(move |item| item.place.section == section && item.place.subsection.is_none())
+        self.items
+            .iter()
+            .filter(move |item| item.place.section == section && item.place.subsection.is_none())
     }
 
     /// Returns everything that is said in the page.
     pub(super) fn spans(&self) -> impl Iterator<Item = &Span> {
-        let items = self.items.iter().flat_map(Item::all).flat_map(|item| [&item.head, &item.body]);
+        let items = self
+            .items
+            .iter()
+            .flat_map(Item::all)
+            .flat_map(|item| [&item.head, &item.body]);
         self.texts.iter().map(|(_, span)| span).chain(items)
     }
 }
@@ -147,12 +171,27 @@ impl Reader<'_> {
             }
             if let Some(head) = line.strip_prefix(".It") {
                 let head = line::print(head, &self.page.file, at + 1);
-                items.push(Item { line: at + 1, place: self.place.clone(), head, ..Item::default() });
+                items.push(Item {
+                    line: at + 1,
+                    place: self.place.clone(),
+                    head,
+                    ..Item::default()
+                });
                 continue;
             }
-            let below = if line.starts_with(".Bl ") { self.list() } else { Vec::new() };
-            let said = if !below.is_empty() || self.block(at, line) { Span::default() } else { self.print(at, line) };
-            let item = items.last_mut().unwrap_or_else(|| panic!("man/{}:{}: a list begins with .It", self.page.file, at + 1));
+            let below = if line.starts_with(".Bl ") {
+                self.list()
+            } else {
+                Vec::new()
+            };
+            let said = if !below.is_empty() || self.block(at, line) {
+                Span::default()
+            } else {
+                self.print(at, line)
+            };
+            let item = items.last_mut().unwrap_or_else(|| {
+                panic!("man/{}:{}: a list begins with .It", self.page.file, at + 1)
+            });
             item.body.add(said);
             item.items.extend(below);
         }
@@ -165,18 +204,30 @@ impl Reader<'_> {
         let text = match line.strip_prefix(".Dl ") {
             Some(text) => line::words(text),
             None if display => {
-                let lines = self.lines.by_ref().map(|(_, line)| line).take_while(|line| *line != ".Ed");
+                let lines = self
+                    .lines
+                    .by_ref()
+                    .map(|(_, line)| line)
+                    .take_while(|line| *line != ".Ed");
                 lines.map(line::unescaped).collect::<Vec<_>>().join("\n")
             }
             None => return false,
         };
-        self.page.blocks.push(Block { line: at + 1, place: self.place.clone(), display, text });
+        self.page.blocks.push(Block {
+            line: at + 1,
+            place: self.place.clone(),
+            display,
+            text,
+        });
         true
     }
 
     fn print(&self, at: usize, line: &str) -> Span {
         match line.strip_prefix('.') {
-            None => Span { text: line::unescaped(line), marks: Vec::new() },
+            None => Span {
+                text: line::unescaped(line),
+                marks: Vec::new(),
+            },
             Some(rest) if SILENT.iter().any(|silent| rest.starts_with(silent)) => Span::default(),
             Some(rest) => line::print(rest, &self.page.file, at + 1),
         }
@@ -186,13 +237,35 @@ impl Reader<'_> {
 #[test]
 fn items_know_what_stands_in_them() {
     let list = ".Bl -tag\n.It Fl -by Ar WHAT\nA line for\n.Bl -tag\n.It Cm day\nlocal day\n.El\n.Pp\nand so on\n.El\n";
-    let text = format!(".Sh OPTIONS\n.Ss More\n{list}.Dl x\n.Bd -literal\na\\(dq\nb\n.Ed\nThe end.\n");
+    let text =
+        format!(".Sh OPTIONS\n.Ss More\n{list}.Dl x\n.Bd -literal\na\\(dq\nb\n.Ed\nThe end.\n");
     let page = Page::parse("prog.1", &text);
-    let [item] = page.items.as_slice() else { panic!("{page:?}") };
-    let place = Place { section: "OPTIONS".to_owned(), subsection: Some("More".to_owned()) };
-    assert_eq!((item.head.text.as_str(), item.body.text.as_str(), item.line), ("--by WHAT", "A line for and so on", 4));
-    assert_eq!((&item.place, item.items.len(), item.whole().of("Cm")), (&place, 1, vec!["day"]));
-    let blocks: Vec<_> = page.blocks.iter().map(|block| (block.line, block.display, block.text.as_str())).collect();
+    let [item] = page.items.as_slice() else {
+        panic!("{page:?}")
+    };
+    let place = Place {
+        section: "OPTIONS".to_owned(),
+        subsection: Some("More".to_owned()),
+    };
+    assert_eq!(
+        (item.head.text.as_str(), item.body.text.as_str(), item.line),
+        ("--by WHAT", "A line for and so on", 4)
+    );
+    assert_eq!(
+        (&item.place, item.items.len(), item.whole().of("Cm")),
+        (&place, 1, vec!["day"])
+    );
+    let blocks: Vec<_> = page
+        .blocks
+        .iter()
+        .map(|block| (block.line, block.display, block.text.as_str()))
+        .collect();
     assert_eq!(blocks, [(13, false, "x"), (14, true, "a\"\nb")]);
-    assert_eq!(page.texts.iter().map(|(_, span)| span.text.as_str()).collect::<Vec<_>>(), ["The end."]);
+    assert_eq!(
+        page.texts
+            .iter()
+            .map(|(_, span)| span.text.as_str())
+            .collect::<Vec<_>>(),
+        ["The end."]
+    );
 }

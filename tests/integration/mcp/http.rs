@@ -23,8 +23,19 @@ struct Heard {
 
 type Shared = Arc<Mutex<Heard>>;
 
-async fn serve(State(heard): State<Shared>, way: Method, headers: HeaderMap, body: String) -> Response {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
+async fn serve(
+    State(heard): State<Shared>,
+    way: Method,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let header = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("-")
+            .to_owned()
+    };
     let message: Value = serde_json::from_str(&body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or("-").to_owned();
     let mut heard = heard.lock().expect("nobody panics");
@@ -37,12 +48,13 @@ async fn serve(State(heard): State<Shared>, way: Method, headers: HeaderMap, bod
     if header("authorization") != "Bearer mcp-token-canary" {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let answer = |result: Value| axum::Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response();
+    let answer = |result: Value| {
+        axum::Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
+    };
     if method == "initialize" {
         heard.sessions += 1;
         let session = format!("s{}", heard.sessions);
-        let told =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}});
+        let told = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}});
         return ([("mcp-session-id", session)], answer(told)).into_response();
     }
     // Each session is forgotten after its list.
@@ -52,7 +64,9 @@ async fn serve(State(heard): State<Shared>, way: Method, headers: HeaderMap, bod
         return StatusCode::NOT_FOUND.into_response();
     }
     match method.as_str() {
-        "tools/list" => answer(json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})),
+        "tools/list" => {
+            answer(json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}))
+        }
         "tools/call" => {
             let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
             let result = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{"type": "text", "text": "said over events"}]}});
@@ -65,12 +79,24 @@ async fn serve(State(heard): State<Shared>, way: Method, headers: HeaderMap, bod
 
 /// Starts the stand-in; `/away` points elsewhere.
 fn start(heard: Shared) -> (tokio::runtime::Runtime, u16) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a socket");
-    let away = move || async move { (StatusCode::TEMPORARY_REDIRECT, [("location", format!("http://127.0.0.1:{port}/mcp"))]) };
-    let app = Router::new().route("/mcp", any(serve)).route("/away", any(away)).with_state(heard);
+    let away = move || async move {
+        (
+            StatusCode::TEMPORARY_REDIRECT,
+            [("location", format!("http://127.0.0.1:{port}/mcp"))],
+        )
+    };
+    let app = Router::new()
+        .route("/mcp", any(serve))
+        .route("/away", any(away))
+        .with_state(heard);
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
         axum::serve(listener, app).await.expect("it serves");
@@ -90,20 +116,33 @@ fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_made_anew() 
     ));
     let daemon = sandbox.ready();
     let why = |name: &str| {
-        listed(&sandbox, name, |server| server["broken"].is_string())["broken"].as_str().unwrap_or_default().to_owned()
+        listed(&sandbox, name, |server| server["broken"].is_string())["broken"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     };
     assert_eq!(
         why("away"),
-        format!("it points to http://127.0.0.1:{port}/mcp (HTTP 307); redirects are not followed, write the final address")
+        format!(
+            "it points to http://127.0.0.1:{port}/mcp (HTTP 307); redirects are not followed, write the final address"
+        )
     );
     assert_eq!(why("bare"), "it wants a token: set token_env (HTTP 401)");
     trust(&sandbox, "desk");
-    heard.lock().expect("nobody panics").lines.retain(|line| line.contains("canary"));
+    heard
+        .lock()
+        .expect("nobody panics")
+        .lines
+        .retain(|line| line.contains("canary"));
     let answer = call(&sandbox, &model, "desk_echo", &json!({}));
     assert!(answer.contains("said over events"), "{answer}");
     assert_eq!(daemon.term(), 0);
     let lines = heard.lock().expect("nobody panics").lines.clone();
-    let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.contains("canary")).collect();
+    let lines: Vec<&str> = lines
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.contains("canary"))
+        .collect();
     let expected = [
         "POST - Bearer mcp-token-canary 2025-06-18 initialize",
         "POST s1 Bearer mcp-token-canary 2025-06-18 notifications/initialized",
@@ -117,6 +156,8 @@ fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_made_anew() 
         "DELETE s2 Bearer mcp-token-canary 2025-06-18 -",
     ];
     assert_eq!(lines, expected);
-    let log = sandbox.bash("cat state/logs/*.jsonl state/sessions/*.jsonl state/mcp.json").stdout;
+    let log = sandbox
+        .bash("cat state/logs/*.jsonl state/sessions/*.jsonl state/mcp.json")
+        .stdout;
     assert!(!log.contains("mcp-token-canary"));
 }

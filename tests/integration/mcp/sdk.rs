@@ -21,13 +21,18 @@ const SERVER: &str = include_str!("sdk_server.py");
 
 /// Returns where the SDK lies; `None`, said by name, when it is not installed and need not be.
 fn sdk() -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"),
+        PathBuf::from,
+    );
     let dir = target.join("ci-tools/mcp");
     if dir.join("mcp").is_dir() {
         return Some(dir);
     }
-    assert!(std::env::var_os("CI").is_none(), "the Python SDK of MCP is not installed, and CI is set");
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "the Python SDK of MCP is not installed, and CI is set"
+    );
     println!(
         "skipped: the Python SDK of MCP is not installed (python3 -m pip install --no-deps --target {} -r tests/integration/mcp/requirements.txt)",
         dir.display()
@@ -37,12 +42,29 @@ fn sdk() -> Option<PathBuf> {
 
 fn check(sandbox: &Sandbox, model: &FakeModel) {
     let server = listed(sandbox, "desk", |server| server["tools"].is_array());
-    let tools: Vec<&Value> = server["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
+    let tools: Vec<&Value> = server["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|tool| &tool["name"])
+        .collect();
     assert_eq!(tools, ["desk_add", "desk_greet", "desk_fail"]);
-    assert!(server["tools"].as_array().expect("a list").iter().all(|tool| tool["refused"].is_null()), "{server}");
+    assert!(
+        server["tools"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|tool| tool["refused"].is_null()),
+        "{server}"
+    );
     trust(sandbox, "desk");
     assert!(call(sandbox, model, "desk_add", &json!({"a": 20, "b": 22})).contains("42"));
-    let answer = call(sandbox, model, "desk_greet", &json!({"place": {"city": "Ulm"}, "times": null}));
+    let answer = call(
+        sandbox,
+        model,
+        "desk_greet",
+        &json!({"place": {"city": "Ulm"}, "times": null}),
+    );
     assert!(answer.contains("hello Ulm (DE) x1"), "{answer}");
     let answer = call(sandbox, model, "desk_fail", &json!({}));
     assert!(answer.contains("Error executing tool fail"), "{answer}");
@@ -56,9 +78,17 @@ fn the_python_sdk_is_understood_over_stdio() {
     let (model, sandbox) = Sandbox::with_model();
     let servers = sandbox.home().with_file_name("servers");
     fs::create_dir_all(&servers).expect("the sandbox is writable");
-    let section = section("desk", &servers, SERVER, &["stdio"], "env = [\"PYTHONPATH\"]");
+    let section = section(
+        "desk",
+        &servers,
+        SERVER,
+        &["stdio"],
+        "env = [\"PYTHONPATH\"]",
+    );
     let section = section.replace("reads = [", &format!("reads = [{:?},", dir));
-    let sandbox = sandbox.env("PYTHONPATH", &dir.display().to_string()).config(&section);
+    let sandbox = sandbox
+        .env("PYTHONPATH", &dir.display().to_string())
+        .config(&section);
     let _daemon = sandbox.ready();
     check(&sandbox, &model);
 }
@@ -70,7 +100,11 @@ fn the_python_sdk_is_understood_over_http() {
         let (model, sandbox) = Sandbox::with_model();
         let script = sandbox.home().with_file_name("server.py");
         fs::write(&script, SERVER).expect("the sandbox is writable");
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("an address")
+            .port();
         let mut server = Command::new(python().0)
             .arg(&script)
             .args([way, &port.to_string()])
@@ -79,12 +113,16 @@ fn the_python_sdk_is_understood_over_http() {
             .stderr(Stdio::null())
             .spawn()
             .expect("python3 starts");
-        wait_for("the server to listen", SOON, || TcpStream::connect(("127.0.0.1", port)).ok());
+        wait_for("the server to listen", SOON, || {
+            TcpStream::connect(("127.0.0.1", port)).ok()
+        });
         let _server = OnDrop(move || {
             let _ = server.kill();
             let _ = server.wait();
         });
-        let sandbox = sandbox.config(&format!("[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"));
+        let sandbox = sandbox.config(&format!(
+            "[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
+        ));
         let daemon = sandbox.ready();
         check(&sandbox, &model);
         assert_eq!(daemon.term(), 0);

@@ -21,16 +21,28 @@ impl Clock {
     /// Makes the control file `path`; the clock shows the real time.
     pub(crate) fn new(path: &Path) -> Self {
         let mut options = fs::OpenOptions::new();
-        let control = options.read(true).write(true).create_new(true).open(path).expect("the sandbox is writable");
+        let control = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .expect("the sandbox is writable");
         control.set_len(4096).expect("the sandbox is writable");
-        Self { control, path: path.to_owned(), ahead: Duration::ZERO }
+        Self {
+            control,
+            path: path.to_owned(),
+            ahead: Duration::ZERO,
+        }
     }
 
     /// Returns what programs need in their environment to go by this clock.
     pub(crate) fn environment(&self) -> [(&'static str, String); 2] {
         static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
         let library = LIBRARY.get_or_init(|| build("clock"));
-        [("LD_PRELOAD", library.display().to_string()), ("CLOCK", self.path.display().to_string())]
+        [
+            ("LD_PRELOAD", library.display().to_string()),
+            ("CLOCK", self.path.display().to_string()),
+        ]
     }
 
     /// Returns how far it is ahead.
@@ -42,6 +54,8 @@ impl Clock {
     pub(crate) fn later(&mut self, time: Duration) {
         self.ahead += time;
         let seconds = i64::try_from(self.ahead.as_secs()).expect("no test takes that long");
-        self.control.write_all_at(&seconds.to_ne_bytes(), 0).expect("the sandbox is writable");
+        self.control
+            .write_all_at(&seconds.to_ne_bytes(), 0)
+            .expect("the sandbox is writable");
     }
 }

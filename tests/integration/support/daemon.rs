@@ -33,8 +33,17 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts `command`; what it prints is added to the file `log`.
-    pub(super) fn start(command: &mut Command, home: &Path, log: &Path, telegram: Option<Polls>) -> Self {
-        let file = fs::OpenOptions::new().create(true).append(true).open(log).expect("the sandbox is writable");
+    pub(super) fn start(
+        command: &mut Command,
+        home: &Path,
+        log: &Path,
+        telegram: Option<Polls>,
+    ) -> Self {
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("the sandbox is writable");
         let telegram = telegram.map(|polls| (polls.clone(), polls.count()));
         let child = command
             .stdin(Stdio::null())
@@ -42,20 +51,33 @@ impl Daemon {
             .stderr(file)
             .spawn()
             .unwrap_or_else(|why| panic!("cannot start {command:?}: {why}"));
-        Self { child, home: home.to_owned(), log: log.to_owned(), telegram }
+        Self {
+            child,
+            home: home.to_owned(),
+            log: log.to_owned(),
+            telegram,
+        }
     }
 
     /// Waits until it serves: it polls Telegram, or it holds the lock, has its FIFO and writes `monitor.json`
     /// under its own pid. Panics with its log when it ends or stays silent.
     pub(crate) fn wait_ready(&mut self) -> &mut Self {
-        let ended = look_until(READY_MAX, || match self.child.try_wait().expect("a child can be waited for") {
-            Some(status) => Some(Some(status)),
-            None => self.is_ready().then_some(None),
+        let ended = look_until(READY_MAX, || {
+            match self.child.try_wait().expect("a child can be waited for") {
+                Some(status) => Some(Some(status)),
+                None => self.is_ready().then_some(None),
+            }
         });
         match ended {
             Some(None) => self,
-            Some(Some(status)) => panic!("the daemon ended with {status} before it was ready:\n{}", self.log()),
-            None => panic!("the daemon was not ready within {READY_MAX:?}:\n{}", self.log()),
+            Some(Some(status)) => panic!(
+                "the daemon ended with {status} before it was ready:\n{}",
+                self.log()
+            ),
+            None => panic!(
+                "the daemon was not ready within {READY_MAX:?}:\n{}",
+                self.log()
+            ),
         }
     }
 
@@ -76,7 +98,10 @@ impl Daemon {
 
     /// Returns true when it has ended, however.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be waited for").is_some()
+        self.child
+            .try_wait()
+            .expect("a child can be waited for")
+            .is_some()
     }
 
     /// Kills it as a power cut would.
@@ -92,20 +117,30 @@ impl Daemon {
 
     /// Returns its exit code when it ends by itself within `timeout`; panics with its log when it does not.
     pub(crate) fn wait_exit(mut self, timeout: Duration) -> i32 {
-        match look_until(timeout, || self.child.try_wait().expect("a child can be waited for")) {
+        match look_until(timeout, || {
+            self.child.try_wait().expect("a child can be waited for")
+        }) {
             Some(status) => program::code(status),
             None => panic!("the daemon still ran after {timeout:?}:\n{}", self.log()),
         }
     }
 
     fn is_ready(&self) -> bool {
-        if self.telegram.as_ref().is_some_and(|(polls, before)| polls.count() > *before) {
+        if self
+            .telegram
+            .as_ref()
+            .is_some_and(|(polls, before)| polls.count() > *before)
+        {
             return true;
         }
         let state = self.home.join("state");
         let monitor = fs::read(state.join("monitor.json")).ok();
-        let monitor = monitor.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).unwrap_or_default();
-        monitor["pid"] == self.child.id() && state.join("control.fifo").exists() && is_locked(&state.join("daemon.lock"))
+        let monitor = monitor
+            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
+            .unwrap_or_default();
+        monitor["pid"] == self.child.id()
+            && state.join("control.fifo").exists()
+            && is_locked(&state.join("daemon.lock"))
     }
 
     fn end(&mut self) {
@@ -127,6 +162,12 @@ fn is_locked(path: &Path) -> bool {
     let Ok(file) = fs::File::open(path) else {
         return false;
     };
-    let mut probe = libc::flock { l_type: small(libc::F_WRLCK), l_whence: small(libc::SEEK_SET), l_start: 0, l_len: 0, l_pid: 0 };
+    let mut probe = libc::flock {
+        l_type: small(libc::F_WRLCK),
+        l_whence: small(libc::SEEK_SET),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
     fcntl(&file, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok() && probe.l_type != small(libc::F_UNLCK)
 }

@@ -89,21 +89,39 @@ impl Disk {
     /// Makes the control file `path`; nothing fails yet.
     pub(crate) fn new(path: &Path) -> Self {
         let mut options = fs::OpenOptions::new();
-        let control = options.read(true).write(true).create_new(true).open(path).expect("the sandbox is writable");
+        let control = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .expect("the sandbox is writable");
         control.set_len(4096).expect("the sandbox is writable");
-        Self { control, path: path.to_owned() }
+        Self {
+            control,
+            path: path.to_owned(),
+        }
     }
 
     /// Returns what a daemon needs in its environment so that its disk below `home` is this one.
     pub(crate) fn environment(&self, home: &Path) -> [(&'static str, String); 3] {
         let text = |path: &Path| path.display().to_string();
-        [("LD_PRELOAD", text(library())), ("FAULTS", text(&self.path)), ("FAULTS_ROOT", text(home))]
+        [
+            ("LD_PRELOAD", text(library())),
+            ("FAULTS", text(&self.path)),
+            ("FAULTS_ROOT", text(home)),
+        ]
     }
 
     /// Counts from now on, and fails as planned.
     pub(crate) fn arm(&self, plan: Plan) {
-        for (field, value) in [(1, plan.calls.bits()), (2, plan.action.number()), (3, plan.from), (4, plan.until), (5, 0), (6, 0)]
-        {
+        for (field, value) in [
+            (1, plan.calls.bits()),
+            (2, plan.action.number()),
+            (3, plan.from),
+            (4, plan.until),
+            (5, 0),
+            (6, 0),
+        ] {
             self.set(field, value);
         }
         self.set(0, 1);
@@ -130,12 +148,16 @@ impl Disk {
     }
 
     fn set(&self, field: u64, value: i32) {
-        self.control.write_all_at(&value.to_ne_bytes(), field * 4).expect("the sandbox is writable");
+        self.control
+            .write_all_at(&value.to_ne_bytes(), field * 4)
+            .expect("the sandbox is writable");
     }
 
     fn get(&self, field: u64) -> i32 {
         let mut bytes = [0; 4];
-        self.control.read_exact_at(&mut bytes, field * 4).expect("it is as long as it was made");
+        self.control
+            .read_exact_at(&mut bytes, field * 4)
+            .expect("it is as long as it was made");
         i32::from_ne_bytes(bytes)
     }
 }
@@ -157,16 +179,29 @@ pub(crate) fn build_program(name: &str) -> PathBuf {
 }
 
 fn compile(name: &str, kind: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/integration/support/{name}.c"));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/integration/support/{name}.c"));
+    let target =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler
         .args(kind)
-        .args(["-O1", "-Wall", "-Winit-self", "-Wno-unused-result", "-Werror", "-o"])
+        .args([
+            "-O1",
+            "-Wall",
+            "-Winit-self",
+            "-Wno-unused-result",
+            "-Werror",
+            "-o",
+        ])
         .arg(&target)
         .arg(source)
         .arg("-ldl");
     let built = compiler.output().expect("there is a C compiler");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     target
 }

@@ -75,8 +75,9 @@ impl Sandbox {
     /// Turns Telegram on: owner 1001, and 1002 may write too.
     pub(crate) fn with_telegram(mut self, telegram: &FakeTelegram) -> Self {
         self.polls = Some(telegram.polls());
-        self.env("TELEGRAM_BOT_TOKEN", telegram.token()).config(&format!(
-            r#"
+        self.env("TELEGRAM_BOT_TOKEN", telegram.token())
+            .config(&format!(
+                r#"
             [telegram]
             enabled = true
             owner = [1001]
@@ -86,8 +87,8 @@ impl Sandbox {
             allow_from = [1001, 1002]
             stream = "off"
             "#,
-            telegram.url()
-        ))
+                telegram.url()
+            ))
     }
 
     /// Makes `model`, spoken to as Anthropic, the primary model.
@@ -101,7 +102,13 @@ impl Sandbox {
     }
 
     /// Adds a provider of type `kind` with one model called `model_name`, say for fallbacks.
-    pub(crate) fn with_provider(self, name: &str, kind: &str, model: &FakeModel, model_name: &str) -> Self {
+    pub(crate) fn with_provider(
+        self,
+        name: &str,
+        kind: &str,
+        model: &FakeModel,
+        model_name: &str,
+    ) -> Self {
         let source = format!(
             r#"
             type = "{kind}"
@@ -115,13 +122,21 @@ impl Sandbox {
             "#,
             model.url()
         );
-        self.env("MOCK_KEY", "sk-mock-not-a-key").provider_config(name, &source)
+        self.env("MOCK_KEY", "sk-mock-not-a-key")
+            .provider_config(name, &source)
     }
 
     /// Lays TOML over `providers.d/<name>.toml` and loads that provider.
     pub(crate) fn provider_config(mut self, name: &str, source: &str) -> Self {
-        lay_over(self.providers.entry(name.to_owned()).or_default(), parse(source));
-        let names: Vec<String> = self.providers.keys().map(|name| format!("\"{name}\"")).collect();
+        lay_over(
+            self.providers.entry(name.to_owned()).or_default(),
+            parse(source),
+        );
+        let names: Vec<String> = self
+            .providers
+            .keys()
+            .map(|name| format!("\"{name}\""))
+            .collect();
         self.config(&format!("[providers]\nload = [{}]", names.join(", ")))
     }
 
@@ -170,12 +185,20 @@ impl Sandbox {
     /// Writes a file of mode 0600, and the directories it stands in.
     pub(crate) fn put(&self, below: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(below);
-        fs::create_dir_all(path.parent().expect("it is below the home")).expect("the sandbox is writable");
+        fs::create_dir_all(path.parent().expect("it is below the home"))
+            .expect("the sandbox is writable");
         let mut options = fs::OpenOptions::new();
-        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&path).expect("the sandbox is writable");
+        let mut file = options
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .expect("the sandbox is writable");
         file.write_all(bytes).expect("the sandbox is writable");
         // By the handle: a daemon may have taken it already.
-        file.set_permissions(fs::Permissions::from_mode(0o600)).expect("own file");
+        file.set_permissions(fs::Permissions::from_mode(0o600))
+            .expect("own file");
         path
     }
 
@@ -194,7 +217,12 @@ impl Sandbox {
     /// Starts the daemon with arguments.
     pub(crate) fn daemon_with(&self, arguments: &[&str]) -> Daemon {
         let mut command = self.command("agent-daemon");
-        Daemon::start(command.args(arguments), &self.home(), &self.root.path().join("daemon.log"), self.polls.clone())
+        Daemon::start(
+            command.args(arguments),
+            &self.home(),
+            &self.root.path().join("daemon.log"),
+            self.polls.clone(),
+        )
     }
 
     /// Runs `agent-send` to its end.
@@ -224,32 +252,65 @@ impl Sandbox {
 
     /// Runs a bash script in the home, with the programs in its `PATH`.
     pub(crate) fn bash(&self, script: &str) -> Output {
-        program::run(self.shell().args(["-c", script]).current_dir(self.home()), "")
+        program::run(
+            self.shell().args(["-c", script]).current_dir(self.home()),
+            "",
+        )
     }
 
     /// Checks that `agent-send` fails, as a person sees it and as a program does: the code, the words, the
     /// next step. `name` is the code's word in JSON.
     pub(crate) fn check_failure(&self, arguments: &[&str], code: i32, name: &str, says: &str) {
         let told = self.send(arguments);
-        assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{arguments:?}: {told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (code, ""),
+            "{arguments:?}: {told:?}"
+        );
         assert!(told.stderr.contains(says), "{arguments:?}: {told:?}");
         let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         let told = self.send(&with_json);
         let error = &told.json()["error"];
-        assert_eq!((told.code, error["code"].as_str()), (code, Some(name)), "{with_json:?}: {told:?}");
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{told:?}");
-        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{told:?}");
+        assert_eq!(
+            (told.code, error["code"].as_str()),
+            (code, Some(name)),
+            "{with_json:?}: {told:?}"
+        );
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|message| !message.is_empty()),
+            "{told:?}"
+        );
+        assert!(
+            error["hint"].as_str().is_some_and(|hint| !hint.is_empty()),
+            "{told:?}"
+        );
     }
 
     /// Checks that the daemon answers a command with a failure whose reason contains one of `words`.
     pub(crate) fn check_failure_of_reply(&self, arguments: &[&str], words: &[&str]) {
         let told = self.send(arguments);
-        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{arguments:?}: {told:?}");
-        assert!(words.iter().any(|word| told.stderr.contains(word)), "{arguments:?}: {told:?}");
-        assert!(told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "), "{told:?}");
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (1, ""),
+            "{arguments:?}: {told:?}"
+        );
+        assert!(
+            words.iter().any(|word| told.stderr.contains(word)),
+            "{arguments:?}: {told:?}"
+        );
+        assert!(
+            told.stderr.starts_with("agent-send: ") && told.stderr.contains("\nhint: "),
+            "{told:?}"
+        );
         let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         let told = self.send(&with_json);
-        assert_eq!((told.code, &told.json()["status"]), (1, &Value::from("error")), "{with_json:?}: {told:?}");
+        assert_eq!(
+            (told.code, &told.json()["status"]),
+            (1, &Value::from("error")),
+            "{with_json:?}: {told:?}"
+        );
     }
 
     /// Waits until the owner is asked something and returns its id.
@@ -265,8 +326,13 @@ impl Sandbox {
 
     /// Returns the names of what waits in the spool for the daemon, in order.
     pub(crate) fn spooled(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.path("state/spool/new")) else { return Vec::new() };
-        let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let Ok(entries) = fs::read_dir(self.path("state/spool/new")) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -274,8 +340,15 @@ impl Sandbox {
     /// Returns the command for bash, as [`Sandbox::command`] does, with the programs in its `PATH`.
     pub(crate) fn shell(&self) -> Command {
         let mut command = self.environed("bash".into());
-        let programs = bin("agent-send").parent().expect("a program is in a directory").display().to_string();
-        command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()));
+        let programs = bin("agent-send")
+            .parent()
+            .expect("a program is in a directory")
+            .display()
+            .to_string();
+        command.env(
+            "PATH",
+            format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()),
+        );
         command
     }
 
@@ -297,16 +370,22 @@ impl Sandbox {
 
     /// Returns the rows of a query on `state/<database>.db` (`queue`, `cost`), read-only, daemon or not.
     pub(crate) fn query(&self, database: &str, sql: &str) -> Vec<Vec<SqlValue>> {
-        self.try_query(database, sql).unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
+        self.try_query(database, sql)
+            .unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
     }
 
     fn try_query(&self, database: &str, sql: &str) -> rusqlite::Result<Vec<Vec<SqlValue>>> {
         let path = self.path(&format!("state/{database}.db"));
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let connection = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
         connection.busy_timeout(Duration::from_secs(5))?;
         let mut statement = connection.prepare(sql)?;
         let columns = statement.column_count();
-        let rows = statement.query_map([], |row| (0..columns).map(|column| row.get(column)).collect())?;
+        let rows = statement.query_map([], |row| {
+            (0..columns).map(|column| row.get(column)).collect()
+        })?;
         rows.collect()
     }
 
@@ -322,8 +401,15 @@ impl Sandbox {
 
 fn write_private(path: &Path, table: &Table) {
     let mut options = fs::OpenOptions::new();
-    let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(path).expect("the sandbox is writable");
-    file.write_all(table.to_string().as_bytes()).expect("the sandbox is writable");
+    let mut file = options
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .expect("the sandbox is writable");
+    file.write_all(table.to_string().as_bytes())
+        .expect("the sandbox is writable");
 }
 
 fn parse(source: &str) -> Table {

@@ -20,8 +20,16 @@ impl House {
     /// Starts one with TOML laid over its settings.
     pub(crate) fn with(config: &str) -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-        let sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(config);
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model)
+            .config(config);
         let daemon = sandbox.ready();
-        Self { daemon, telegram, model, sandbox }
+        Self {
+            daemon,
+            telegram,
+            model,
+            sandbox,
+        }
     }
 }

@@ -62,9 +62,18 @@ struct State {
 impl FakeIssuer {
     /// Starts one on a free port; its access tokens live for an hour.
     pub(crate) fn start() -> Self {
-        let state = State { lives: 3600, ..State::default() };
-        let shared = Arc::new(Shared { state: Mutex::new(state), held: Semaphore::new(0) });
-        Self { server: Server::start("fake-issuer", serve::routes(Arc::clone(&shared))), shared }
+        let state = State {
+            lives: 3600,
+            ..State::default()
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            held: Semaphore::new(0),
+        });
+        Self {
+            server: Server::start("fake-issuer", serve::routes(Arc::clone(&shared))),
+            shared,
+        }
     }
 
     /// Returns its address.
@@ -118,7 +127,9 @@ impl FakeIssuer {
 
     /// Waits for that many.
     pub(crate) fn wait_renewed(&self, count: usize) {
-        let found = look_until(Duration::from_secs(20), || (self.renewed() >= count).then_some(()));
+        let found = look_until(Duration::from_secs(20), || {
+            (self.renewed() >= count).then_some(())
+        });
         found.unwrap_or_else(|| panic!("{} renewals, not {count}", self.renewed()));
     }
 

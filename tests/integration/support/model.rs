@@ -135,8 +135,14 @@ struct State {
 impl FakeModel {
     /// Starts one on a free port.
     pub(crate) fn start() -> Self {
-        let shared = Arc::new(Shared { state: Mutex::default(), held: Semaphore::new(0) });
-        Self { server: Server::start("fake-model", serve::routes(Arc::clone(&shared))), shared }
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            held: Semaphore::new(0),
+        });
+        Self {
+            server: Server::start("fake-model", serve::routes(Arc::clone(&shared))),
+            shared,
+        }
     }
 
     /// Returns the `base_url` for the configuration.
@@ -158,7 +164,11 @@ impl FakeModel {
 
     /// Returns for each request how it met the cache.
     pub(crate) fn met(&self) -> Vec<Met> {
-        lock(&self.shared.state).cache.as_ref().map(|cache| cache.met.clone()).unwrap_or_default()
+        lock(&self.shared.state)
+            .cache
+            .as_ref()
+            .map(|cache| cache.met.clone())
+            .unwrap_or_default()
     }
 
     /// Queues a reply; the queue goes before the script.
@@ -199,7 +209,10 @@ impl FakeModel {
 
     /// Returns the body of every request, in order of arrival, refused ones included.
     pub(crate) fn requests(&self) -> Vec<Value> {
-        self.exchanges().into_iter().map(|exchange| exchange.body).collect()
+        self.exchanges()
+            .into_iter()
+            .map(|exchange| exchange.body)
+            .collect()
     }
 
     /// Returns every request with its headers.
@@ -209,9 +222,14 @@ impl FakeModel {
 
     /// Returns the bodies as soon as there are `count`; panics when they do not come.
     pub(crate) fn wait_requests(&self, count: usize, timeout: Duration) -> Vec<Value> {
-        match look_until(timeout, || Some(self.requests()).filter(|requests| requests.len() >= count)) {
+        match look_until(timeout, || {
+            Some(self.requests()).filter(|requests| requests.len() >= count)
+        }) {
             Some(requests) => requests,
-            None => panic!("{} model requests within {timeout:?}, not {count}", self.requests().len()),
+            None => panic!(
+                "{} model requests within {timeout:?}, not {count}",
+                self.requests().len()
+            ),
         }
     }
 
@@ -243,7 +261,12 @@ impl Shared {
         match (&mut lock(&self.state).cache, wire) {
             (Some(cache), Wire::Anthropic) => {
                 let met = cache.meet(body);
-                Usage { input: met.rest, cache_read: met.read, cache_write: met.written, ..plain }
+                Usage {
+                    input: met.rest,
+                    cache_read: met.read,
+                    cache_write: met.written,
+                    ..plain
+                }
             }
             _ => plain,
         }
@@ -253,11 +276,19 @@ impl Shared {
         let mut state = lock(&self.state);
         state.served.input += usage.input;
         state.served.output += usage.output;
-        state.bill.push(Charge { model: model.as_str().unwrap_or_default().to_owned(), usage, sound: 0 });
+        state.bill.push(Charge {
+            model: model.as_str().unwrap_or_default().to_owned(),
+            usage,
+            sound: 0,
+        });
     }
 
     fn charge(&self, model: &str, usage: Usage, sound: usize) {
-        lock(&self.state).bill.push(Charge { model: model.to_owned(), usage, sound });
+        lock(&self.state).bill.push(Charge {
+            model: model.to_owned(),
+            usage,
+            sound,
+        });
     }
 }
 
@@ -265,11 +296,16 @@ impl Usage {
     fn of(body_bytes: usize, output: &Output) -> Self {
         let chars = match output {
             Output::Text(text) => text.chars().count(),
-            Output::Tools(calls) => {
-                calls.iter().map(|(name, input)| name.chars().count() + input.to_string().chars().count()).sum()
-            }
+            Output::Tools(calls) => calls
+                .iter()
+                .map(|(name, input)| name.chars().count() + input.to_string().chars().count())
+                .sum(),
         };
         let quarter = |size: usize| u64::try_from(size / 4).unwrap_or(u64::MAX).max(1);
-        Self { input: quarter(body_bytes), output: quarter(chars), ..Self::default() }
+        Self {
+            input: quarter(body_bytes),
+            output: quarter(chars),
+            ..Self::default()
+        }
     }
 }

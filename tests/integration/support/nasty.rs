@@ -53,7 +53,10 @@ impl Nasty {
     /// Starts one on a free port.
     pub(crate) fn start(way: Way) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port is free");
-        let port = listener.local_addr().expect("a bound socket has an address").port();
+        let port = listener
+            .local_addr()
+            .expect("a bound socket has an address")
+            .port();
         let inner = Arc::new(Inner {
             way: Mutex::new(way),
             requests: AtomicUsize::new(0),
@@ -120,7 +123,12 @@ fn treat(mut stream: TcpStream, shared: &Inner) -> std::io::Result<()> {
         if text.contains("/getUpdates") || request[0] == 22 {
             shared.requests.fetch_add(1, Ordering::Relaxed);
         }
-        let json = |body: &str| format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let json = |body: &str| {
+            format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
         return match way {
             Way::Silent => nothing(shared),
             Way::Reset => Ok(()),

@@ -31,8 +31,13 @@ impl Pages {
     /// Starts one on a free port; every path is 404 until it is given something.
     pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
-        let routes = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        Self { server: Server::start("fake-pages", routes), shared }
+        let routes = Router::new()
+            .fallback(answer)
+            .with_state(Arc::clone(&shared));
+        Self {
+            server: Server::start("fake-pages", routes),
+            shared,
+        }
     }
 
     /// Returns the address of a path.
@@ -46,8 +51,17 @@ impl Pages {
     }
 
     /// Serves `body` at `path`; with a status of redirects it is where they lead.
-    pub(crate) fn put(&self, path: &str, status: u16, content_type: &str, body: impl Into<Vec<u8>>) {
-        lock(&self.shared.pages).insert(path.to_owned(), (status, content_type.to_owned(), Bytes::from(body.into())));
+    pub(crate) fn put(
+        &self,
+        path: &str,
+        status: u16,
+        content_type: &str,
+        body: impl Into<Vec<u8>>,
+    ) {
+        lock(&self.shared.pages).insert(
+            path.to_owned(),
+            (status, content_type.to_owned(), Bytes::from(body.into())),
+        );
     }
 
     /// Returns what was asked for, with its query, and with which headers.
@@ -58,15 +72,28 @@ impl Pages {
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let headers = request.headers().iter();
-    let headers = headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    let asked = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+    let headers = headers.map(|(name, value)| {
+        (
+            name.to_string(),
+            String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        )
+    });
+    let asked = request
+        .uri()
+        .path_and_query()
+        .map_or_else(String::new, ToString::to_string);
     lock(&shared.asked).push((asked, headers.collect()));
     let found = lock(&shared.pages).get(request.uri().path()).cloned();
     match found {
-        Some((status @ 300..=399, _, to)) => {
-            (status_of(status), [("location", String::from_utf8_lossy(&to).into_owned())], Bytes::new()).into_response()
+        Some((status @ 300..=399, _, to)) => (
+            status_of(status),
+            [("location", String::from_utf8_lossy(&to).into_owned())],
+            Bytes::new(),
+        )
+            .into_response(),
+        Some((status, content_type, body)) => {
+            (status_of(status), [("content-type", content_type)], body).into_response()
         }
-        Some((status, content_type, body)) => (status_of(status), [("content-type", content_type)], body).into_response(),
         None => (StatusCode::NOT_FOUND, "there is no such page").into_response(),
     }
 }
@@ -77,7 +104,10 @@ fn status_of(status: u16) -> StatusCode {
 
 /// A PDF of one page that says `words`.
 pub(crate) fn pdf(words: &str) -> Vec<u8> {
-    let content = format!("BT /F1 12 Tf 72 700 Td ({}) Tj ET", words.replace(['(', ')', '\\'], ""));
+    let content = format!(
+        "BT /F1 12 Tf 72 700 Td ({}) Tj ET",
+        words.replace(['(', ')', '\\'], "")
+    );
     let objects = [
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
         "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
@@ -91,6 +121,8 @@ pub(crate) fn pdf(words: &str) -> Vec<u8> {
         file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
     }
     let start = file.len();
-    file.push_str(&format!("xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"));
+    file.push_str(&format!(
+        "xref\n0 6\n{table}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n"
+    ));
     file.into_bytes()
 }

@@ -74,15 +74,29 @@ impl Running {
     /// Starts `command` with pipes at all three ends.
     pub(crate) fn start(command: &mut Command) -> Self {
         let what = format!("{command:?}");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let mut child = child.unwrap_or_else(|why| panic!("cannot start {what}: {why}"));
         let mut pipe = child.stdin.take().expect("stdin is piped");
         let (input, texts) = mpsc::channel::<String>();
         // A program that does not read its input closes the pipe early, which is its right.
-        thread::spawn(move || texts.into_iter().try_for_each(|text| pipe.write_all(text.as_bytes())));
+        thread::spawn(move || {
+            texts
+                .into_iter()
+                .try_for_each(|text| pipe.write_all(text.as_bytes()))
+        });
         let stdout = Collected::from(child.stdout.take().expect("stdout is piped"));
         let stderr = Collected::from(child.stderr.take().expect("stderr is piped"));
-        Self { child, what, input: Some(input), stdout, stderr }
+        Self {
+            child,
+            what,
+            input: Some(input),
+            stdout,
+            stderr,
+        }
     }
 
     /// Writes to its standard input, without waiting until it reads.
@@ -100,7 +114,9 @@ impl Running {
 
     /// Returns its stdout as soon as that contains `words`; panics when they do not come.
     pub(crate) fn wait_said(&self, words: &str) -> String {
-        let found = look_until(RUN_MAX, || Some(self.stdout.text()).filter(|text| text.contains(words)));
+        let found = look_until(RUN_MAX, || {
+            Some(self.stdout.text()).filter(|text| text.contains(words))
+        });
         found.unwrap_or_else(|| panic!("{} never said {words:?}: {:?}", self.what, self.said()))
     }
 
@@ -111,7 +127,10 @@ impl Running {
 
     /// Returns true when it has ended, however.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be waited for").is_some()
+        self.child
+            .try_wait()
+            .expect("a child can be waited for")
+            .is_some()
     }
 
     /// Kills it as a power cut would; what it left behind says [`Running::end`].
@@ -123,7 +142,9 @@ impl Running {
     /// Closes its input and returns what it left behind; kills it and panics after a minute.
     pub(crate) fn end(mut self) -> Output {
         drop(self.input.take());
-        let status = look_until(RUN_MAX, || self.child.try_wait().expect("a child can be waited for"));
+        let status = look_until(RUN_MAX, || {
+            self.child.try_wait().expect("a child can be waited for")
+        });
         if status.is_none() {
             self.child.kill().expect("a child can be killed");
             self.child.wait().expect("a killed child ends");
@@ -131,8 +152,15 @@ impl Running {
         let stdout = std::mem::take(&mut self.stdout).end();
         let stderr = std::mem::take(&mut self.stderr).end();
         match status {
-            Some(status) => Output { code: code(status), stdout, stderr },
-            None => panic!("{} still ran after {RUN_MAX:?}: {stdout:?} {stderr:?}", self.what),
+            Some(status) => Output {
+                code: code(status),
+                stdout,
+                stderr,
+            },
+            None => panic!(
+                "{} still ran after {RUN_MAX:?}: {stdout:?} {stderr:?}",
+                self.what
+            ),
         }
     }
 }
@@ -148,7 +176,9 @@ impl Drop for Running {
 /// Returns the exit code, or the signal's number below zero.
 pub(super) fn code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
-    status.code().unwrap_or_else(|| -status.signal().unwrap_or_default())
+    status
+        .code()
+        .unwrap_or_else(|| -status.signal().unwrap_or_default())
 }
 
 /// What came out of a pipe.
@@ -169,7 +199,10 @@ impl Collected {
                 lock(&into).extend_from_slice(&chunk[..count]);
             }
         });
-        Self { bytes, reader: Some(reader) }
+        Self {
+            bytes,
+            reader: Some(reader),
+        }
     }
 
     fn text(&self) -> String {

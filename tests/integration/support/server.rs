@@ -26,12 +26,23 @@ pub(super) struct Server {
 impl Server {
     /// Serves `routes` on a port that was free; requests are accepted when this returns.
     pub(super) fn start(name: &str, routes: Router) -> Self {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port is free");
-        listener.set_nonblocking(true).expect("a new socket takes options");
-        let url = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
+        let listener =
+            std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port is free");
+        listener
+            .set_nonblocking(true)
+            .expect("a new socket takes options");
+        let url = format!(
+            "http://{}",
+            listener
+                .local_addr()
+                .expect("a bound socket has an address")
+        );
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime starts");
             runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).expect("the socket is non-blocking");
                 let service = routes.layer(DefaultBodyLimit::disable()).into_make_service_with_connect_info::<Connection>();
@@ -41,8 +52,15 @@ impl Server {
                 }
             });
         };
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(serve).expect("a thread starts");
-        Self { url, stop: Some(stop), thread: Some(thread) }
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(serve)
+            .expect("a thread starts");
+        Self {
+            url,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// Returns `http://127.0.0.1:PORT`.
@@ -78,8 +96,13 @@ impl Connection {
 impl Connected<IncomingStream<'_, TcpListener>> for Connection {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
         let socket = stream.io();
-        socket.set_nodelay(true).expect("a new socket takes options");
-        let handle = socket.as_fd().try_clone_to_owned().expect("a file descriptor is free");
+        socket
+            .set_nodelay(true)
+            .expect("a new socket takes options");
+        let handle = socket
+            .as_fd()
+            .try_clone_to_owned()
+            .expect("a file descriptor is free");
         Self(Arc::new(TcpStream::from(handle)))
     }
 }

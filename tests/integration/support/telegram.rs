@@ -118,7 +118,10 @@ impl FakeTelegram {
     pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
         lock(&shared.state).last_update_id = 700_000_000;
-        Self { server: Server::start("fake-telegram", serve::routes(Arc::clone(&shared))), shared }
+        Self {
+            server: Server::start("fake-telegram", serve::routes(Arc::clone(&shared))),
+            shared,
+        }
     }
 
     /// Returns the `api_url` for the configuration.
@@ -160,26 +163,39 @@ impl FakeTelegram {
     pub(crate) fn offer_file_at(&self, path: &str, bytes: &[u8]) -> String {
         let mut state = lock(&self.shared.state);
         let id = format!("offered-{}", state.offered.len() + 1);
-        state.offered.push(media::Offered { id: id.clone(), path: path.to_owned(), bytes: bytes.to_vec() });
+        state.offered.push(media::Offered {
+            id: id.clone(),
+            path: path.to_owned(),
+            bytes: bytes.to_vec(),
+        });
         id
     }
 
     /// Returns the emoji that the bot put on a message.
     pub(crate) fn reaction(&self, chat_id: i64, message_id: i64) -> Option<String> {
-        lock(&self.shared.state).reactions.get(&(chat_id, message_id)).cloned()
+        lock(&self.shared.state)
+            .reactions
+            .get(&(chat_id, message_id))
+            .cloned()
     }
 
     /// Presses the button with `data` under a message the bot sent, as somebody's program may without
     /// its being there. Returns the id of the press.
     pub(crate) fn press(&self, chat_id: i64, user_id: i64, message_id: i64, data: &str) -> String {
-        let message = lock(&self.shared.state).messages.get(&(chat_id, message_id)).map(|shown| shown.message.clone());
+        let message = lock(&self.shared.state)
+            .messages
+            .get(&(chat_id, message_id))
+            .map(|shown| shown.message.clone());
         let message = message.expect("only a message that is shown has buttons");
         self.press_below(user_id, &message, data)
     }
 
     /// The same below any message. Returns the id of the press.
     pub(crate) fn press_below(&self, user_id: i64, message: &Value, data: &str) -> String {
-        let id = format!("{}", 4_300_000_000_000_000_i64 + lock(&self.shared.state).last_update_id);
+        let id = format!(
+            "{}",
+            4_300_000_000_000_000_i64 + lock(&self.shared.state).last_update_id
+        );
         self.inject(json!({"callback_query": {
             "id": id, "from": user(user_id), "message": message, "chat_instance": "1", "data": data,
         }}));
@@ -188,14 +204,23 @@ impl FakeTelegram {
 
     /// Returns what was said to a press, empty when it was only heard, waiting for it.
     pub(crate) fn wait_pressed(&self, press: &str, timeout: Duration) -> String {
-        let answered = look_until(timeout, || lock(&self.shared.state).presses.get(press).cloned().flatten());
+        let answered = look_until(timeout, || {
+            lock(&self.shared.state)
+                .presses
+                .get(press)
+                .cloned()
+                .flatten()
+        });
         answered.unwrap_or_else(|| panic!("the press {press} was not answered within {timeout:?}"))
     }
 
     /// Returns the buttons that stand below a message now, as (label, data) in order.
     pub(crate) fn buttons(&self, chat_id: i64, message_id: i64) -> Vec<(String, String)> {
         let state = lock(&self.shared.state);
-        let shown = state.messages.get(&(chat_id, message_id)).expect("a message that is shown");
+        let shown = state
+            .messages
+            .get(&(chat_id, message_id))
+            .expect("a message that is shown");
         buttons::of(&shown.message["reply_markup"])
     }
 
@@ -208,15 +233,22 @@ impl FakeTelegram {
     pub(crate) fn inject(&self, mut update: Value) -> i64 {
         let update_id = {
             let mut state = lock(&self.shared.state);
-            let update_id = update["update_id"].as_i64().unwrap_or(state.last_update_id + 1);
+            let update_id = update["update_id"]
+                .as_i64()
+                .unwrap_or(state.last_update_id + 1);
             state.last_update_id = update_id;
             update["update_id"] = json!(update_id);
             if let Some(press) = update["callback_query"]["id"].as_str() {
                 state.presses.entry(press.to_owned()).or_default();
             }
             let message = &update["message"];
-            if let (Some(chat), Some(id)) = (message["chat"]["id"].as_i64(), message["message_id"].as_i64()) {
-                state.messages.insert((chat, id), api::Shown::received(message.clone()));
+            if let (Some(chat), Some(id)) = (
+                message["chat"]["id"].as_i64(),
+                message["message_id"].as_i64(),
+            ) {
+                state
+                    .messages
+                    .insert((chat, id), api::Shown::received(message.clone()));
             }
             state.updates.push_back(update);
             update_id
@@ -233,8 +265,16 @@ impl FakeTelegram {
     /// Returns the texts that stand in a chat now, oldest first, the user's too: edited, without the deleted.
     pub(crate) fn shown(&self, chat_id: i64) -> Vec<String> {
         let state = lock(&self.shared.state);
-        let chat = state.messages.range((chat_id, i64::MIN)..=(chat_id, i64::MAX));
-        let words = |message: &Value| message["text"].as_str().or(message["caption"].as_str()).unwrap_or_default().to_owned();
+        let chat = state
+            .messages
+            .range((chat_id, i64::MIN)..=(chat_id, i64::MAX));
+        let words = |message: &Value| {
+            message["text"]
+                .as_str()
+                .or(message["caption"].as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
         chat.map(|(_, shown)| words(&shown.message)).collect()
     }
 
@@ -245,14 +285,20 @@ impl FakeTelegram {
 
     /// Returns the requests for one method.
     pub(crate) fn calls_of(&self, method: &str) -> Vec<Call> {
-        self.calls().into_iter().filter(|call| call.method.eq_ignore_ascii_case(method)).collect()
+        self.calls()
+            .into_iter()
+            .filter(|call| call.method.eq_ignore_ascii_case(method))
+            .collect()
     }
 
     /// Returns the first message for which `wanted` holds, waiting for it; panics with what was sent instead.
     pub(crate) fn wait_sent(&self, wanted: impl Fn(&Sent) -> bool, timeout: Duration) -> Sent {
         match look_until(timeout, || self.sent().into_iter().find(&wanted)) {
             Some(sent) => sent,
-            None => panic!("no such message within {timeout:?}; sent were {:#?}", self.sent()),
+            None => panic!(
+                "no such message within {timeout:?}; sent were {:#?}",
+                self.sent()
+            ),
         }
     }
 
@@ -278,7 +324,10 @@ impl FakeTelegram {
 
     /// Asks `plan` at each call, before the faults that were set, what goes wrong with it; it sees the method and
     /// the parameters.
-    pub(crate) fn fault_by(&self, plan: impl FnMut(&str, &Value) -> Option<FaultKind> + Send + 'static) {
+    pub(crate) fn fault_by(
+        &self,
+        plan: impl FnMut(&str, &Value) -> Option<FaultKind> + Send + 'static,
+    ) {
         lock(&self.shared.state).plan = Some(Box::new(plan));
     }
 
@@ -298,11 +347,27 @@ impl FakeTelegram {
 /// With `TELEGRAM_CALLS=FILE` every request is added there, a JSON line each, for a checker to read.
 impl Drop for FakeTelegram {
     fn drop(&mut self) {
-        let Some(path) = std::env::var_os("TELEGRAM_CALLS") else { return };
-        let line = |call: &Call| format!("{}\n", json!({"method": call.method, "params": call.params}));
-        let lines: String = self.calls().iter().filter(|call| call.method != "file").map(line).collect();
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(lines.as_bytes())).expect("$TELEGRAM_CALLS can be written");
+        let Some(path) = std::env::var_os("TELEGRAM_CALLS") else {
+            return;
+        };
+        let line = |call: &Call| {
+            format!(
+                "{}\n",
+                json!({"method": call.method, "params": call.params})
+            )
+        };
+        let lines: String = self
+            .calls()
+            .iter()
+            .filter(|call| call.method != "file")
+            .map(line)
+            .collect();
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
+        file.and_then(|mut file| file.write_all(lines.as_bytes()))
+            .expect("$TELEGRAM_CALLS can be written");
     }
 }
 

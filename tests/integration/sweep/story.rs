@@ -9,7 +9,9 @@ use nix::errno::Errno;
 use serde_json::json;
 
 use super::verdict::Verdict;
-use crate::support::{Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Sandbox, wait_for};
+use crate::support::{
+    Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Sandbox, wait_for,
+};
 
 /// Long against everything that happens here, the pauses between tries included.
 const SOON: Duration = Duration::from_secs(20);
@@ -32,7 +34,10 @@ pub(super) struct Trouble {
 impl Trouble {
     /// Returns true for what a program must not even notice.
     pub(super) fn is_harmless(self) -> bool {
-        matches!(self.action, Action::Short | Action::Pass | Action::Fails(Errno::EINTR))
+        matches!(
+            self.action,
+            Action::Short | Action::Pass | Action::Fails(Errno::EINTR)
+        )
     }
 
     pub(super) fn kills(self) -> bool {
@@ -63,7 +68,14 @@ impl Said {
     pub(super) fn places(&self) -> Vec<(i64, i64)> {
         let [one, two] = self.beta;
         let [three, four] = self.epsilon;
-        vec![(1001, self.alpha), (1002, one), (1002, two), (1003, three), (1003, four), (GROUP, self.zeta)]
+        vec![
+            (1001, self.alpha),
+            (1002, one),
+            (1002, two),
+            (1003, three),
+            (1003, four),
+            (GROUP, self.zeta),
+        ]
     }
 }
 
@@ -77,7 +89,13 @@ impl Story {
         for (name, value) in disk.environment(&sandbox.home()) {
             sandbox = sandbox.env(name, &value);
         }
-        Self { trouble, telegram, _model: model, sandbox, disk }
+        Self {
+            trouble,
+            telegram,
+            _model: model,
+            sandbox,
+            disk,
+        }
     }
 
     /// Plays it and looks at what is left.
@@ -91,15 +109,20 @@ impl Story {
             self.wait_while_it_lasts(&mut daemon);
             let logged = daemon.log().len() - logged;
             if logged > LOG_MOST {
-                unwell.push(format!("{logged} bytes were logged while nothing could be written"));
+                unwell.push(format!(
+                    "{logged} bytes were logged while nothing could be written"
+                ));
             }
             if plan.from == 1 && self.is_worked_off() {
                 unwell.push("it was all done on a disk that failed from the first call on: nothing was tried here".to_owned());
             }
             // Only where monitor.json itself can be written.
-            let named = || self.sandbox.send(&["--status", "--json"]).json()["last_error"].is_string();
+            let named =
+                || self.sandbox.send(&["--status", "--json"]).json()["last_error"].is_string();
             if self.trouble.calls == Calls::Sync {
-                wait_for("the status to name the trouble", SOON, || (self.is_worked_off() || named()).then_some(()));
+                wait_for("the status to name the trouble", SOON, || {
+                    (self.is_worked_off() || named()).then_some(())
+                });
             }
         } else {
             self.wait_done("", &mut daemon);
@@ -143,22 +166,39 @@ impl Story {
     fn say(&self) -> Said {
         let telegram = &self.telegram;
         let tool = json!({"path": "alpha.txt", "content": "alpha"});
-        let alpha = telegram.say(1001, 1001, &format!("alpha [[tool write {tool}]]")).1;
+        let alpha = telegram
+            .say(1001, 1001, &format!("alpha [[tool write {tool}]]"))
+            .1;
         let beta = ["beta1", "beta2"].map(|text| telegram.say(1002, 1002, text).1);
         telegram.say(GROUP, 1002, "overheard");
         let zeta = telegram.say(GROUP, 1001, "@fake_bot zeta").1;
         let call = json!({"command": "echo gamma | tee -a ran.log"});
-        self.spool("gamma", &json!({"v": 1, "cmd": "user", "id": "gamma", "text": format!("[[tool exec {call}]]")}));
+        self.spool(
+            "gamma",
+            &json!({"v": 1, "cmd": "user", "id": "gamma", "text": format!("[[tool exec {call}]]")}),
+        );
         let file = self.sandbox.put("delta.txt", b"delta");
         let files = json!([{"path": file, "filename": "delta.txt"}]);
         self.spool("delta", &json!({"v": 1, "cmd": "raw", "id": "delta", "to": "1002", "text": "delta", "attachments": files}));
         let epsilon = ["one", "two"].map(|name| self.picture_of_album(name));
-        Said { alpha, beta, epsilon, zeta }
+        Said {
+            alpha,
+            beta,
+            epsilon,
+            zeta,
+        }
     }
 
     fn spool(&self, id: &str, command: &serde_json::Value) {
-        let draft = self.sandbox.put(&format!("state/spool/tmp/{id}.json"), command.to_string().as_bytes());
-        fs::rename(draft, self.sandbox.path(&format!("state/spool/new/{id}.json"))).expect("the sandbox is writable");
+        let draft = self.sandbox.put(
+            &format!("state/spool/tmp/{id}.json"),
+            command.to_string().as_bytes(),
+        );
+        fs::rename(
+            draft,
+            self.sandbox.path(&format!("state/spool/new/{id}.json")),
+        )
+        .expect("the sandbox is writable");
     }
 
     fn picture_of_album(&self, name: &str) -> i64 {
@@ -177,7 +217,9 @@ impl Story {
 
     fn wait_while_it_lasts(&self, daemon: &mut Daemon) {
         let until = Instant::now() + LASTS;
-        wait_for("the time to pass", SOON, || (daemon.has_ended() || Instant::now() >= until).then_some(()));
+        wait_for("the time to pass", SOON, || {
+            (daemon.has_ended() || Instant::now() >= until).then_some(())
+        });
     }
 
     /// Waits until all is done, or the daemon is dead.
@@ -185,26 +227,42 @@ impl Story {
         let until = Instant::now() + SOON;
         while !daemon.has_ended() && !self.is_worked_off() {
             if Instant::now() > until {
-                let rows = self.sandbox.query("queue", "SELECT id, state, attempts FROM inbox");
-                let parts = self.sandbox.query("queue", "SELECT plain, state, attempts FROM outbox WHERE state != 'sent'");
+                let rows = self
+                    .sandbox
+                    .query("queue", "SELECT id, state, attempts FROM inbox");
+                let parts = self.sandbox.query(
+                    "queue",
+                    "SELECT plain, state, attempts FROM outbox WHERE state != 'sent'",
+                );
                 let spool = self.sandbox.spooled();
-                panic!("not all is done {when}: {rows:?} {parts:?} {spool:?}\n{}", last_lines(&daemon.log()));
+                panic!(
+                    "not all is done {when}: {rows:?} {parts:?} {spool:?}\n{}",
+                    last_lines(&daemon.log())
+                );
             }
             thread::sleep(Duration::from_millis(10));
         }
     }
 
     pub(super) fn is_worked_off(&self) -> bool {
-        let spool = fs::read_dir(self.sandbox.path("state/spool/new")).expect("the spool is there").count();
+        let spool = fs::read_dir(self.sandbox.path("state/spool/new"))
+            .expect("the spool is there")
+            .count();
         let open = "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running'))
              + (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')), (SELECT count(*) FROM inbox)";
         let told = |id: &str| {
-            let reply = self.sandbox.read_json(&format!("state/replies/{id}.json")).unwrap_or_default();
+            let reply = self
+                .sandbox
+                .read_json(&format!("state/replies/{id}.json"))
+                .unwrap_or_default();
             reply["status"] == "done" || reply["status"] == "error"
         };
         spool == 0 && self.telegram.pending_updates() == 0 && told("gamma") && told("delta") && {
             let rows = self.sandbox.query("queue", open);
-            rows == [[rusqlite::types::Value::Integer(0), rusqlite::types::Value::Integer(8)]]
+            rows == [[
+                rusqlite::types::Value::Integer(0),
+                rusqlite::types::Value::Integer(8),
+            ]]
         }
     }
 }

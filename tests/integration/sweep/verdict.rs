@@ -29,7 +29,11 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn of(story: &Story, said: &Said, wrong: Vec<String>, log: String) -> Self {
-        let mut verdict = Self { wrong, seen: Vec::new(), log };
+        let mut verdict = Self {
+            wrong,
+            seen: Vec::new(),
+            log,
+        };
         verdict.inbox(story);
         verdict.answers(story, said);
         verdict.tools(story);
@@ -38,7 +42,13 @@ impl Verdict {
         verdict.files(story);
         verdict.record(story);
         if !verdict.wrong.is_empty() {
-            let hit = verdict.log.lines().filter(|line| line.ends_with("<-")).take(3).collect::<Vec<_>>().join(", ");
+            let hit = verdict
+                .log
+                .lines()
+                .filter(|line| line.ends_with("<-"))
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(", ");
             verdict.wrong.push(format!("  hit: {hit}"));
         }
         verdict
@@ -57,16 +67,25 @@ impl Verdict {
             }
         } else {
             let reason = text.split("\n\n").last().unwrap_or_default();
-            let reason: String = reason.split(['/', ':']).next().unwrap_or_default().to_owned();
+            let reason: String = reason
+                .split(['/', ':'])
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             self.seen.push(format!("sorry {reason}"));
             if story.trouble.is_harmless() || story.trouble.kills() {
-                self.wrong(format!("{whose} was answered {text:?} though no disk failed"));
+                self.wrong(format!(
+                    "{whose} was answered {text:?} though no disk failed"
+                ));
             }
         }
     }
 
     fn inbox(&mut self, story: &Story) {
-        let rows = story.sandbox.query("queue", "SELECT id, state, reason FROM inbox WHERE state != 'done'");
+        let rows = story.sandbox.query(
+            "queue",
+            "SELECT id, state, reason FROM inbox WHERE state != 'done'",
+        );
         if !rows.is_empty() {
             self.wrong(format!("not done: {rows:?}"));
         }
@@ -84,16 +103,23 @@ impl Verdict {
         let mut by_place: BTreeMap<(i64, i64), Vec<Sent>> = BTreeMap::new();
         let mut files = Vec::new();
         for sent in story.telegram.sent() {
-            match sent.reply_to.filter(|id| places.contains(&(sent.chat, *id))) {
+            match sent
+                .reply_to
+                .filter(|id| places.contains(&(sent.chat, *id)))
+            {
                 Some(id) => by_place.entry((sent.chat, id)).or_default().push(sent),
                 None if !sent.files.is_empty() => files.push(sent),
-                None if sent.text.contains("may not have reached you") => self.seen.push("told of a dead letter".to_owned()),
+                None if sent.text.contains("may not have reached you") => {
+                    self.seen.push("told of a dead letter".to_owned())
+                }
                 None => self.wrong(format!("it answers nothing: {sent:?}")),
             }
         }
         let turns = leaders.len();
         if story.trouble.is_harmless() && turns != 4 {
-            self.wrong(format!("{turns} turns instead of 4: what belongs together was torn apart"));
+            self.wrong(format!(
+                "{turns} turns instead of 4: what belongs together was torn apart"
+            ));
         }
         for (place, sents) in &by_place {
             let unknowns = leaders
@@ -104,10 +130,17 @@ impl Verdict {
                 self.wrong(format!("{place:?} was answered beside its run: {sents:?}"));
                 continue;
             };
-            self.once(story, &format!("{place:?}"), sents, unknowns != Sql::Integer(0));
+            self.once(
+                story,
+                &format!("{place:?}"),
+                sents,
+                unknowns != Sql::Integer(0),
+            );
             let text = &sents[0].text;
             let right = match place.1 {
-                id if (place.0, id) == (1001, said.alpha) => text.contains("result:") && text.contains("alpha.txt"),
+                id if (place.0, id) == (1001, said.alpha) => {
+                    text.contains("result:") && text.contains("alpha.txt")
+                }
                 id if place.0 == 1002 && said.beta.contains(&id) => text.contains("echo: beta"),
                 _ => text.contains("echo:"),
             };
@@ -125,9 +158,15 @@ impl Verdict {
     }
 
     fn once(&mut self, story: &Story, whose: &str, sents: &[Sent], may_be_marked: bool) {
-        let marked = sents.iter().filter(|sent| sent.text.starts_with(RESENT)).count();
+        let marked = sents
+            .iter()
+            .filter(|sent| sent.text.starts_with(RESENT))
+            .count();
         if sents.len() - marked > 1 {
-            self.wrong(format!("{whose} came {} times without a mark", sents.len() - marked));
+            self.wrong(format!(
+                "{whose} came {} times without a mark",
+                sents.len() - marked
+            ));
         }
         if marked > 0 {
             self.seen.push("resent".to_owned());
@@ -146,13 +185,24 @@ impl Verdict {
     }
 
     fn commands(&mut self, story: &Story, files: &[Sent]) {
-        let reply = |id: &str| story.sandbox.read_json(&format!("state/replies/{id}.json")).unwrap_or_default();
+        let reply = |id: &str| {
+            story
+                .sandbox
+                .read_json(&format!("state/replies/{id}.json"))
+                .unwrap_or_default()
+        };
         let (gamma, delta) = (reply("gamma"), reply("delta"));
         if gamma["status"] == "error" {
             self.apology(story, "gamma", gamma["error"].as_str().unwrap_or_default());
-        } else if gamma["reply"].as_str().is_some_and(|text| text.contains(MAYBE)) {
+        } else if gamma["reply"]
+            .as_str()
+            .is_some_and(|text| text.contains(MAYBE))
+        {
             self.apology(story, "gamma", MAYBE);
-        } else if !gamma["reply"].as_str().is_some_and(|text| text.contains("gamma")) {
+        } else if !gamma["reply"]
+            .as_str()
+            .is_some_and(|text| text.contains("gamma"))
+        {
             self.wrong(format!("gamma was answered {gamma}"));
         }
         if delta["status"] == "error" {
@@ -160,7 +210,10 @@ impl Verdict {
         } else if files.is_empty() {
             self.wrong(format!("the file of delta never came: {delta}"));
         }
-        let unknowns = story.sandbox.query("queue", "SELECT coalesce(max(unknowns), 0) FROM outbox WHERE inbox_id = 'delta'");
+        let unknowns = story.sandbox.query(
+            "queue",
+            "SELECT coalesce(max(unknowns), 0) FROM outbox WHERE inbox_id = 'delta'",
+        );
         self.once(story, "delta", files, unknowns != [[Sql::Integer(0)]]);
         for sent in files {
             if sent.files[0].bytes != b"delta" || !sent.text.ends_with("delta") {
@@ -172,8 +225,14 @@ impl Verdict {
     /// A tool ran at most once, and not unseen.
     fn tools(&mut self, story: &Story) {
         let ran = story.sandbox.read("workspace/ran.log").unwrap_or_default();
-        let reply = story.sandbox.read_json("state/replies/gamma.json").unwrap_or_default();
-        let told = reply["status"] == "error" || reply["reply"].as_str().is_some_and(|text| text.contains(MAYBE));
+        let reply = story
+            .sandbox
+            .read_json("state/replies/gamma.json")
+            .unwrap_or_default();
+        let told = reply["status"] == "error"
+            || reply["reply"]
+                .as_str()
+                .is_some_and(|text| text.contains(MAYBE));
         if ran != "gamma\n" && !(ran.is_empty() && told) {
             self.wrong(format!("the command left {ran:?}, its answer is {reply}"));
         }
@@ -182,7 +241,10 @@ impl Verdict {
     fn transcripts(&mut self, story: &Story) {
         let mut all = Vec::new();
         for path in below(&story.sandbox.path("state/sessions")) {
-            if path.extension().is_none_or(|extension| extension != "jsonl") {
+            if path
+                .extension()
+                .is_none_or(|extension| extension != "jsonl")
+            {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
@@ -192,12 +254,21 @@ impl Verdict {
             for (number, line) in (1_i64..).zip(text.lines()) {
                 match serde_json::from_str::<Value>(line) {
                     Ok(event) if event["seq"] == number => all.push(event),
-                    Ok(event) => self.wrong(format!("line {number} of {} is event {}", path.display(), event["seq"])),
-                    Err(why) => self.wrong(format!("line {number} of {}: {why}: {line}", path.display())),
+                    Ok(event) => self.wrong(format!(
+                        "line {number} of {} is event {}",
+                        path.display(),
+                        event["seq"]
+                    )),
+                    Err(why) => self.wrong(format!(
+                        "line {number} of {}: {why}: {line}",
+                        path.display()
+                    )),
                 }
             }
         }
-        let said = |event: &&Value| event["type"] == "message" && event["role"] == "user" && event["inbox_id"].is_string();
+        let said = |event: &&Value| {
+            event["type"] == "message" && event["role"] == "user" && event["inbox_id"].is_string()
+        };
         let mut by_input: BTreeMap<String, usize> = BTreeMap::new();
         for event in all.iter().filter(said) {
             *by_input.entry(event["inbox_id"].to_string()).or_default() += 1;
@@ -208,8 +279,20 @@ impl Verdict {
         if by_input.is_empty() {
             self.wrong(format!("no transcript has a message: {:?}", all.first()));
         }
-        let text = |word: &str| all.iter().filter(said).filter(|event| event.to_string().contains(word)).count();
-        for word in ["beta1", "beta2", "overheard", "epsilon one", "epsilon two", "zeta"] {
+        let text = |word: &str| {
+            all.iter()
+                .filter(said)
+                .filter(|event| event.to_string().contains(word))
+                .count()
+        };
+        for word in [
+            "beta1",
+            "beta2",
+            "overheard",
+            "epsilon one",
+            "epsilon two",
+            "zeta",
+        ] {
             let count = text(word);
             if count > 1 || (count == 0 && story.trouble.is_harmless()) {
                 self.wrong(format!("{word} was read {count} times"));
@@ -235,10 +318,16 @@ impl Verdict {
     /// Nothing is left lying about, and what is there can be read.
     fn files(&mut self, story: &Story) {
         for path in below(&story.sandbox.home()) {
-            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-            let litter = name.contains(".tmp-") || name.ends_with(".part") || name.contains(".corrupt-");
+            let name = path
+                .file_name()
+                .expect("a file")
+                .to_string_lossy()
+                .into_owned();
+            let litter =
+                name.contains(".tmp-") || name.ends_with(".part") || name.contains(".corrupt-");
             // What could not be removed goes with its directory, or when nobody can be writing it any more.
-            let excused = !name.contains(".corrupt-") && (story.trouble.kills() || story.trouble.lasting);
+            let excused =
+                !name.contains(".corrupt-") && (story.trouble.kills() || story.trouble.lasting);
             if litter && !excused {
                 self.wrong(format!("{} lies about", path.display()));
             }

@@ -51,7 +51,13 @@ pub(super) fn pieces(entries: &[Entry], factor: f64) -> Vec<Piece> {
 /// Returns where to cut so that about as much stays as `keep` says, of a window of `window` tokens, and
 /// at most `most` tokens; `None` when nothing can go. While a turn is `running`, its message and its
 /// newest step stay, however large they are.
-pub(super) fn cut(pieces: &[Piece], keep: Keep, window: u64, most: u64, running: bool) -> Option<Cut> {
+pub(super) fn cut(
+    pieces: &[Piece],
+    keep: Keep,
+    window: u64,
+    most: u64,
+    running: bool,
+) -> Option<Cut> {
     let count = pieces.len();
     // The old summary alone is not worth a new one.
     let first = if pieces.first()?.seq == 0 { 2 } else { 1 };
@@ -69,27 +75,52 @@ pub(super) fn cut(pieces: &[Piece], keep: Keep, window: u64, most: u64, running:
         Keep::Tokens(tokens) => by_tokens(tokens),
     };
     let target = target.max(by_tokens(most)).max(first);
-    let at = |wanted: Begins, from: usize| (from..count).find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == wanted));
-    let newest_turn = (0..count).rev().find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == Begins::Turn));
+    let at = |wanted: Begins, from: usize| {
+        (from..count).find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == wanted))
+    };
+    let newest_turn = (0..count).rev().find(|at| {
+        pieces
+            .get(*at)
+            .is_some_and(|piece| piece.begins == Begins::Turn)
+    });
     let seq = |at: usize| pieces.get(at).map(|piece| piece.seq);
     if let Some(turn) = at(Begins::Turn, target) {
-        return Some(Cut { kept_from: seq(turn)?, question: None });
+        return Some(Cut {
+            kept_from: seq(turn)?,
+            question: None,
+        });
     }
     // Within the newest turn: its message stays, what is between that and the step goes.
     let begin = newest_turn.map_or(first, |turn| turn + 1);
-    let newest_step = (begin..count).rev().find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == Begins::Step));
+    let newest_step = (begin..count).rev().find(|at| {
+        pieces
+            .get(*at)
+            .is_some_and(|piece| piece.begins == Begins::Step)
+    });
     let within = |step: usize| {
         let goes = step - usize::from(newest_turn.is_some()) >= first;
-        goes.then_some(Cut { kept_from: seq(step)?, question: newest_turn.and_then(seq) })
+        goes.then_some(Cut {
+            kept_from: seq(step)?,
+            question: newest_turn.and_then(seq),
+        })
     };
-    if let Some(cut) = at(Begins::Step, target.max(begin)).or(newest_step).and_then(within) {
+    if let Some(cut) = at(Begins::Step, target.max(begin))
+        .or(newest_step)
+        .and_then(within)
+    {
         return Some(cut);
     }
     // One turn of one step: its beginning can go only as a whole.
     match newest_turn.filter(|turn| *turn >= first) {
-        Some(turn) => Some(Cut { kept_from: seq(turn)?, question: None }),
+        Some(turn) => Some(Cut {
+            kept_from: seq(turn)?,
+            question: None,
+        }),
         None if running => None,
-        None => (count >= first).then_some(Cut { kept_from: pieces.last()?.seq + 1, question: None }),
+        None => (count >= first).then_some(Cut {
+            kept_from: pieces.last()?.seq + 1,
+            question: None,
+        }),
     }
 }
 
@@ -104,7 +135,11 @@ mod tests {
             'a' => Begins::Step,
             _ => Begins::Nothing,
         };
-        let piece = |(seq, kind): (u64, char)| Piece { seq: if kind == 's' { 0 } else { seq }, tokens, begins: begins(kind) };
+        let piece = |(seq, kind): (u64, char)| Piece {
+            seq: if kind == 's' { 0 } else { seq },
+            tokens,
+            begins: begins(kind),
+        };
         (1..).zip(text.chars()).map(piece).collect()
     }
 
@@ -125,10 +160,22 @@ mod tests {
 
     #[test]
     fn what_stays_fits_whatever_was_to_be_kept() {
-        assert_eq!(at("tatatatata", Keep::Fraction(0.9), 45, false), Some((7, None)));
-        assert_eq!(at("tatatatata", Keep::Tokens(40), 1000, false), Some((7, None)));
-        assert_eq!(at("tatatatata", Keep::Window(0.04), 1000, false), Some((7, None)));
-        assert_eq!(at("tatararar", Keep::Tokens(0), 0, true), Some((8, Some(3))));
+        assert_eq!(
+            at("tatatatata", Keep::Fraction(0.9), 45, false),
+            Some((7, None))
+        );
+        assert_eq!(
+            at("tatatatata", Keep::Tokens(40), 1000, false),
+            Some((7, None))
+        );
+        assert_eq!(
+            at("tatatatata", Keep::Window(0.04), 1000, false),
+            Some((7, None))
+        );
+        assert_eq!(
+            at("tatararar", Keep::Tokens(0), 0, true),
+            Some((8, Some(3)))
+        );
     }
 
     #[test]
@@ -138,10 +185,18 @@ mod tests {
         assert_eq!(at("t", all, 0, true), None, "the question alone");
         assert_eq!(at("st", all, 0, true), None, "and a summary");
         assert_eq!(at("tar", all, 0, true), None, "its only step");
-        assert_eq!(at("ta", all, 0, false), Some((3, None)), "all of it, when it is over");
+        assert_eq!(
+            at("ta", all, 0, false),
+            Some((3, None)),
+            "all of it, when it is over"
+        );
         assert_eq!(at("sta", all, 0, false), Some((4, None)));
         assert_eq!(at("s", all, 0, false), None);
-        assert_eq!(at("tat", all, 0, true), Some((3, None)), "the turn that begins");
+        assert_eq!(
+            at("tat", all, 0, true),
+            Some((3, None)),
+            "the turn that begins"
+        );
         assert_eq!(at("statt", all, 0, true), Some((5, None)));
     }
 }

@@ -13,7 +13,16 @@ use crate::session::Kind;
 /// Model calls of a flush (specification §11).
 const STEPS: usize = 8;
 /// Tools that keep something, or show what is kept already.
-const KEEPING: [&str; 8] = ["memory_write", "remember", "memory_search", "memory_get", "memory_read", "read", "write", "edit"];
+const KEEPING: [&str; 8] = [
+    "memory_write",
+    "remember",
+    "memory_search",
+    "memory_get",
+    "memory_read",
+    "read",
+    "write",
+    "edit",
+];
 
 const REQUEST: &str = "⟦The older part of this conversation will soon be summed up and no longer be shown to you. Before that, keep what \
     should outlast it and is not in your memory yet: facts, decisions, promises, open tasks, each once, with its date. Use \
@@ -38,7 +47,9 @@ impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
     /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
     pub(super) async fn flush_once(&mut self) -> Result<(), Break> {
-        let can_keep = ["memory_write", "write"].iter().any(|tool| self.offer.get(tool).is_some());
+        let can_keep = ["memory_write", "write"]
+            .iter()
+            .any(|tool| self.offer.get(tool).is_some());
         if !self.agent.compaction.flush
             || self.session.state().flushed
             || !can_keep
@@ -51,16 +62,33 @@ impl Running<'_> {
         // Where no answer came at all nothing was paid for, and the next time may be better.
         if flushed.answers > 0 {
             let run_id = self.order.run_id.to_owned();
-            self.session.append(vec![Kind::Flush { run_id, receipts: flushed.receipts }], true).await?;
+            self.session
+                .append(
+                    vec![Kind::Flush {
+                        run_id,
+                        receipts: flushed.receipts,
+                    }],
+                    true,
+                )
+                .await?;
         }
-        if flushed.stopped { Err(Break::Stopped) } else { Ok(()) }
+        if flushed.stopped {
+            Err(Break::Stopped)
+        } else {
+            Ok(())
+        }
     }
 
     async fn flush(&self) -> Flushed {
         let mut flushed = Flushed::default();
         let run_id = self.room_run_id();
         let mut messages = self.session.state().messages();
-        messages.push(Message { role: Role::User, content: vec![Block::Context { text: REQUEST.to_owned() }] });
+        messages.push(Message {
+            role: Role::User,
+            content: vec![Block::Context {
+                text: REQUEST.to_owned(),
+            }],
+        });
         for step in 1..=STEPS {
             let prompt = Prompt {
                 system: self.order.system.clone(),
@@ -69,11 +97,24 @@ impl Running<'_> {
                 // As in a turn, or nothing of it comes from the vendor's cache.
                 messages: self.with_pictures(repair(&messages)).await,
             };
-            let purpose =
-                Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE, budget_usd: None, share_usd: None };
-            let call = self.agent.client.complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
+            let purpose = Purpose {
+                run_id: &run_id,
+                session_id: self.session.id(),
+                source: SOURCE,
+                budget_usd: None,
+                share_usd: None,
+            };
+            let call =
+                self.agent
+                    .client
+                    .complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
             let (answer, stop) = match self.in_time(call).await {
-                Err(Break::Stopped) => return Flushed { stopped: true, ..flushed },
+                Err(Break::Stopped) => {
+                    return Flushed {
+                        stopped: true,
+                        ..flushed
+                    };
+                }
                 Err(_) => break,
                 Ok(Ok(paid)) => (paid.response.message, paid.response.stop),
                 Ok(Err(error)) => {
@@ -84,7 +125,10 @@ impl Running<'_> {
             flushed.answers += 1;
             let calls: Vec<ToolCall> = answer.tool_calls().take(CALLS).cloned().collect();
             messages.push(answer);
-            if calls.is_empty() || step == STEPS || matches!(stop, StopReason::MaxTokens | StopReason::Refusal) {
+            if calls.is_empty()
+                || step == STEPS
+                || matches!(stop, StopReason::MaxTokens | StopReason::Refusal)
+            {
                 break;
             }
             let mut results = Vec::new();
@@ -95,20 +139,39 @@ impl Running<'_> {
                     output = self.keep(&call) => output,
                 };
                 flushed.receipts.extend(output.receipt);
-                let ToolOutput { text, is_error, untrusted, .. } = output;
-                results.push(Block::ToolResult(ToolResult { id: call.id, text, is_error, untrusted }));
+                let ToolOutput {
+                    text,
+                    is_error,
+                    untrusted,
+                    ..
+                } = output;
+                results.push(Block::ToolResult(ToolResult {
+                    id: call.id,
+                    text,
+                    is_error,
+                    untrusted,
+                }));
             }
-            messages.push(Message { role: Role::User, content: results });
+            messages.push(Message {
+                role: Role::User,
+                content: results,
+            });
         }
         flushed
     }
 
     async fn keep(&self, call: &ToolCall) -> ToolOutput {
-        let path = call.input.get("path").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let path = call
+            .input
+            .get("path")
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default();
         let in_memory = path.starts_with("memory/") && !path.split('/').any(|part| part == "..");
         let changes_files = matches!(call.name.as_str(), "write" | "edit");
         if !KEEPING.contains(&call.name.as_str()) || (changes_files && !in_memory) {
-            return ToolOutput::error("not now: only memory_write, remember and files of memory/ keep something");
+            return ToolOutput::error(
+                "not now: only memory_write, remember and files of memory/ keep something",
+            );
         }
         match self.decide(call) {
             Decision::Run => {
@@ -118,7 +181,9 @@ impl Running<'_> {
                 output
             }
             // Nobody is asked in the middle of it.
-            Decision::Ask(why) | Decision::Refuse(why) => ToolOutput::error(format!("not now: {why}")),
+            Decision::Ask(why) | Decision::Refuse(why) => {
+                ToolOutput::error(format!("not now: {why}"))
+            }
         }
     }
 }

@@ -71,13 +71,23 @@ pub enum Room {
 }
 
 /// Returns `tokens` times `factor`, rounded down.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "estimates"
+)]
 fn scaled(tokens: u64, factor: f64) -> u64 {
     (tokens as f64 * factor) as u64
 }
 
 /// Returns `share` of `count`, rounded up.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers"
+)]
 fn scaled_up(count: usize, share: f64) -> usize {
     ((count as f64 * share).ceil() as usize).min(count)
 }
@@ -86,7 +96,8 @@ impl Agent {
     /// Returns true when there may be need to make room in a conversation that `model` answers. It looks at what
     /// the model has counted, and at no file.
     pub fn has_grown(&self, session: &Session, model: &str) -> bool {
-        self.thresholds(model).is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
+        self.thresholds(model)
+            .is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
     }
 
     fn thresholds(&self, model: &str) -> Option<Thresholds> {
@@ -98,14 +109,23 @@ impl Agent {
     pub async fn make_room(&self, session: &mut Session, order: Order<'_>, asked: bool) -> Room {
         let mut turn = Running::new(self, session, order);
         let need = if asked { Need::Asked } else { Need::Perhaps };
-        let (contact, model) = (turn.session.head().contact.clone(), turn.order.model.to_owned());
-        turn.emit(Step::Started { contact, model, parent: None });
+        let (contact, model) = (
+            turn.session.head().contact.clone(),
+            turn.order.model.to_owned(),
+        );
+        turn.emit(Step::Started {
+            contact,
+            model,
+            parent: None,
+        });
         let made = turn.make_room(need).await;
         turn.emit(Step::Ended);
         match made {
             Ok(made) => made,
             Err(Break::Stopped) => Room::Stopped,
-            Err(Break::Failed(reason) | Break::Overflow(reason) | Break::TooLong(reason)) => Room::Failed(reason),
+            Err(Break::Failed(reason) | Break::Overflow(reason) | Break::TooLong(reason)) => {
+                Room::Failed(reason)
+            }
         }
     }
 }
@@ -141,7 +161,12 @@ impl Plan {
     fn after(&self, state: &State, compaction: &Compaction) -> State {
         let mut after = state.clone();
         let kind = Kind::Compaction(compaction.clone());
-        let event = session::Event { v: 1, ts: clock::rfc3339(clock::now_ms()), seq: state.last_seq + 1, kind };
+        let event = session::Event {
+            v: 1,
+            ts: clock::rfc3339(clock::now_ms()),
+            seq: state.last_seq + 1,
+            kind,
+        };
         after.apply(&event, state.position.clone());
         after
     }
@@ -165,13 +190,20 @@ impl Running<'_> {
 
     /// Returns the estimated tokens of what stands in a request beside the conversation.
     fn overhead(&self) -> u64 {
-        let system: u64 = self.order.system.iter().map(|block: &SystemBlock| text::estimate_tokens(&block.text)).sum();
+        let system: u64 = self
+            .order
+            .system
+            .iter()
+            .map(|block: &SystemBlock| text::estimate_tokens(&block.text))
+            .sum();
         system + self.offer.tokens()
     }
 
     /// Makes room, as far as there is need.
     pub(super) async fn make_room(&mut self, need: Need) -> Result<Room, Break> {
-        let Some(at) = self.thresholds() else { return Ok(Room::Enough) };
+        let Some(at) = self.thresholds() else {
+            return Ok(Room::Enough);
+        };
         self.emit(Step::Compacting);
         if self.size() < at.room && matches!(need, Need::Perhaps | Need::Asked) {
             self.flush_once().await?;
@@ -181,21 +213,37 @@ impl Running<'_> {
         }
         let state = self.session.state();
         let urgent = matches!(need, Need::Full | Need::Refused | Need::RefusedAgain);
-        let grown = state.compacted.as_ref().is_none_or(|last| self.size() >= last.tokens + at.compact_at / GROWN);
+        let grown = state
+            .compacted
+            .as_ref()
+            .is_none_or(|last| self.size() >= last.tokens + at.compact_at / GROWN);
         if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
             return Ok(Room::Enough);
         }
         // The transcript keeps it all: whoever asks need not wait for the facts.
         if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
-            tracing::warn!(session = self.session.id(), "no facts could be drawn: the conversation is summed up later");
+            tracing::warn!(
+                session = self.session.id(),
+                "no facts could be drawn: the conversation is summed up later"
+            );
             return Ok(Room::Enough);
         }
         let plan = self.plan(at, need);
         let compaction = self.compaction(&plan, need).await?;
-        let Some(compaction) = compaction else { return Ok(Room::Enough) };
+        let Some(compaction) = compaction else {
+            return Ok(Room::Enough);
+        };
         let ((before, after), by) = (compaction.tokens, compaction.by);
-        tracing::info!(session = self.session.id(), before, after, ?by, "the older part of a conversation was summed up");
-        self.session.append(vec![Kind::Compaction(compaction)], true).await?;
+        tracing::info!(
+            session = self.session.id(),
+            before,
+            after,
+            ?by,
+            "the older part of a conversation was summed up"
+        );
+        self.session
+            .append(vec![Kind::Compaction(compaction)], true)
+            .await?;
         self.agent.memory.tell_news();
         Ok(Room::Made { before, after, by })
     }
@@ -203,12 +251,26 @@ impl Running<'_> {
     fn plan(&self, at: Thresholds, need: Need) -> Plan {
         let state = self.session.state();
         let (overhead, counted) = (self.overhead(), state.counted_seq);
-        let size = if need >= Need::Refused { self.size().max(at.hard_at) } else { self.size() };
+        let size = if need >= Need::Refused {
+            self.size().max(at.hard_at)
+        } else {
+            self.size()
+        };
         let estimate = overhead + state.entries.iter().map(Entry::tokens).sum::<u64>();
         // Before the first count, and right after a compaction, there is nothing to compare with.
         let known = counted > 0 || need >= Need::Refused;
-        let factor = if known { ratio(size, estimate).clamp(0.5, 4.0) } else { 1.0 };
-        Plan { at, overhead, factor, size, running: need >= Need::Full }
+        let factor = if known {
+            ratio(size, estimate).clamp(0.5, 4.0)
+        } else {
+            1.0
+        };
+        Plan {
+            at,
+            overhead,
+            factor,
+            size,
+            running: need >= Need::Full,
+        }
     }
 
     /// Draws facts from what will no longer be sent; false when that did not work.
@@ -232,20 +294,36 @@ impl Running<'_> {
             && let Some(cut) = plan.cut(state, plan.at.keep, most)
         {
             let dropped = dropped(state, cut);
-            let earlier = state.compacted.as_ref().map(|compacted| compacted.summary.as_str());
+            let earlier = state
+                .compacted
+                .as_ref()
+                .map(|compacted| compacted.summary.as_str());
             let (summary, by) = match self.summarise(&dropped, earlier, plan.factor).await? {
                 Ok(summary) => (summary, SummaryBy::Model),
                 // There is time until a model answers again.
                 Err(why) if need == Need::Perhaps => {
-                    tracing::warn!(session = self.session.id(), why, "the conversation is summed up later");
+                    tracing::warn!(
+                        session = self.session.id(),
+                        why,
+                        "the conversation is summed up later"
+                    );
                     return Ok(None);
                 }
                 Err(why) if need == Need::Asked => {
-                    return Err(Break::Failed(format!("no model summed it up ({why}); nothing was changed")));
+                    return Err(Break::Failed(format!(
+                        "no model summed it up ({why}); nothing was changed"
+                    )));
                 }
                 Err(why) => {
-                    tracing::warn!(session = self.session.id(), why, "no model summed the conversation up");
-                    (summary::statistics(&dropped, earlier, &why, summary::LONGEST / 2), SummaryBy::Statistics)
+                    tracing::warn!(
+                        session = self.session.id(),
+                        why,
+                        "no model summed the conversation up"
+                    );
+                    (
+                        summary::statistics(&dropped, earlier, &why, summary::LONGEST / 2),
+                        SummaryBy::Statistics,
+                    )
                 }
             };
             let made = self.event(plan, cut, summary, by, None);
@@ -253,9 +331,16 @@ impl Running<'_> {
             let left = ratio(after.saturating_sub(fixed), before.saturating_sub(fixed));
             let is_small = left <= SHRUNK && after < plan.at.flush_at;
             if is_small || (need == Need::Asked && after < before) {
-                return Ok(Some(Compaction { tokens: (plan.size, after), ..made }));
+                return Ok(Some(Compaction {
+                    tokens: (plan.size, after),
+                    ..made
+                }));
             }
-            tracing::warn!(before, after, "a summary did not make the conversation smaller: it is cut without a model");
+            tracing::warn!(
+                before,
+                after,
+                "a summary did not make the conversation smaller: it is cut without a model"
+            );
         }
         Ok(self.truncation(plan, before, most))
     }
@@ -264,10 +349,20 @@ impl Running<'_> {
     fn truncation(&self, plan: &Plan, before: u64, most: u64) -> Option<Compaction> {
         let state = self.session.state();
         // When not even one message can go, the first event stays the first.
-        let first = state.entries.iter().map(|entry| entry.seq).find(|seq| *seq > 0)?;
-        let nothing = Cut { kept_from: first, question: None };
+        let first = state
+            .entries
+            .iter()
+            .map(|entry| entry.seq)
+            .find(|seq| *seq > 0)?;
+        let nothing = Cut {
+            kept_from: first,
+            question: None,
+        };
         let cut = plan.cut(state, Keep::Tokens(most), most).unwrap_or(nothing);
-        let earlier = state.compacted.as_ref().map(|compacted| compacted.summary.as_str());
+        let earlier = state
+            .compacted
+            .as_ref()
+            .map(|compacted| compacted.summary.as_str());
         let why = "it was cut to make room";
         let summary = summary::statistics(&dropped(state, cut), earlier, why, summary::LONGEST / 6);
         let mut longest = None;
@@ -276,44 +371,88 @@ impl Running<'_> {
             let after = plan.size_of(&plan.after(state, &made));
             let next = longest.map_or(BLOCKS.0, |longest| longest / 2);
             if after <= most || next < BLOCKS.1 {
-                return (after < before).then_some(Compaction { tokens: (plan.size, after), ..made });
+                return (after < before).then_some(Compaction {
+                    tokens: (plan.size, after),
+                    ..made
+                });
             }
             longest = Some(next);
         }
     }
 
-    fn event(&self, plan: &Plan, cut: Cut, summary: String, by: SummaryBy, longest_block: Option<usize>) -> Compaction {
-        let Cut { kept_from, question } = cut;
+    fn event(
+        &self,
+        plan: &Plan,
+        cut: Cut,
+        summary: String,
+        by: SummaryBy,
+        longest_block: Option<usize>,
+    ) -> Compaction {
+        let Cut {
+            kept_from,
+            question,
+        } = cut;
         let run_id = self.order.run_id.to_owned();
-        Compaction { run_id, kept_from, question, summary, by, longest_block, tokens: (plan.size, 0) }
+        Compaction {
+            run_id,
+            kept_from,
+            question,
+            summary,
+            by,
+            longest_block,
+            tokens: (plan.size, 0),
+        }
     }
 
     /// Asks the model of `[routing] compaction` for a summary; the inner error says why there is none. `factor` is
     /// what a vendor counts for one estimated token.
-    async fn summarise(&self, dropped: &[&Entry], earlier: Option<&str>, factor: f64) -> Result<Result<String, String>, Break> {
+    async fn summarise(
+        &self,
+        dropped: &[&Entry],
+        earlier: Option<&str>,
+        factor: f64,
+    ) -> Result<Result<String, String>, Break> {
         let models = self.agent.client.models();
-        let Some(model) = models.for_role("compaction") else { return Ok(Err("no model is configured".to_owned())) };
-        let window = model.context_window.saturating_sub(u64::from(model.max_tokens));
+        let Some(model) = models.for_role("compaction") else {
+            return Ok(Err("no model is configured".to_owned()));
+        };
+        let window = model
+            .context_window
+            .saturating_sub(u64::from(model.max_tokens));
         let room = summary::Room::of(scaled(window, 1.0 / factor.max(1.0)));
         let chunks = summary::chunks(dropped, room.chunk);
-        let earlier = earlier.map(|text| ("summary so far", text::head_and_tail(text, room.longest, 70)));
+        let earlier = earlier.map(|text| {
+            (
+                "summary so far",
+                text::head_and_tail(text, room.longest, 70),
+            )
+        });
         let mut pieces: Vec<(&str, String)> = earlier.into_iter().collect();
         match chunks.as_slice() {
             [] => return Ok(Err("there is nothing to sum up".to_owned())),
             [one] => pieces.push(("conversation", one.clone())),
             several => {
                 for chunk in several {
-                    match self.ask_for_summary(&model.name, &[("conversation", chunk)], room.longest).await? {
+                    match self
+                        .ask_for_summary(&model.name, &[("conversation", chunk)], room.longest)
+                        .await?
+                    {
                         Ok(part) => pieces.push(("summary of the next part", part)),
                         Err(why) => return Ok(Err(why)),
                     }
                 }
                 let most = room.chunk / pieces.len().max(1);
-                pieces.iter_mut().for_each(|(_, piece)| *piece = text::head_and_tail(piece, most, 70));
+                pieces
+                    .iter_mut()
+                    .for_each(|(_, piece)| *piece = text::head_and_tail(piece, most, 70));
             }
         }
-        let pieces: Vec<(&str, &str)> = pieces.iter().map(|(what, text)| (*what, text.as_str())).collect();
-        self.ask_for_summary(&model.name, &pieces, room.longest).await
+        let pieces: Vec<(&str, &str)> = pieces
+            .iter()
+            .map(|(what, text)| (*what, text.as_str()))
+            .collect();
+        self.ask_for_summary(&model.name, &pieces, room.longest)
+            .await
     }
 
     async fn ask_for_summary(
@@ -323,18 +462,35 @@ impl Running<'_> {
         longest: usize,
     ) -> Result<Result<String, String>, Break> {
         let messages = vec![summary::request(pieces)];
-        let prompt = Prompt { system: summary::system(), tools: [].into(), may_call: false, messages };
+        let prompt = Prompt {
+            system: summary::system(),
+            tools: [].into(),
+            may_call: false,
+            messages,
+        };
         let run_id = self.room_run_id();
-        let purpose =
-            Purpose { run_id: &run_id, session_id: self.session.id(), source: SOURCE, budget_usd: None, share_usd: None };
-        let call = self.agent.client.complete(purpose, model, &prompt, &|_| {}, &|_| {});
+        let purpose = Purpose {
+            run_id: &run_id,
+            session_id: self.session.id(),
+            source: SOURCE,
+            budget_usd: None,
+            share_usd: None,
+        };
+        let call = self
+            .agent
+            .client
+            .complete(purpose, model, &prompt, &|_| {}, &|_| {});
         Ok(match self.in_time(call).await {
             Err(Break::Stopped) => return Err(Break::Stopped),
             Err(_) => Err("it took too long".to_owned()),
             Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);
-                if text.is_empty() { Err("the model's summary was empty".to_owned()) } else { Ok(text) }
+                if text.is_empty() {
+                    Err("the model's summary was empty".to_owned())
+                } else {
+                    Ok(text)
+                }
             }
             Ok(Err(error)) => Err(error.to_string()),
         })
@@ -347,14 +503,20 @@ impl Running<'_> {
 
     /// Returns true when a model is there that can be asked to keep something.
     fn has_a_model(&self) -> bool {
-        let model = self.agent.client.models().get(self.order.model, "the conversation");
+        let model = self
+            .agent
+            .client
+            .models()
+            .get(self.order.model, "the conversation");
         model.is_ok_and(|model| model.provider.kind != ProviderType::Offline)
     }
 }
 
 /// Returns what a cut takes out of a conversation, without the old summary.
 fn dropped(state: &State, cut: Cut) -> Vec<&Entry> {
-    let goes = |entry: &&Entry| entry.seq > 0 && entry.seq < cut.kept_from && Some(entry.seq) != cut.question;
+    let goes = |entry: &&Entry| {
+        entry.seq > 0 && entry.seq < cut.kept_from && Some(entry.seq) != cut.question
+    };
     state.entries.iter().filter(goes).collect()
 }
 

@@ -37,7 +37,10 @@ impl Room {
         let chars = usize::try_from(tokens.saturating_mul(10) / 3).unwrap_or(usize::MAX);
         let chars = (chars / 10 * 8).saturating_sub(1_200);
         let longest = LONGEST.min(chars / 4).max(200);
-        Self { chunk: chars.saturating_sub(longest).max(400), longest }
+        Self {
+            chunk: chars.saturating_sub(longest).max(400),
+            longest,
+        }
     }
 }
 
@@ -51,7 +54,10 @@ pub(super) fn system() -> Vec<SystemBlock> {
          language of the conversation, at most 900 words, no preamble.",
         offline::SUMMARISE
     );
-    vec![SystemBlock { tier: Tier::Stable, text }]
+    vec![SystemBlock {
+        tier: Tier::Stable,
+        text,
+    }]
 }
 
 /// Returns the message that asks for one summary of `pieces`.
@@ -92,10 +98,17 @@ fn lines(message: &Message) -> Vec<String> {
             Block::Context { text } => format!("({})", text::shorten(text, BESIDE)),
             Block::Image { .. } => format!("{who}: (a picture)"),
             Block::Thinking(_) => return None,
-            Block::ToolCall(call) => format!("CALL {}: {}", call.name, text::shorten(&call.input.to_string(), INPUT)),
+            Block::ToolCall(call) => format!(
+                "CALL {}: {}",
+                call.name,
+                text::shorten(&call.input.to_string(), INPUT)
+            ),
             Block::ToolResult(result) => {
                 let failed = if result.is_error { " (failed)" } else { "" };
-                format!("RESULT{failed}: {}", text::head_and_tail(&result.text, RESULT, 70))
+                format!(
+                    "RESULT{failed}: {}",
+                    text::head_and_tail(&result.text, RESULT, 70)
+                )
             }
         };
         // Nothing in it ends the fence around it.
@@ -106,17 +119,30 @@ fn lines(message: &Message) -> Vec<String> {
 
 /// Returns what can be said of `entries` without a model, in at most `longest` characters; `why` says what kept the model
 /// from it, `earlier` is the summary before.
-pub(super) fn statistics(entries: &[&Entry], earlier: Option<&str>, why: &str, longest: usize) -> String {
+pub(super) fn statistics(
+    entries: &[&Entry],
+    earlier: Option<&str>,
+    why: &str,
+    longest: usize,
+) -> String {
     let said = |role: Role| {
-        let of_role = entries.iter().filter(move |entry| entry.message.role == role);
-        of_role.map(|entry| entry.message.plain_text()).filter(|text| !text.trim().is_empty())
+        let of_role = entries
+            .iter()
+            .filter(move |entry| entry.message.role == role);
+        of_role
+            .map(|entry| entry.message.plain_text())
+            .filter(|text| !text.trim().is_empty())
     };
-    let (asked, answered): (Vec<String>, Vec<String>) = (said(Role::User).collect(), said(Role::Assistant).collect());
+    let (asked, answered): (Vec<String>, Vec<String>) =
+        (said(Role::User).collect(), said(Role::Assistant).collect());
     let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
     for call in entries.iter().flat_map(|entry| entry.message.tool_calls()) {
         *tools.entry(&call.name).or_default() += 1;
     }
-    let tools: Vec<String> = tools.iter().map(|(name, count)| format!("{name} {count}×")).collect();
+    let tools: Vec<String> = tools
+        .iter()
+        .map(|(name, count)| format!("{name} {count}×"))
+        .collect();
     let mut text = format!(
         "(No model summed this up: {why}. What follows is counted and quoted; the rest can be found with memory_search.)\n\
          {} messages of people, {} answers.",
@@ -126,8 +152,19 @@ pub(super) fn statistics(entries: &[&Entry], earlier: Option<&str>, why: &str, l
     if !tools.is_empty() {
         text.push_str(&format!(" Tools: {}.", tools.join(", ")));
     }
-    let quote = |text: &String| text::shorten(&text::visible(&text.split_whitespace().collect::<Vec<_>>().join(" ")), QUOTED.1);
-    let newest: Vec<String> = asked.iter().rev().take(QUOTED.0).rev().map(|text| format!("\n- {}", quote(text))).collect();
+    let quote = |text: &String| {
+        text::shorten(
+            &text::visible(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
+            QUOTED.1,
+        )
+    };
+    let newest: Vec<String> = asked
+        .iter()
+        .rev()
+        .take(QUOTED.0)
+        .rev()
+        .map(|text| format!("\n- {}", quote(text)))
+        .collect();
     if !newest.is_empty() {
         text.push_str(&format!("\nAsked, the newest last:{}", newest.concat()));
     }
@@ -136,7 +173,10 @@ pub(super) fn statistics(entries: &[&Entry], earlier: Option<&str>, why: &str, l
     }
     if let Some(earlier) = earlier {
         let room = longest.saturating_sub(text.chars().count() + 60);
-        text.push_str(&format!("\nBefore that:\n{}", text::head_and_tail(earlier, room, 70)));
+        text.push_str(&format!(
+            "\nBefore that:\n{}",
+            text::head_and_tail(earlier, room, 70)
+        ));
     }
     text::shorten(&text, longest)
 }
@@ -147,17 +187,45 @@ mod tests {
     use crate::message::{ToolCall, ToolResult};
 
     fn entry(seq: u64, role: Role, block: Block) -> Entry {
-        Entry { seq, trust: None, message: Message { role, content: vec![block] } }
+        Entry {
+            seq,
+            trust: None,
+            message: Message {
+                role,
+                content: vec![block],
+            },
+        }
     }
 
     fn talk() -> Vec<Entry> {
-        let call = ToolCall { id: "1".into(), name: "exec".into(), input: serde_json::json!({"command": "ls"}) };
-        let result = ToolResult { id: "1".into(), text: "a\n⟦end⟧\nb".into(), is_error: true, untrusted: false };
+        let call = ToolCall {
+            id: "1".into(),
+            name: "exec".into(),
+            input: serde_json::json!({"command": "ls"}),
+        };
+        let result = ToolResult {
+            id: "1".into(),
+            text: "a\n⟦end⟧\nb".into(),
+            is_error: true,
+            untrusted: false,
+        };
         vec![
-            entry(1, Role::User, Block::Text { text: "List it, please".into() }),
+            entry(
+                1,
+                Role::User,
+                Block::Text {
+                    text: "List it, please".into(),
+                },
+            ),
             entry(2, Role::Assistant, Block::ToolCall(call)),
             entry(3, Role::User, Block::ToolResult(result)),
-            entry(4, Role::Assistant, Block::Text { text: "There are two".into() }),
+            entry(
+                4,
+                Role::Assistant,
+                Block::Text {
+                    text: "There are two".into(),
+                },
+            ),
         ]
     }
 
@@ -165,12 +233,14 @@ mod tests {
     fn a_conversation_becomes_lines_that_keep_their_fence() {
         let talk = talk();
         let entries: Vec<&Entry> = talk.iter().collect();
-        let whole =
-            "PERSON: List it, please\nCALL exec: {\"command\":\"ls\"}\nRESULT (failed): a\nend\nb\nASSISTANT: There are two\n";
+        let whole = "PERSON: List it, please\nCALL exec: {\"command\":\"ls\"}\nRESULT (failed): a\nend\nb\nASSISTANT: There are two\n";
         assert_eq!(chunks(&entries, 1000), [whole]);
         let parts = chunks(&entries, 40);
         assert_eq!(parts.concat(), whole);
-        assert!(parts.len() > 1 && parts.iter().all(|part| part.chars().count() <= 41), "{parts:?}");
+        assert!(
+            parts.len() > 1 && parts.iter().all(|part| part.chars().count() <= 41),
+            "{parts:?}"
+        );
     }
 
     #[test]
@@ -184,6 +254,11 @@ mod tests {
              1 messages of people, 1 answers. Tools: exec 1×.\nAsked, the newest last:\n- List it, please\n\
              Last answer: There are two\nBefore that:\nthey met in May"
         );
-        assert!(statistics(&entries, Some(&"x".repeat(5000)), "no key", 600).chars().count() <= 601);
+        assert!(
+            statistics(&entries, Some(&"x".repeat(5000)), "no key", 600)
+                .chars()
+                .count()
+                <= 601
+        );
     }
 }

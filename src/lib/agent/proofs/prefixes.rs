@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::message::{Block, Message, Role, StopReason, Thinking, ToolCall, ToolResult, Trust, Usage};
+use crate::message::{
+    Block, Message, Role, StopReason, Thinking, ToolCall, ToolResult, Trust, Usage,
+};
 use crate::provider::{Request, SystemBlock, Tier, ToolSpec, repair, strict};
 use crate::session::{Compaction, Event, Kind, Position, Spoken, State, SummaryBy};
 
@@ -30,7 +32,12 @@ enum Piece {
 }
 
 fn words() -> impl Strategy<Value = String> {
-    prop_oneof![Just(String::new()), Just(" \n\t".to_owned()), "[a-zé⟦{\"]{1,40}", Just("x".repeat(900))]
+    prop_oneof![
+        Just(String::new()),
+        Just(" \n\t".to_owned()),
+        "[a-zé⟦{\"]{1,40}",
+        Just("x".repeat(900))
+    ]
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
@@ -48,10 +55,30 @@ fn piece() -> impl Strategy<Value = Piece> {
 /// Ids and names as models invent them; of `twins` two calls have the same.
 fn call(number: usize, twins: bool) -> ToolCall {
     let names = ["exec", "", "functions.exec", "a name with spaces", "读"];
-    let inputs = [json!({"command": "ls"}), json!({}), json!(["no object"]), json!({"_raw": "{\"cut"})];
-    let id = if twins { "call_0".to_owned() } else { format!("functions.exec:{number}") };
-    let name = names.get(number % names.len()).copied().unwrap_or_default().to_owned();
-    ToolCall { id, name, input: inputs.get(number % inputs.len()).cloned().unwrap_or_default() }
+    let inputs = [
+        json!({"command": "ls"}),
+        json!({}),
+        json!(["no object"]),
+        json!({"_raw": "{\"cut"}),
+    ];
+    let id = if twins {
+        "call_0".to_owned()
+    } else {
+        format!("functions.exec:{number}")
+    };
+    let name = names
+        .get(number % names.len())
+        .copied()
+        .unwrap_or_default()
+        .to_owned();
+    ToolCall {
+        id,
+        name,
+        input: inputs
+            .get(number % inputs.len())
+            .cloned()
+            .unwrap_or_default(),
+    }
 }
 
 fn events(pieces: Vec<Piece>) -> Vec<Event> {
@@ -62,9 +89,18 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
         match piece {
             Piece::Turn(words, picture) => {
                 turn_seq = next;
-                let mut content = vec![Block::Context { text: "⟦noon; ada⟧".into() }, Block::Text { text: words }];
+                let mut content = vec![
+                    Block::Context {
+                        text: "⟦noon; ada⟧".into(),
+                    },
+                    Block::Text { text: words },
+                ];
                 if picture {
-                    content.push(Block::Image { file: "a.png".into(), content_type: "image/png".into(), data: None });
+                    content.push(Block::Image {
+                        file: "a.png".into(),
+                        content_type: "image/png".into(),
+                        data: None,
+                    });
                 }
                 kinds.push(Kind::Message(Spoken {
                     inbox_id: Some(next.to_string()),
@@ -72,36 +108,76 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
                     ..Spoken::new(Role::User, content, "r")
                 }));
             }
-            Piece::Step { words, calls, answered, thinks, twins } => {
-                let made: Vec<ToolCall> = (number..number + calls).map(|number| call(number, twins)).collect();
+            Piece::Step {
+                words,
+                calls,
+                answered,
+                thinks,
+                twins,
+            } => {
+                let made: Vec<ToolCall> = (number..number + calls)
+                    .map(|number| call(number, twins))
+                    .collect();
                 number += calls;
                 let thinking = Thinking {
                     by: "anthropic:claude-sonnet-4-5".into(),
                     data: json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
                 };
-                let mut content: Vec<Block> = thinks.then_some(Block::Thinking(thinking)).into_iter().collect();
+                let mut content: Vec<Block> = thinks
+                    .then_some(Block::Thinking(thinking))
+                    .into_iter()
+                    .collect();
                 content.push(Block::Text { text: words });
                 content.extend(made.iter().cloned().map(Block::ToolCall));
                 kinds.push(Kind::Message(Spoken {
                     model: Some("primary".into()),
                     stop: Some(StopReason::EndTurn),
-                    usage: Some(Usage { input_tokens: 50, output_tokens: 9, ..Usage::default() }),
+                    usage: Some(Usage {
+                        input_tokens: 50,
+                        output_tokens: 9,
+                        ..Usage::default()
+                    }),
                     ..Spoken::new(Role::Assistant, content, "r")
                 }));
                 for call in made.iter().take(answered) {
                     let (run_id, name) = ("r".to_owned(), call.name.clone());
-                    kinds.push(Kind::ToolCall { run_id: run_id.clone(), id: call.id.clone(), name: name.clone() });
-                    let text = if number.is_multiple_of(3) { String::new() } else { "y".repeat(number * 40) };
-                    let result = ToolResult { id: call.id.clone(), text, is_error: false, untrusted: false };
-                    kinds.push(Kind::ToolResult { run_id, name, duration_ms: 1, receipt: None, result });
+                    kinds.push(Kind::ToolCall {
+                        run_id: run_id.clone(),
+                        id: call.id.clone(),
+                        name: name.clone(),
+                    });
+                    let text = if number.is_multiple_of(3) {
+                        String::new()
+                    } else {
+                        "y".repeat(number * 40)
+                    };
+                    let result = ToolResult {
+                        id: call.id.clone(),
+                        text,
+                        is_error: false,
+                        untrusted: false,
+                    };
+                    kinds.push(Kind::ToolResult {
+                        run_id,
+                        name,
+                        duration_ms: 1,
+                        receipt: None,
+                        result,
+                    });
                 }
             }
             Piece::Aside => {
-                let content = vec![Block::Context { text: "2 steps are left".into() }];
+                let content = vec![Block::Context {
+                    text: "2 steps are left".into(),
+                }];
                 kinds.push(Kind::Message(Spoken::new(Role::User, content, "r")));
             }
             Piece::Error(forget) => {
-                kinds.push(Kind::Error { run_id: "r".into(), text: "no".into(), forget_from: forget.then_some(turn_seq) });
+                kinds.push(Kind::Error {
+                    run_id: "r".into(),
+                    text: "no".into(),
+                    forget_from: forget.then_some(turn_seq),
+                });
             }
             Piece::Compaction(kept, question, cut) => kinds.push(Kind::Compaction(Compaction {
                 run_id: "r".into(),
@@ -112,16 +188,30 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
                 longest_block: cut.then_some(300),
                 tokens: (900, 90),
             })),
-            Piece::Pin => kinds.push(Kind::Pin { run_id: "r".into(), text: "ask first".into() }),
+            Piece::Pin => kinds.push(Kind::Pin {
+                run_id: "r".into(),
+                text: "ask first".into(),
+            }),
         }
     }
-    (1..).zip(kinds).map(|(seq, kind)| Event { v: 1, ts: "2026-01-01T00:00:00Z".into(), seq, kind }).collect()
+    (1..)
+        .zip(kinds)
+        .map(|(seq, kind)| Event {
+            v: 1,
+            ts: "2026-01-01T00:00:00Z".into(),
+            seq,
+            kind,
+        })
+        .collect()
 }
 
 /// Returns the ways in which the conversation may be asked to go on.
 fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
-    let spec =
-        ToolSpec { name: "exec".into(), description: "Runs it.".into(), schema: json!({"type": "object", "properties": {}}) };
+    let spec = ToolSpec {
+        name: "exec".into(),
+        description: "Runs it.".into(),
+        schema: json!({"type": "object", "properties": {}}),
+    };
     let ways = [
         (true, true, "claude-sonnet-4-5"),
         (true, false, "claude-sonnet-4-5"),
@@ -132,8 +222,15 @@ fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
     ways.map(move |((tools, may_call, model), thinking)| Request {
         model: model.into(),
         max_tokens: 5_000,
-        system: vec![SystemBlock { tier: Tier::Stable, text: "You are an agent.".into() }],
-        tools: if tools { [spec.clone()].into() } else { [].into() },
+        system: vec![SystemBlock {
+            tier: Tier::Stable,
+            text: "You are an agent.".into(),
+        }],
+        tools: if tools {
+            [spec.clone()].into()
+        } else {
+            [].into()
+        },
         may_call,
         messages: messages.clone(),
         cache: true,
@@ -148,10 +245,17 @@ fn holds(events: &[&Event]) -> Result<(), TestCaseError> {
         state.apply(event, Position::default());
     }
     let messages = repair(&state.messages());
-    prop_assert_eq!(&repair(&messages), &messages, "repair changes what it repaired");
+    prop_assert_eq!(
+        &repair(&messages),
+        &messages,
+        "repair changes what it repaired"
+    );
     for request in requests(messages) {
         if let Err(why) = strict::check(&request) {
-            return Err(TestCaseError::fail(format!("{why}\n{:#?}", request.messages)));
+            return Err(TestCaseError::fail(format!(
+                "{why}\n{:#?}",
+                request.messages
+            )));
         }
     }
     Ok(())
@@ -160,7 +264,10 @@ fn holds(events: &[&Event]) -> Result<(), TestCaseError> {
 /// Each case is some two hundred requests; `PROPTEST_CASES` makes more of them.
 fn cases() -> ProptestConfig {
     let usual = ProptestConfig::default();
-    ProptestConfig { cases: (usual.cases / 16).max(1), ..usual }
+    ProptestConfig {
+        cases: (usual.cases / 16).max(1),
+        ..usual
+    }
 }
 
 proptest! {

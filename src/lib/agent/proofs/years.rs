@@ -14,7 +14,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{
-    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Room, Tool, ToolOutput, Verdict,
+    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Room, Tool,
+    ToolOutput, Verdict,
 };
 use crate::config::{self, Compaction, Environment, Home, HomeFlags, Models};
 use crate::cost::{Client, Ledger};
@@ -22,7 +23,9 @@ use crate::media::Pictures;
 use crate::memory::{Memory, Viewer};
 use crate::message::{Envelope, Message, Role, Sender, SessionKey, Source, Trust};
 use crate::provider::offline::Offline;
-use crate::provider::{BoxFuture, OnText, Provider, Request, Response, SystemBlock, Tier, ToolSpec, strict};
+use crate::provider::{
+    BoxFuture, OnText, Provider, Request, Response, SystemBlock, Tier, ToolSpec, strict,
+};
 use crate::session::{Entry, Kind, Session, Spoken, Store};
 use crate::{context, text};
 
@@ -39,8 +42,19 @@ struct Walled {
 
 /// Returns the tokens of a request as a vendor would about count them: words, and four for the frame of each message.
 fn tokens(request: &Request) -> u64 {
-    let system: u64 = request.system.iter().map(|block| text::estimate_tokens(&block.text)).sum();
-    let of = |message: &Message| 4 + Entry { seq: 1, trust: None, message: message.clone() }.tokens();
+    let system: u64 = request
+        .system
+        .iter()
+        .map(|block| text::estimate_tokens(&block.text))
+        .sum();
+    let of = |message: &Message| {
+        4 + Entry {
+            seq: 1,
+            trust: None,
+            message: message.clone(),
+        }
+        .tokens()
+    };
     system + request.messages.iter().map(of).sum::<u64>()
 }
 
@@ -75,7 +89,11 @@ struct Read;
 impl Tool for Read {
     fn spec(&self) -> ToolSpec {
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-        ToolSpec { name: "read".into(), description: "Read a file.".into(), schema }
+        ToolSpec {
+            name: "read".into(),
+            description: "Read a file.".into(),
+            schema,
+        }
     }
 
     fn read_only(&self) -> bool {
@@ -91,7 +109,10 @@ impl Tool for Read {
     }
 
     fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let size: usize = input["path"].as_str().and_then(|path| path.parse().ok()).unwrap_or(0);
+        let size: usize = input["path"]
+            .as_str()
+            .and_then(|path| path.parse().ok())
+            .unwrap_or(0);
         Box::pin(async move { ToolOutput::ok("word ".repeat(size / 5)) })
     }
 }
@@ -105,23 +126,39 @@ struct House {
 
 fn house() -> House {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+    let flags = HomeFlags {
+        home: Some(dir.path().to_owned()),
+        ..HomeFlags::default()
+    };
     let home = Home::resolve(flags, &|_| None).expect("home");
     for path in [home.sessions(), home.archive(), home.providers_dir()] {
         std::fs::create_dir_all(path).expect("dirs");
     }
     let (window, answer, _) = WINDOW;
-    let provider =
-        format!("type = \"offline\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = {answer}\ncontext_window = {window}\n");
+    let provider = format!(
+        "type = \"offline\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = {answer}\ncontext_window = {window}\n"
+    );
     put(&home.providers_dir().join("walled.toml"), &provider);
     put(home.config_file(), "[providers]\nload = [\"walled\"]\n");
-    let models: Models = config::load(&home, &Environment::of(&[]), &[]).expect("config").models;
+    let models: Models = config::load(&home, &Environment::of(&[]), &[])
+        .expect("config")
+        .models;
     let wall = Arc::new(Walled::default());
     let providers: HashMap<String, Arc<dyn Provider>> =
         HashMap::from([("walled".to_owned(), Arc::clone(&wall) as Arc<dyn Provider>)]);
     let ledger = Ledger::start(&home.cost_db(), chrono_tz::UTC).expect("ledger");
-    let client = Client::new(ledger, providers, models, config::Cost::default(), Duration::from_secs(60));
-    let limits = Limits { max_turns: 8, max_turns_for: std::collections::BTreeMap::new(), run_timeout: Duration::from_secs(600) };
+    let client = Client::new(
+        ledger,
+        providers,
+        models,
+        config::Cost::default(),
+        Duration::from_secs(60),
+    );
+    let limits = Limits {
+        max_turns: 8,
+        max_turns_for: std::collections::BTreeMap::new(),
+        run_timeout: Duration::from_secs(600),
+    };
     let agent = Agent::new(
         Arc::new(client),
         Registry::new(vec![Arc::new(Read)], None, BTreeMap::new()),
@@ -131,12 +168,28 @@ fn house() -> House {
         Pictures::new(home.downloads()),
         Arc::new(Memory::new(&home)),
     );
-    let store = Store::open(home.sessions(), home.archive(), home.sessions_index(), chrono_tz::UTC).expect("store");
-    House { _dir: dir, agent, store, wall }
+    let store = Store::open(
+        home.sessions(),
+        home.archive(),
+        home.sessions_index(),
+        chrono_tz::UTC,
+    )
+    .expect("store");
+    House {
+        _dir: dir,
+        agent,
+        store,
+        wall,
+    }
 }
 
 fn put(path: &Path, words: &str) {
-    crate::sys::atomic::write(path, words.as_bytes(), crate::sys::atomic::Durability::Rename).expect("write");
+    crate::sys::atomic::write(
+        path,
+        words.as_bytes(),
+        crate::sys::atomic::Durability::Rename,
+    )
+    .expect("write");
 }
 
 /// What is said in turn `number`: short and long words, orders to a tool with answers of every size.
@@ -152,13 +205,32 @@ fn said(number: u64) -> String {
 }
 
 async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room) {
-    let sender = Sender { id: "ada".into(), name: "ada".into(), username: None };
+    let sender = Sender {
+        id: "ada".into(),
+        name: "ada".into(),
+        username: None,
+    };
     let key = SessionKey("cli:ada".into());
-    let envelope = Envelope::new(number.to_string(), Source::Cli, sender, key, said(number), 0);
-    let envelope = Envelope { from_owner: true, trust: Trust::Owner, ..envelope };
+    let envelope = Envelope::new(
+        number.to_string(),
+        Source::Cli,
+        sender,
+        key,
+        said(number),
+        0,
+    );
+    let envelope = Envelope {
+        from_owner: true,
+        trust: Trust::Owner,
+        ..envelope
+    };
     let content = context::message(&envelope, chrono_tz::UTC, "0a1b2c3d");
     let (inbox_id, trust) = (Some(envelope.id.clone()), Some(Trust::Owner));
-    let spoken = Kind::Message(Spoken { inbox_id, trust, ..Spoken::new(Role::User, content, "run") });
+    let spoken = Kind::Message(Spoken {
+        inbox_id,
+        trust,
+        ..Spoken::new(Role::User, content, "run")
+    });
     session.append(vec![spoken], false).await.expect("append");
     let viewer = Viewer::of(&envelope, &|_| true);
     let (cancel, interrupted) = (CancellationToken::new(), AtomicBool::new(false));
@@ -177,7 +249,10 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         bounds: None,
         team: None,
         model: "primary",
-        system: vec![SystemBlock { tier: Tier::Stable, text: "You are an agent. ".repeat(20) }],
+        system: vec![SystemBlock {
+            tier: Tier::Stable,
+            text: "You are an agent. ".repeat(20),
+        }],
         cancel: &cancel,
         interrupted: &interrupted,
         owner: &Nobody,
@@ -189,27 +264,54 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
 
 #[tokio::test]
 async fn a_conversation_of_years_never_makes_a_request_that_is_refused() {
-    let turns: u64 = std::env::var("AGENT_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(300);
+    let turns: u64 = std::env::var("AGENT_TURNS")
+        .ok()
+        .and_then(|turns| turns.parse().ok())
+        .unwrap_or(300);
     let house = house();
-    let mut session = house.store.take(&SessionKey("cli:ada".into()), "ada").await.expect("session");
+    let mut session = house
+        .store
+        .take(&SessionKey("cli:ada".into()), "ada")
+        .await
+        .expect("session");
     let mut compactions = 0;
     for number in 1..=turns {
         let (ended, room) = turn(&house, &mut session, number).await;
         assert!(matches!(ended, Ended::Reply(_)), "turn {number}: {ended:?}");
-        assert!(!matches!(room, Room::Failed(_) | Room::Stopped), "turn {number}: {room:?}");
+        assert!(
+            !matches!(room, Room::Failed(_) | Room::Stopped),
+            "turn {number}: {room:?}"
+        );
         compactions += u64::from(matches!(room, Room::Made { .. }));
         // A crash in between: what is on the disk is what goes on.
         if number.is_multiple_of(97) {
             house.store.put(session);
             house.store.flush().expect("flush");
-            session = house.store.take(&SessionKey("cli:ada".into()), "ada").await.expect("session");
+            session = house
+                .store
+                .take(&SessionKey("cli:ada".into()), "ada")
+                .await
+                .expect("session");
         }
     }
     let broken = house.wall.broken.lock().expect("lock").clone();
-    assert!(broken.is_empty(), "{} requests would be refused, the first: {}", broken.len(), broken.first().expect("one"));
-    let (requests, largest) = (house.wall.requests.load(Ordering::Relaxed), house.wall.largest.load(Ordering::Relaxed));
-    println!("{turns} turns, {requests} requests, {compactions} compactions after turns, the largest request {largest} tokens");
+    assert!(
+        broken.is_empty(),
+        "{} requests would be refused, the first: {}",
+        broken.len(),
+        broken.first().expect("one")
+    );
+    let (requests, largest) = (
+        house.wall.requests.load(Ordering::Relaxed),
+        house.wall.largest.load(Ordering::Relaxed),
+    );
+    println!(
+        "{turns} turns, {requests} requests, {compactions} compactions after turns, the largest request {largest} tokens"
+    );
     assert!(largest <= WINDOW.0, "{largest} tokens were sent");
-    assert!(requests < turns * 4, "{requests} requests for {turns} turns");
+    assert!(
+        requests < turns * 4,
+        "{requests} requests for {turns} turns"
+    );
     assert!(compactions > turns / 100);
 }

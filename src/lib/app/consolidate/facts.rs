@@ -19,7 +19,14 @@ const COLUMNS: [Column; 5] = [
 
 pub(super) fn run(context: &Context<'_>, wanted: &FactsArguments) -> Result<Exit, Failure> {
     let query = joined(wanted.query.as_ref(), &wanted.more);
-    let found = facts::list(&facts::database(&context.home), &Filter { query, all: wanted.all, scopes: None })?;
+    let found = facts::list(
+        &facts::database(&context.home),
+        &Filter {
+            query,
+            all: wanted.all,
+            scopes: None,
+        },
+    )?;
     if context.json {
         cli::json(&json!({"facts": found.iter().map(document).collect::<Vec<Value>>()}));
         return Ok(Exit::Ok);
@@ -39,7 +46,9 @@ pub(super) fn run(context: &Context<'_>, wanted: &FactsArguments) -> Result<Exit
 /// Prints facts as a table.
 pub(super) fn print(context: &Context<'_>, facts: &[Fact]) {
     let zone = context.zone();
-    lines(facts, zone, table::room()).iter().for_each(|line| cli::out(line));
+    lines(facts, zone, table::room())
+        .iter()
+        .for_each(|line| cli::out(line));
 }
 
 pub(super) fn lines(facts: &[Fact], zone: Tz, room: usize) -> Vec<String> {
@@ -49,8 +58,14 @@ pub(super) fn lines(facts: &[Fact], zone: Tz, room: usize) -> Vec<String> {
 
 fn row(fact: &Fact, zone: Tz) -> Vec<String> {
     let day = |at: i64| clock::local_date(at, zone).to_string();
-    let forgotten = if fact.is_forgotten { " (forgotten)" } else { "" };
-    let until = fact.valid_to.map_or_else(String::new, |to| format!(" – {}{forgotten}", day(to)));
+    let forgotten = if fact.is_forgotten {
+        " (forgotten)"
+    } else {
+        ""
+    };
+    let until = fact
+        .valid_to
+        .map_or_else(String::new, |to| format!(" – {}{forgotten}", day(to)));
     vec![
         fact.id.to_string(),
         text::visible(&format!("{}{}", whose(fact), fact.entity)),

@@ -51,31 +51,67 @@ fn show_forgot(context: &Context<'_>, wanted: &ForgetArguments, forgot: &Forgot)
         }));
         return;
     }
-    forgot.changes.iter().for_each(|change| cli::out(&line(change)));
-    forgot.commitments.iter().for_each(|one| cli::out(&text::visible(&format!("- {} promised: {}", one.who, one.what))));
-    forgot.episodes.iter().for_each(|one| cli::out(&text::visible(&format!("- {}  {}", one.date, one.summary))));
+    forgot
+        .changes
+        .iter()
+        .for_each(|change| cli::out(&line(change)));
+    forgot.commitments.iter().for_each(|one| {
+        cli::out(&text::visible(&format!(
+            "- {} promised: {}",
+            one.who, one.what
+        )))
+    });
+    forgot
+        .episodes
+        .iter()
+        .for_each(|one| cli::out(&text::visible(&format!("- {}  {}", one.date, one.summary))));
     context.note(match (forgot.is_empty(), wanted.dry_run) {
         (true, _) => "nothing of it counts now; what was said of it before stays forgotten",
         (false, true) => "this would be forgotten",
-        (false, false) => "forgotten, until it is stated anew; the lines that state it stand where they stood",
+        (false, false) => {
+            "forgotten, until it is stated anew; the lines that state it stand where they stood"
+        }
     });
 }
 
-fn hard(context: &Context<'_>, wanted: &ForgetArguments, words: &str, target: &Target) -> Result<Exit, Failure> {
+fn hard(
+    context: &Context<'_>,
+    wanted: &ForgetArguments,
+    words: &str,
+    target: &Target,
+) -> Result<Exit, Failure> {
     let is_asked = !wanted.yes && !wanted.dry_run;
     if is_asked && (context.json || !std::io::stdin().is_terminal()) {
-        return Err(Failure::new(Exit::Usage, "what is erased is gone for good, and nobody is here to be asked")
-            .hint("look with --dry-run, then say --yes"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "what is erased is gone for good, and nobody is here to be asked",
+        )
+        .hint("look with --dry-run, then say --yes"));
     }
     let home = &context.home;
     let erasing = Erasing::of(home, &context.env, target)?;
     let before = erasing.survey()?;
     if !context.json {
         let what = match target {
-            Target::Fact(fact) => format!("{}{} {}: {}", whose(fact), fact.entity, fact.attribute, fact.value),
-            Target::Person(person) => person.names.iter().chain(&person.ids).cloned().collect::<Vec<_>>().join(", "),
+            Target::Fact(fact) => format!(
+                "{}{} {}: {}",
+                whose(fact),
+                fact.entity,
+                fact.attribute,
+                fact.value
+            ),
+            Target::Person(person) => person
+                .names
+                .iter()
+                .chain(&person.ids)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", "),
         };
-        cli::out(&text::visible(&format!("erased {}: {what}", if wanted.dry_run { "would be" } else { "is" })));
+        cli::out(&text::visible(&format!(
+            "erased {}: {what}",
+            if wanted.dry_run { "would be" } else { "is" }
+        )));
         show(&before);
     }
     if wanted.dry_run {
@@ -98,25 +134,57 @@ fn hard(context: &Context<'_>, wanted: &ForgetArguments, words: &str, target: &T
 
 /// Has the daemon do it, which runs, and returns what it says.
 fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
-    context.note("the daemon ends its turns and begins anew, to forget; that may take half a minute");
-    let order = Command::Forget { target: words.to_owned(), hard: true };
-    let reply = talk::slow_order(&context.home, &order, "it may still be erased: look with --dry-run", BY_DAEMON)?;
+    context
+        .note("the daemon ends its turns and begins anew, to forget; that may take half a minute");
+    let order = Command::Forget {
+        target: words.to_owned(),
+        hard: true,
+    };
+    let reply = talk::slow_order(
+        &context.home,
+        &order,
+        "it may still be erased: look with --dry-run",
+        BY_DAEMON,
+    )?;
     match reply.error {
-        Some(why) => Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble")),
+        Some(why) => {
+            Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble"))
+        }
         None => Ok(reply.reply.unwrap_or_default()),
     }
 }
 
 fn show(survey: &Survey) {
-    let rows: Vec<Vec<String>> = survey.counts.iter().map(|(store, count)| vec![count.to_string(), store.clone()]).collect();
-    table::lines(&[Column::right("COUNT"), Column::left("STORE")], &rows, table::room()).iter().for_each(|line| cli::out(line));
-    survey.notes.iter().for_each(|line| cli::out(&format!("- {}", text::visible(&text::shorten(line, MAX_LINE)))));
-    survey.left.iter().for_each(|(path, why)| cli::out(&text::visible(&format!("left as it is: {path} ({why})"))));
+    let rows: Vec<Vec<String>> = survey
+        .counts
+        .iter()
+        .map(|(store, count)| vec![count.to_string(), store.clone()])
+        .collect();
+    table::lines(
+        &[Column::right("COUNT"), Column::left("STORE")],
+        &rows,
+        table::room(),
+    )
+    .iter()
+    .for_each(|line| cli::out(line));
+    survey.notes.iter().for_each(|line| {
+        cli::out(&format!(
+            "- {}",
+            text::visible(&text::shorten(line, MAX_LINE))
+        ))
+    });
+    survey.left.iter().for_each(|(path, why)| {
+        cli::out(&text::visible(&format!("left as it is: {path} ({why})")))
+    });
 }
 
 fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
     if context.json {
-        let left: Vec<_> = before.left.iter().map(|(path, why)| json!({"path": path, "why": why})).collect();
+        let left: Vec<_> = before
+            .left
+            .iter()
+            .map(|(path, why)| json!({"path": path, "why": why}))
+            .collect();
         cli::json(&json!({
             "dry_run": dry_run, "hard": true, "erased": before.counts, "notes": before.notes, "left": left, "searched": before.searched,
         }));
@@ -127,7 +195,9 @@ fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
 fn confirmed() -> Result<bool, Failure> {
     cli::err("Erase this for good? [y/N]");
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map_err(|error| Failure::new(Exit::Io, format!("cannot read your answer: {error}")))?;
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| Failure::new(Exit::Io, format!("cannot read your answer: {error}")))?;
     Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
 }
 
@@ -137,10 +207,19 @@ fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Fail
     match erase::meant(&context.home, &context.env, words)? {
         Named::One(target) => Ok(target),
         Named::Several(many) => Err(why::several("forget", words, &many)),
-        Named::People(several) => Err(usage(format!("`{words}` may be several people")).hint(several.join(", "))),
-        Named::Both(fact) => Err(usage(format!("`{words}` is a person and a fact"))
-            .hint(format!("{PROGRAM} forget person:{words} or {PROGRAM} forget '#{}'", fact.id))),
-        Named::Owner => Err(usage("that is you: the agent cannot forget its owner".to_owned()).hint(format!("{PROGRAM} facts"))),
+        Named::People(several) => {
+            Err(usage(format!("`{words}` may be several people")).hint(several.join(", ")))
+        }
+        Named::Both(fact) => Err(
+            usage(format!("`{words}` is a person and a fact")).hint(format!(
+                "{PROGRAM} forget person:{words} or {PROGRAM} forget '#{}'",
+                fact.id
+            )),
+        ),
+        Named::Owner => Err(
+            usage("that is you: the agent cannot forget its owner".to_owned())
+                .hint(format!("{PROGRAM} facts")),
+        ),
         Named::Nothing => {
             // What a run was killed at when all but this was done.
             if hard {

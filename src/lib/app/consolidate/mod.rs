@@ -108,7 +108,9 @@ impl ListArguments {
     /// Returns true for a text with all the words.
     fn wants(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        let words = joined(self.query.as_ref(), &self.more).unwrap_or_default().to_lowercase();
+        let words = joined(self.query.as_ref(), &self.more)
+            .unwrap_or_default()
+            .to_lowercase();
         words.split_whitespace().all(|word| text.contains(word))
     }
 }
@@ -163,18 +165,35 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Arguments { shared, json, run, verb } = arguments;
+    let Arguments {
+        shared,
+        json,
+        run,
+        verb,
+    } = arguments;
     let (env, home) = shared.home()?;
-    let context = Context { home, env, shared, json: *json };
+    let context = Context {
+        home,
+        env,
+        shared,
+        json: *json,
+    };
     if (run.dry_run || run.backfill) && !matches!(verb, None | Some(Verb::Run(_))) {
-        return Err(Failure::new(Exit::Usage, "--dry-run and --backfill belong to run").hint("agent-consolidate run --help"));
+        return Err(
+            Failure::new(Exit::Usage, "--dry-run and --backfill belong to run")
+                .hint("agent-consolidate run --help"),
+        );
     }
     cli::must_be_there(&context.home)?;
     match verb {
         None => run::run(&context, *run),
-        Some(Verb::Run(own)) => {
-            run::run(&context, RunArguments { dry_run: run.dry_run || own.dry_run, backfill: run.backfill || own.backfill })
-        }
+        Some(Verb::Run(own)) => run::run(
+            &context,
+            RunArguments {
+                dry_run: run.dry_run || own.dry_run,
+                backfill: run.backfill || own.backfill,
+            },
+        ),
         Some(Verb::Status) => state::run(&context),
         Some(Verb::Facts(wanted)) => facts::run(&context, wanted),
         Some(Verb::Episodes(wanted)) => promises::episodes(&context, wanted),

@@ -22,15 +22,28 @@ const COMMITMENTS: [Column; 6] = [
 
 pub(super) fn commitments(context: &Context<'_>, wanted: &ListArguments) -> Result<Exit, Failure> {
     let mut found = commitments::list(&facts::database(&context.home), wanted.all)?;
-    found.retain(|one| wanted.wants(&format!("{} {} {} {}", one.scope, one.who, one.what, one.status.as_str())));
+    found.retain(|one| {
+        wanted.wants(&format!(
+            "{} {} {} {}",
+            one.scope,
+            one.who,
+            one.what,
+            one.status.as_str()
+        ))
+    });
     if context.json {
         cli::json(&json!({"commitments": found.iter().map(commitment).collect::<Vec<_>>()}));
     } else if found.is_empty() {
         context.note("nothing is promised that is still open; --all shows what is settled, too");
     } else {
         let zone = context.zone();
-        let rows: Vec<_> = found.iter().map(|one| row(one, zone, clock::now_ms())).collect();
-        table::lines(&COMMITMENTS, &rows, table::room()).iter().for_each(|line| cli::out(line));
+        let rows: Vec<_> = found
+            .iter()
+            .map(|one| row(one, zone, clock::now_ms()))
+            .collect();
+        table::lines(&COMMITMENTS, &rows, table::room())
+            .iter()
+            .for_each(|line| cli::out(line));
     }
     Ok(Exit::Ok)
 }
@@ -38,9 +51,16 @@ pub(super) fn commitments(context: &Context<'_>, wanted: &ListArguments) -> Resu
 fn row(one: &Commitment, zone: Tz, now: i64) -> Vec<String> {
     let until = match one.deadline.as_deref() {
         None => String::new(),
-        Some(moment) => clock::parse_rfc3339(moment).map_or_else(|| moment.replace('T', " "), |at| clock::local_stamp(at, zone)),
+        Some(moment) => clock::parse_rfc3339(moment).map_or_else(
+            || moment.replace('T', " "),
+            |at| clock::local_stamp(at, zone),
+        ),
     };
-    let status = if one.is_overdue(now, zone) { "overdue" } else { one.status.as_str() };
+    let status = if one.is_overdue(now, zone) {
+        "overdue"
+    } else {
+        one.status.as_str()
+    };
     vec![
         one.id.to_string(),
         text::visible(&until),
@@ -78,9 +98,16 @@ pub(super) fn episodes(context: &Context<'_>, wanted: &ListArguments) -> Result<
     } else {
         for one in &found {
             cli::out(&text::visible(&format!("{}  {}", one.date, one.summary)));
-            for (what, list) in [("decided", &one.decisions), ("about", &one.topics), ("with", &one.participants)] {
+            for (what, list) in [
+                ("decided", &one.decisions),
+                ("about", &one.topics),
+                ("with", &one.participants),
+            ] {
                 if !list.is_empty() {
-                    cli::out(&text::visible(&format!("            {what}: {}", list.join(", "))));
+                    cli::out(&text::visible(&format!(
+                        "            {what}: {}",
+                        list.join(", ")
+                    )));
                 }
             }
         }

@@ -22,9 +22,16 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Returns it; `None` when rules read alone.
     pub(super) fn of(context: &'a Context<'a>) -> Option<Self> {
-        let settings = config::load(&context.home, &context.env, &[]).map_err(|error| format!("{error}; {}", error.hint()));
-        let is_asked = settings.as_ref().map_or(true, |loaded| reader(&loaded.models).is_some());
-        is_asked.then_some(Self { context, settings, open: None })
+        let settings = config::load(&context.home, &context.env, &[])
+            .map_err(|error| format!("{error}; {}", error.hint()));
+        let is_asked = settings
+            .as_ref()
+            .map_or(true, |loaded| reader(&loaded.models).is_some());
+        is_asked.then_some(Self {
+            context,
+            settings,
+            open: None,
+        })
     }
 
     fn start(&mut self) -> Result<&mut Paid, String> {
@@ -36,24 +43,34 @@ impl<'a> Reader<'a> {
             })?;
             self.open = Some(opened);
         }
-        self.open.as_mut().map(|(_, paid)| paid).ok_or_else(|| "no model reads conversations".to_owned())
+        self.open
+            .as_mut()
+            .map(|(_, paid)| paid)
+            .ok_or_else(|| "no model reads conversations".to_owned())
     }
 }
 
 fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, Paid), Failure> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::Failed, format!("no request can be made: {error}")))?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = runtime
+        .map_err(|error| Failure::new(Exit::Failed, format!("no request can be made: {error}")))?;
     let keys = Arc::new(Keys::open(&context.home, &context.env)?);
     let ledger = Ledger::start(&context.home.cost_db(), loaded.config.agent.timezone.0)?;
     let client = Arc::new(client::build(loaded, &keys, ledger)?);
     let paid = Paid::of(client, runtime.handle().clone());
-    let paid = paid.ok_or_else(|| Failure::new(Exit::Config, "[routing] consolidation names no model"))?;
+    let paid =
+        paid.ok_or_else(|| Failure::new(Exit::Config, "[routing] consolidation names no model"))?;
     Ok((runtime, paid))
 }
 
 impl Model for Reader<'_> {
     fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, Trouble> {
-        self.start().map_err(Trouble::Later)?.ask(session, system, question)
+        self.start()
+            .map_err(Trouble::Later)?
+            .ask(session, system, question)
     }
 
     fn cost_usd(&self, system: &str, question: &str) -> Option<f64> {

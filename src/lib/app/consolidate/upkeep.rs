@@ -35,7 +35,10 @@ pub(super) fn maintain(context: &Context<'_>) -> Result<Exit, Failure> {
     // Cron runs this: silence is good news.
     if context.shared.verbose > 0 {
         for one in &done.expired {
-            cli::out(&text::visible(&format!("expired  {}: {}", one.who, one.what)));
+            cli::out(&text::visible(&format!(
+                "expired  {}: {}",
+                one.who, one.what
+            )));
         }
         let place = |fact: &Fact| format!("{} ({}:{})", fact.value, fact.source, fact.source_line);
         for Conflict { current, other } in &done.conflicts {
@@ -57,12 +60,17 @@ pub(super) fn maintain(context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 pub(super) fn undo(context: &Context<'_>, wanted: &UndoArguments) -> Result<Exit, Failure> {
-    let Some(run) = &wanted.run else { return runs(context) };
+    let Some(run) = &wanted.run else {
+        return runs(context);
+    };
     let done = match consolidate::undo(&context.home, run)? {
         Ok(Some(done)) => done,
         Ok(None) => {
-            return Err(Failure::new(Exit::Failed, text::visible(&format!("nothing is known of a run {run}")))
-                .hint("agent-consolidate undo shows the runs of the last 30 days"));
+            return Err(Failure::new(
+                Exit::Failed,
+                text::visible(&format!("nothing is known of a run {run}")),
+            )
+            .hint("agent-consolidate undo shows the runs of the last 30 days"));
         }
         Err(pid) => return Err(erase::busy(pid)),
     };
@@ -72,8 +80,13 @@ pub(super) fn undo(context: &Context<'_>, wanted: &UndoArguments) -> Result<Exit
             "commitments": done.commitments, "episodes": done.episodes,
         }));
     } else {
-        done.changes.iter().for_each(|change| cli::out(&line(change)));
-        let (promises, episodes) = (text::counted(done.commitments, "commitment"), text::counted(done.episodes, "episode"));
+        done.changes
+            .iter()
+            .for_each(|change| cli::out(&line(change)));
+        let (promises, episodes) = (
+            text::counted(done.commitments, "commitment"),
+            text::counted(done.episodes, "episode"),
+        );
         context.note(&format!(
             "undone: {} changed, {promises} and {episodes} gone; the next run does not do it again, unless the file changes or \
              --backfill is given",
@@ -93,9 +106,18 @@ fn runs(context: &Context<'_>) -> Result<Exit, Failure> {
     } else {
         for run in &runs {
             let told = [(run.promised, "commitment"), (run.episodes, "episode")];
-            let told =
-                told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {}", text::counted(*count, what)));
-            cli::out(&format!("{}  {}  {} in, {} out{}", run.run, run.at, run.put_in, run.taken_out, told.collect::<String>()));
+            let told = told
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!(", {}", text::counted(*count, what)));
+            cli::out(&format!(
+                "{}  {}  {} in, {} out{}",
+                run.run,
+                run.at,
+                run.put_in,
+                run.taken_out,
+                told.collect::<String>()
+            ));
         }
     }
     Ok(Exit::Ok)

@@ -25,7 +25,12 @@ pub(super) fn last_four(key: &Secret) -> Option<String> {
 
 /// Returns a moment as people write it, in UTC.
 pub(super) fn moment(ms: i64) -> String {
-    clock::rfc3339(ms).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect::<String>() + " UTC"
+    clock::rfc3339(ms)
+        .chars()
+        .take(16)
+        .map(|c| if c == 'T' { ' ' } else { c })
+        .collect::<String>()
+        + " UTC"
 }
 
 /// Returns the place of a key, with the name it has there.
@@ -62,13 +67,23 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
     cli::must_be_there(&home)?;
     let keys = Arc::new(Keys::open(&home, &env)?);
     // Before the contents are read: a token may be renewed by it.
-    let verdicts = if check { ask_all(&home, &env, &keys)? } else { HashMap::new() };
+    let verdicts = if check {
+        ask_all(&home, &env, &keys)?
+    } else {
+        HashMap::new()
+    };
     let contents = keys.store().read()?;
-    let Seen { mut rows, orphans, trouble } = look(&home, &env, &keys, &contents)?;
+    let Seen {
+        mut rows,
+        orphans,
+        trouble,
+    } = look(&home, &env, &keys, &contents)?;
     for row in &mut rows {
         row.verdict = verdicts.get(&row.provider.name).cloned();
     }
-    let bad = rows.iter().any(|row| matches!(row.verdict, Some(Verdict::Refused(_))));
+    let bad = rows
+        .iter()
+        .any(|row| matches!(row.verdict, Some(Verdict::Refused(_))));
     let exit = if bad { Exit::Failed } else { Exit::Ok };
     if json {
         let document = json!({
@@ -87,7 +102,11 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
         cli::json(&document);
         return Ok(exit);
     }
-    let width = rows.iter().map(|row| row.provider.name.chars().count()).max().unwrap_or(0);
+    let width = rows
+        .iter()
+        .map(|row| row.provider.name.chars().count())
+        .max()
+        .unwrap_or(0);
     for row in &rows {
         show(row, width);
     }
@@ -95,10 +114,14 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
         cli::err("no provider is set up; agent-daemon login anthropic");
     }
     for name in &orphans {
-        cli::err(&format!("note: state/auth.json has a key for {name}, and there is no providers.d/{name}.toml"));
+        cli::err(&format!(
+            "note: state/auth.json has a key for {name}, and there is no providers.d/{name}.toml"
+        ));
     }
     if let State::Corrupt { reason } = &contents.state {
-        cli::err(&format!("warning: state/auth.json cannot be used: {reason}; nothing in it counts, and login sets it aside"));
+        cli::err(&format!(
+            "warning: state/auth.json cannot be used: {reason}; nothing in it counts, and login sets it aside"
+        ));
     }
     for words in &trouble {
         cli::err(&format!("warning: {words}"));
@@ -107,16 +130,23 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
 }
 
 /// Asks the server of each loaded provider about its key. One whose sign-in has ended has none.
-fn ask_all(home: &Home, env: &Environment, keys: &Arc<Keys>) -> Result<HashMap<String, Verdict>, Failure> {
+fn ask_all(
+    home: &Home,
+    env: &Environment,
+    keys: &Arc<Keys>,
+) -> Result<HashMap<String, Verdict>, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
-    let http = net::client().map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let http = net::client()
+        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
     let mut verdicts = HashMap::new();
     for name in config::providers_wanted(home, env)?.0 {
-        let Ok(Some(provider)) = config::provider(home, &name) else { continue };
+        let Ok(Some(provider)) = config::provider(home, &name) else {
+            continue;
+        };
         let key = ProviderKey::new(keys.clone(), provider.clone(), http.clone());
         let verdict = match runtime.block_on(key.ask()) {
             Ok(None) => continue,
@@ -142,16 +172,36 @@ fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Res
         seen.push(name.clone());
         match config::provider(home, &name) {
             Ok(Some(provider)) => {
-                let signed_out = contents.entries.get(&name).and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms()));
+                let signed_out = contents
+                    .entries
+                    .get(&name)
+                    .and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms()));
                 let sources = keys.sources(&provider)?;
-                rows.push(Row { loaded: wanted.contains(&name), sources, signed_out, provider, verdict: None });
+                rows.push(Row {
+                    loaded: wanted.contains(&name),
+                    sources,
+                    signed_out,
+                    provider,
+                    verdict: None,
+                });
             }
-            Ok(None) => trouble.push(format!("providers.load names {name}, and there is no providers.d/{name}.toml")),
+            Ok(None) => trouble.push(format!(
+                "providers.load names {name}, and there is no providers.d/{name}.toml"
+            )),
             Err(error) => trouble.push(error.to_string()),
         }
     }
-    let orphans = contents.entries.keys().filter(|name| !seen.contains(name)).cloned().collect();
-    Ok(Seen { rows, orphans, trouble })
+    let orphans = contents
+        .entries
+        .keys()
+        .filter(|name| !seen.contains(name))
+        .cloned()
+        .collect();
+    Ok(Seen {
+        rows,
+        orphans,
+        trouble,
+    })
 }
 
 fn row_json(row: &Row) -> Value {
@@ -190,15 +240,27 @@ fn told(verdict: &Verdict) -> (&'static str, &str) {
 fn show(row: &Row, width: usize) {
     let name = &row.provider.name;
     let words = |source: &Source| {
-        let end = source.secret.as_ref().and_then(last_four).map_or_else(String::new, |end| format!(", ends in {end}"));
+        let end = source
+            .secret
+            .as_ref()
+            .and_then(last_four)
+            .map_or_else(String::new, |end| format!(", ends in {end}"));
         let until = match (source.origin, source.expires_at) {
-            (Origin::SignIn, Some(end)) if end <= clock::now_ms() => ", to be renewed at the next request".to_owned(),
+            (Origin::SignIn, Some(end)) if end <= clock::now_ms() => {
+                ", to be renewed at the next request".to_owned()
+            }
             (_, Some(at)) => format!(", until {}", moment(at)),
             (_, None) => String::new(),
         };
-        let scope = source.scope.as_ref().map_or_else(String::new, |scope| format!(", for {scope}"));
+        let scope = source
+            .scope
+            .as_ref()
+            .map_or_else(String::new, |scope| format!(", for {scope}"));
         // What the issuer wrote may hold anything.
-        cli::harmless(&format!("{}{end}{until}{scope}", place(source.origin, &row.provider)))
+        cli::harmless(&format!(
+            "{}{end}{until}{scope}",
+            place(source.origin, &row.provider)
+        ))
     };
     let state = match (row.sources.first(), &row.signed_out) {
         (Some(first), _) => words(first),

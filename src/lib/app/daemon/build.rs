@@ -42,15 +42,31 @@ pub(super) struct Kept {
 }
 
 /// Returns the settings with the loop built from them.
-pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -> Result<Live, Failure> {
-    let Kept { ledger, outages, events, memory, skills, undo, renewals, servers, audit } = kept;
+pub(super) fn live(
+    home: &Home,
+    env: &Environment,
+    loaded: Loaded,
+    kept: Kept,
+) -> Result<Live, Failure> {
+    let Kept {
+        ledger,
+        outages,
+        events,
+        memory,
+        skills,
+        undo,
+        renewals,
+        servers,
+        audit,
+    } = kept;
     let keys = Arc::new(Keys::sharing(home, env, renewals)?);
     let server_settings = super::servers::settings(home, env, &loaded.config, keys.secrets());
     let secret_names = names_of_secrets(&loaded.config, &loaded.models);
     let client = client::build(&loaded, &keys, ledger)?.with_outages(outages);
     let config = loaded.config;
     let root = Root::open(home.workspace()).map_err(|error| {
-        Failure::new(Exit::Io, error.to_string()).hint("the workspace must be a directory that the agent may read")
+        Failure::new(Exit::Io, error.to_string())
+            .hint("the workspace must be a directory that the agent may read")
     })?;
     let root = Arc::new(root);
     let grounds = Arc::new(grounds(home, &config, root.clone()));
@@ -61,15 +77,23 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
         memory: memory.clone(),
         skills,
         zone: config.agent.timezone.0,
-        windows: client.models().all().map(|model| (model.name.clone(), model.context_window)).collect(),
+        windows: client
+            .models()
+            .all()
+            .map(|model| (model.name.clone(), model.context_window))
+            .collect(),
         exec: exec_settings(home, env, &config, &secret_names),
         web: Arc::new(web(&config, keys.secrets())?),
         episodes: Mutex::default(),
     };
     let tools = tools::all(needs);
     servers.set(server_settings, tools::names_taken(&tools));
-    let registry = Registry::new(tools, config.tools.enabled.as_deref(), config.tools.policies.clone())
-        .with_changing(Arc::new(move || tools::of_servers(&servers)));
+    let registry = Registry::new(
+        tools,
+        config.tools.enabled.as_deref(),
+        config.tools.policies.clone(),
+    )
+    .with_changing(Arc::new(move || tools::of_servers(&servers)));
     let limits = Limits {
         max_turns: config.agent.max_turns,
         max_turns_for: config.agent.max_turns_for.clone(),
@@ -77,16 +101,35 @@ pub(super) fn live(home: &Home, env: &Environment, loaded: Loaded, kept: Kept) -
     };
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
-    let agent = Agent::new(Arc::new(client), registry, limits, config.compaction.clone(), events, pictures, memory);
+    let agent = Agent::new(
+        Arc::new(client),
+        registry,
+        limits,
+        config.compaction.clone(),
+        events,
+        pictures,
+        memory,
+    );
     let agent = agent.with_audit(audit).in_zone(config.agent.timezone.0);
-    Ok(Live { agent, config, listener, grounds })
+    Ok(Live {
+        agent,
+        config,
+        listener,
+        grounds,
+    })
 }
 
 /// Returns where file tools work.
 pub(super) fn grounds(home: &Home, config: &Config, workspace: Arc<Root>) -> Grounds {
-    let own = [home.config_dir(), home.state()].into_iter().chain(home.credentials_dir());
+    let own = [home.config_dir(), home.state()]
+        .into_iter()
+        .chain(home.credentials_dir());
     let file = home.config_is_named().then(|| home.config_file());
-    Grounds::new(workspace, config.tools.allowed_paths.clone(), own.chain(file).map(std::path::Path::to_owned).collect())
+    Grounds::new(
+        workspace,
+        config.tools.allowed_paths.clone(),
+        own.chain(file).map(std::path::Path::to_owned).collect(),
+    )
 }
 
 /// Returns what runs changed in files.
@@ -100,18 +143,36 @@ fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener>
     (!media.transcribe.is_empty()).then(|| Listener {
         argv: media.transcribe.clone(),
         reads: media.transcribe_reads.clone(),
-        hidden: [home.config_dir(), home.state(), home.workspace()].map(std::path::Path::to_owned).to_vec(),
-        search_path: env.get("PATH").and_then(|path| path.into_string().ok()).unwrap_or_default(),
+        hidden: [home.config_dir(), home.state(), home.workspace()]
+            .map(std::path::Path::to_owned)
+            .to_vec(),
+        search_path: env
+            .get("PATH")
+            .and_then(|path| path.into_string().ok())
+            .unwrap_or_default(),
         off: config.tools.exec.sandbox == config::Sandbox::Off,
     })
 }
 
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.
 pub(super) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> {
-    let keys = models.providers().filter_map(|provider| provider.api_key_env.clone());
-    let servers = config.mcp.servers.values().map(|server| server.token_env.clone());
+    let keys = models
+        .providers()
+        .filter_map(|provider| provider.api_key_env.clone());
+    let servers = config
+        .mcp
+        .servers
+        .values()
+        .map(|server| server.token_env.clone());
     keys.chain(servers)
-        .chain([&config.telegram.token_env, &config.http.token_env, &config.tools.web.search_key_env].map(String::clone))
+        .chain(
+            [
+                &config.telegram.token_env,
+                &config.http.token_env,
+                &config.tools.web.search_key_env,
+            ]
+            .map(String::clone),
+        )
         .collect()
 }
 
@@ -129,11 +190,18 @@ pub(super) fn web(config: &Config, secrets: &Secrets) -> Result<Web, Failure> {
 
 /// Returns the user's own home, which no command sees.
 pub(super) fn home_of_user(env: &Environment) -> Option<PathBuf> {
-    env.get("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.parent().is_some())
+    env.get("HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute() && dir.parent().is_some())
 }
 
 /// Returns how commands run; `None` when they do not.
-pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, secrets: &[String]) -> Option<ExecSettings> {
+pub(super) fn exec_settings(
+    home: &Home,
+    env: &Environment,
+    config: &Config,
+    secrets: &[String],
+) -> Option<ExecSettings> {
     let exec = &config.tools.exec;
     if !exec.runs() {
         return None;
@@ -148,7 +216,13 @@ pub(super) fn exec_settings(home: &Home, env: &Environment, config: &Config, sec
         hidden,
         rules: exec.clone(),
         off: exec.sandbox == config::Sandbox::Off,
-        env: exec.env.iter().filter(|name| !secrets.contains(name)).filter_map(variable).filter(is_harmless).collect(),
+        env: exec
+            .env
+            .iter()
+            .filter(|name| !secrets.contains(name))
+            .filter_map(variable)
+            .filter(is_harmless)
+            .collect(),
     })
 }
 
@@ -158,37 +232,67 @@ pub(super) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
         let tokens = keys.store().entry(&provider.name).ok()?.tokens?;
         let reason = tokens.ended(clock::now_ms())?;
         let name = &provider.name;
-        let instead = if keys.check(provider).is_ok() && Keys::wanted(provider) { "; another key is used" } else { "" };
+        let instead = if keys.check(provider).is_ok() && Keys::wanted(provider) {
+            "; another key is used"
+        } else {
+            ""
+        };
         Some(cli::harmless(&format!(
             "the sign-in at {name} has ended: {reason}{instead}; run: agent-daemon login {name} --oauth"
         )))
     };
-    let mut said: Vec<String> = models.all().filter_map(|model| ended(&model.provider)).collect();
+    let mut said: Vec<String> = models
+        .all()
+        .filter_map(|model| ended(&model.provider))
+        .collect();
     said.sort();
     said.dedup();
     said
 }
 
 /// Returns the Telegram channel when it is on; `changed` is notified when its health changes.
-pub(super) fn telegram(config: &Config, secrets: &Secrets, changed: Arc<Notify>) -> Result<Option<Arc<Telegram>>, Failure> {
+pub(super) fn telegram(
+    config: &Config,
+    secrets: &Secrets,
+    changed: Arc<Notify>,
+) -> Result<Option<Arc<Telegram>>, Failure> {
     let telegram = &config.telegram;
     if !telegram.enabled {
         return Ok(None);
     }
     let token = secrets.get(&telegram.token_env)?.ok_or_else(|| {
-        Failure::new(Exit::Config, format!("[telegram] is enabled and the bot token {} is not set", telegram.token_env))
-            .hint(format!("get a token from @BotFather and put {}=… into .env (mode 0600)", telegram.token_env))
+        Failure::new(
+            Exit::Config,
+            format!(
+                "[telegram] is enabled and the bot token {} is not set",
+                telegram.token_env
+            ),
+        )
+        .hint(format!(
+            "get a token from @BotFather and put {}=… into .env (mode 0600)",
+            telegram.token_env
+        ))
     })?;
     if !is_bot_token(&token) {
-        return Err(Failure::new(Exit::Config, format!("the bot token {} is no bot token", telegram.token_env))
-            .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
+        return Err(Failure::new(
+            Exit::Config,
+            format!("the bot token {} is no bot token", telegram.token_env),
+        )
+        .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
     }
-    let channel = Telegram::new(telegram, &config.http, token, changed)
-        .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+    let channel = Telegram::new(telegram, &config.http, token, changed).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("TLS cannot be set up: {}", error.without_url()),
+        )
+    })?;
     Ok(Some(Arc::new(channel)))
 }
 
 /// Returns whether it has the form of a token: `123456789:AAF…`.
 pub(super) fn is_bot_token(token: &Secret) -> bool {
-    token.expose().split_once(':').is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20)
+    token
+        .expose()
+        .split_once(':')
+        .is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20)
 }

@@ -18,11 +18,19 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
     let api = http::settings(&loaded.config, secrets)?;
-    let mut warnings: Vec<String> =
-        loaded.warnings.iter().chain(&secrets.misplaced_settings()).map(ToString::to_string).collect();
+    let mut warnings: Vec<String> = loaded
+        .warnings
+        .iter()
+        .chain(&secrets.misplaced_settings())
+        .map(ToString::to_string)
+        .collect();
     let skills = Skills::new(&home, config::share_dir(&env).as_deref());
     let sources = context::Sources::new(&home, Arc::new(skills));
-    warnings.extend(context::survey(&sources, &loaded).into_iter().map(|remark| remark.words));
+    warnings.extend(
+        context::survey(&sources, &loaded)
+            .into_iter()
+            .map(|remark| remark.words),
+    );
     warnings.extend(api.and_then(|settings| settings.warning));
     warnings.extend(build::signed_out(&loaded.models, &keys));
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
@@ -33,12 +41,17 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             .filter(|_| show_origin)
             .map(|setting| serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()}))
             .collect();
-        cli::json(&serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "settings": settings}));
+        cli::json(
+            &serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "settings": settings}),
+        );
         return Ok(Exit::Ok);
     }
     if show_origin {
         for setting in loaded.settings() {
-            cli::out(&format!("{} = {}  # {}", setting.key, setting.value, setting.origin));
+            cli::out(&format!(
+                "{} = {}  # {}",
+                setting.key, setting.value, setting.origin
+            ));
         }
     }
     for warning in &warnings {
@@ -49,8 +62,11 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     }
     if !shared.quiet {
         let file = home.config_file();
-        let what =
-            if file.exists() { "the configuration is good" } else { "there is no such file; the built-in defaults are good" };
+        let what = if file.exists() {
+            "the configuration is good"
+        } else {
+            "there is no such file; the built-in defaults are good"
+        };
         cli::err(&format!("{}: {what}", file.display()));
     }
     Ok(Exit::Ok)

@@ -36,9 +36,18 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
             () = ledger.news.notified() => {}
             _ = looks.tick() => {}
         }
-        let told = pipeline.tell_alerts(&ledger).await.err().map(|error| error.to_string());
-        if let Some(error) = told.as_ref().filter(|error| trouble.as_ref() != Some(*error)) {
-            tracing::warn!("the owner could not be told what the limits leave, and is told later: {error}");
+        let told = pipeline
+            .tell_alerts(&ledger)
+            .await
+            .err()
+            .map(|error| error.to_string());
+        if let Some(error) = told
+            .as_ref()
+            .filter(|error| trouble.as_ref() != Some(*error))
+        {
+            tracing::warn!(
+                "the owner could not be told what the limits leave, and is told later: {error}"
+            );
         }
         trouble = told;
     }
@@ -55,20 +64,29 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
             tracing::error!(%error, "the memory could not be brought up to date");
             true
         });
-        pipeline.closing.run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE)).await;
+        pipeline
+            .closing
+            .run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE))
+            .await;
         let memory = pipeline.memory.clone();
         if !is_done {
             // Another process is at it and may have missed what is new.
             work = tokio::task::spawn_blocking(move || memory.refresh());
             continue;
         }
-        pipeline.closing.run_until_cancelled(pipeline.memory.news()).await;
+        pipeline
+            .closing
+            .run_until_cancelled(pipeline.memory.news())
+            .await;
         let consolidate = pipeline.live().agent.consolidation(None);
         let live = pipeline.live();
         work = tokio::task::spawn_blocking(move || {
             consolidate();
             if let Err(failure) = reminders::order(memory.home(), &live.config) {
-                tracing::warn!("reminders of commitments are not up to date: {}", failure.message);
+                tracing::warn!(
+                    "reminders of commitments are not up to date: {}",
+                    failure.message
+                );
             }
             memory.refresh()
         });
@@ -126,11 +144,16 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
 /// Files of messages are kept as long as the messages; those of a command that never came, a day.
 fn prune_files(home: &Home) -> Result<(), sys::Error> {
     // What came before a long rest may still be waiting for its turn.
-    let Ok(waiting) = queue::listing(&home.queue_db()) else { return Ok(()) };
+    let Ok(waiting) = queue::listing(&home.queue_db()) else {
+        return Ok(());
+    };
     let is_done = |id: &str| waiting.inbox.iter().all(|open| open.id != id);
     attached::prune(&home.downloads(), queue::KEEP, is_done)?;
     let spool = home.spool_new();
-    let orphan = |name: &str| name.strip_suffix(".d").is_some_and(|id| !spool.join(format!("{id}.json")).exists());
+    let orphan = |name: &str| {
+        name.strip_suffix(".d")
+            .is_some_and(|id| !spool.join(format!("{id}.json")).exists())
+    };
     attached::prune(&spool, KEEP_REPLIES, orphan)?;
     attached::prune(&home.spool_tmp(), KEEP_REPLIES, |_| true)
 }
@@ -140,12 +163,23 @@ fn prune_files(home: &Home) -> Result<(), sys::Error> {
 fn restore_files(home: &Home) -> Result<(), Failure> {
     let since = clock::now_ms() - i64::try_from(KEEP_REPLIES.as_millis()).unwrap_or(0);
     for reply in queue::results(&home.queue_db(), since)? {
-        let Some(id) = control::Id::parse(&reply.id) else { continue };
-        if !replies::read(&home.replies(), &id).ok().flatten().is_some_and(|there| there.is_final()) {
+        let Some(id) = control::Id::parse(&reply.id) else {
+            continue;
+        };
+        if !replies::read(&home.replies(), &id)
+            .ok()
+            .flatten()
+            .is_some_and(|there| there.is_final())
+        {
             replies::write(&home.replies(), &reply)?;
         }
     }
-    for dir in [home.state(), &home.replies(), &home.sessions(), &home.spool_tmp()] {
+    for dir in [
+        home.state(),
+        &home.replies(),
+        &home.sessions(),
+        &home.spool_tmp(),
+    ] {
         atomic::remove_litter(dir)?;
     }
     Ok(())

@@ -51,10 +51,16 @@ fn generate(shell: Generator, mut command: Command) -> String {
 /// Makes flags of the options that may stand alone (`--wait`, `--wait=60`): bash and fish would take
 /// the next word for their value.
 fn values_may_miss(command: Command) -> Command {
-    let alone = |arg: &clap::Arg| arg.get_num_args().is_some_and(|count| count.takes_values() && count.min_values() == 0);
+    let alone = |arg: &clap::Arg| {
+        arg.get_num_args()
+            .is_some_and(|count| count.takes_values() && count.min_values() == 0)
+    };
     command.mut_args(|arg| {
         if alone(&arg) {
-            arg.num_args(0).require_equals(false).default_missing_value(None).action(ArgAction::SetTrue)
+            arg.num_args(0)
+                .require_equals(false)
+                .default_missing_value(None)
+                .action(ArgAction::SetTrue)
         } else {
             arg
         }
@@ -64,7 +70,10 @@ fn values_may_miss(command: Command) -> Command {
 /// clap_complete 4.6 calls a verb `agent__daemon__subcmd__check` where it sets the name and
 /// `agent__subcmd__daemon__subcmd__check` where it compares it, because of the `-` in the program's.
 fn bash(command: Command) -> String {
-    let (set, compared) = (command.get_name().replace('-', "__"), command.get_name().replace('-', "__subcmd__"));
+    let (set, compared) = (
+        command.get_name().replace('-', "__"),
+        command.get_name().replace('-', "__subcmd__"),
+    );
     generate(Generator::Bash, values_may_miss(command)).replace(&compared, &set)
 }
 
@@ -74,7 +83,11 @@ fn fish(command: Command) -> String {
     let mut words = String::new();
     for verb in command.get_subcommands() {
         for argument in verb.get_positionals() {
-            let known: Vec<String> = argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+            let known: Vec<String> = argument
+                .get_possible_values()
+                .iter()
+                .map(|value| value.get_name().to_owned())
+                .collect();
             if !known.is_empty() {
                 // A String can always be written to.
                 let _ = writeln!(
@@ -93,12 +106,19 @@ fn fish(command: Command) -> String {
 /// zsh takes a file for the commands on its first line, and calls it as one function. So the five
 /// functions are told apart at the end, whichever way the script was read.
 fn zsh(commands: Vec<Command>) -> String {
-    let names: Vec<String> = commands.iter().map(|command| command.get_name().to_owned()).collect();
+    let names: Vec<String> = commands
+        .iter()
+        .map(|command| command.get_name().to_owned())
+        .collect();
     let mut script = format!("#compdef {}\n", names.join(" "));
     for (command, name) in commands.into_iter().zip(&names) {
         let one = generate(Generator::Zsh, command);
-        let body = one.strip_prefix(&format!("#compdef {name}\n")).unwrap_or(&one);
-        let end = body.find(&format!("if [ \"$funcstack[1]\" = \"_{name}\" ]")).unwrap_or(body.len());
+        let body = one
+            .strip_prefix(&format!("#compdef {name}\n"))
+            .unwrap_or(&one);
+        let end = body
+            .find(&format!("if [ \"$funcstack[1]\" = \"_{name}\" ]"))
+            .unwrap_or(body.len());
         script.push_str(body.get(..end).unwrap_or(body));
     }
     script.push_str("if (( $+functions[compdef] )); then\n");
@@ -119,11 +139,17 @@ mod tests {
     use super::*;
 
     fn programs() -> Vec<String> {
-        commands().iter().map(|command| command.get_name().to_owned()).collect()
+        commands()
+            .iter()
+            .map(|command| command.get_name().to_owned())
+            .collect()
     }
 
     fn long_flags(command: &Command) -> Vec<String> {
-        let mut own: Vec<String> = command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        let mut own: Vec<String> = command
+            .get_arguments()
+            .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+            .collect();
         own.extend(command.get_subcommands().flat_map(long_flags));
         own
     }
@@ -137,22 +163,49 @@ mod tests {
                 assert!(script.contains(&format!(" {name}")), "{shell:?}: {name}");
                 for flag in long_flags(&command) {
                     let fish = format!("-l {}", flag.trim_start_matches('-'));
-                    assert!(script.contains(if *shell == Shell::Fish { &fish } else { &flag }), "{shell:?}: {name} {flag}");
+                    assert!(
+                        script.contains(if *shell == Shell::Fish { &fish } else { &flag }),
+                        "{shell:?}: {name} {flag}"
+                    );
                 }
                 for verb in command.get_subcommands() {
-                    assert!(script.contains(verb.get_name()), "{shell:?}: {name} {}", verb.get_name());
+                    assert!(
+                        script.contains(verb.get_name()),
+                        "{shell:?}: {name} {}",
+                        verb.get_name()
+                    );
                 }
             }
-            assert!(!script.contains(crate::sandbox::LAUNCHER_ARG), "{shell:?} shows the launcher");
+            assert!(
+                !script.contains(crate::sandbox::LAUNCHER_ARG),
+                "{shell:?} shows the launcher"
+            );
         }
     }
 
     #[test]
     fn the_launcher_is_no_argument_of_the_daemon() {
-        assert_eq!(programs(), ["agent-daemon", "agent-send", "agent-monitor", "agent-index", "agent-consolidate"]);
+        assert_eq!(
+            programs(),
+            [
+                "agent-daemon",
+                "agent-send",
+                "agent-monitor",
+                "agent-index",
+                "agent-consolidate"
+            ]
+        );
         for command in commands() {
-            assert!(!long_flags(&command).iter().any(|flag| flag.contains(crate::sandbox::LAUNCHER_ARG)));
-            assert!(command.find_subcommand(crate::sandbox::LAUNCHER_ARG).is_none());
+            assert!(
+                !long_flags(&command)
+                    .iter()
+                    .any(|flag| flag.contains(crate::sandbox::LAUNCHER_ARG))
+            );
+            assert!(
+                command
+                    .find_subcommand(crate::sandbox::LAUNCHER_ARG)
+                    .is_none()
+            );
         }
     }
 }

@@ -54,15 +54,27 @@ enum Level {
 
 impl Finding {
     fn error(id: &'static str, evidence: impl Into<String>, command: impl Into<String>) -> Self {
-        Self { id, level: Level::Error, evidence: evidence.into(), command: command.into(), repair: None }
+        Self {
+            id,
+            level: Level::Error,
+            evidence: evidence.into(),
+            command: command.into(),
+            repair: None,
+        }
     }
 
     fn warning(id: &'static str, evidence: impl Into<String>, command: impl Into<String>) -> Self {
-        Self { level: Level::Warning, ..Self::error(id, evidence, command) }
+        Self {
+            level: Level::Warning,
+            ..Self::error(id, evidence, command)
+        }
     }
 
     fn repaired_by(self, repair: Repair) -> Self {
-        Self { repair: Some(repair), ..self }
+        Self {
+            repair: Some(repair),
+            ..self
+        }
     }
 }
 
@@ -97,10 +109,18 @@ pub(super) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
     } else {
         show::people(&findings, fix, &report, shared.quiet);
     }
-    Ok(if findings.is_empty() { Exit::Ok } else { Exit::Failed })
+    Ok(if findings.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
 }
 
-fn see(shared: &Shared, patient: &Patient, fix: bool) -> Result<(Vec<Finding>, show::Report), Failure> {
+fn see(
+    shared: &Shared,
+    patient: &Patient,
+    fix: bool,
+) -> Result<(Vec<Finding>, show::Report), Failure> {
     let mut findings = examine(patient);
     let mut report = show::Report {
         sandbox: machine::sandbox_in_force(patient),
@@ -158,15 +178,23 @@ mod tests {
     fn a_check_that_breaks_down_is_a_finding_and_the_others_are_made() {
         let dir = tempfile::tempdir().expect("dir");
         let patient = Patient::of(dir.path(), &[]);
-        let checks: &[(&str, Check)] =
-            &[("stars", |_| panic!("no stars")), ("moon", |_| vec![Finding::warning("moon-full", "it is round", "cal")])];
-        let ids: Vec<&str> = run(&patient, checks).iter().map(|finding| finding.id).collect();
+        let checks: &[(&str, Check)] = &[
+            ("stars", |_| panic!("no stars")),
+            ("moon", |_| {
+                vec![Finding::warning("moon-full", "it is round", "cal")]
+            }),
+        ];
+        let ids: Vec<&str> = run(&patient, checks)
+            .iter()
+            .map(|finding| finding.id)
+            .collect();
         assert_eq!(ids, ["check-failed", "moon-full"]);
     }
 
     #[test]
     fn a_finding_has_the_four_fields_of_the_contract() {
-        let finding = Finding::warning("moon-full", "it is round", "cal").repaired_by(Repair::Directories);
+        let finding =
+            Finding::warning("moon-full", "it is round", "cal").repaired_by(Repair::Directories);
         let document = serde_json::json!({"id": "moon-full", "level": "warning", "evidence": "it is round", "command": "cal"});
         assert_eq!(serde_json::to_value(finding).expect("plain data"), document);
     }

@@ -46,11 +46,16 @@ enum Door {
 impl Doors {
     /// Returns these flags with others: they may stand before and after `run`.
     pub(super) fn or(self, after: Self) -> Self {
-        Self { channel: self.channel.or(after.channel), once: self.once || after.once }
+        Self {
+            channel: self.channel.or(after.channel),
+            once: self.once || after.once,
+        }
     }
 
     fn names(&self, door: Door) -> bool {
-        self.channel.as_ref().is_some_and(|channels| channels.contains(&door))
+        self.channel
+            .as_ref()
+            .is_some_and(|channels| channels.contains(&door))
     }
 
     /// Returns true when standard input is a door.
@@ -66,7 +71,10 @@ impl Doors {
     /// Returns the settings that the flags stand for.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         let telegram = self.channel.as_ref().map(|_| self.names(Door::Telegram));
-        telegram.map(|on| ("telegram.enabled".to_owned(), on.to_string())).into_iter().collect()
+        telegram
+            .map(|on| ("telegram.enabled".to_owned(), on.to_string()))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -127,7 +135,12 @@ fn owners(pipeline: &Pipeline) -> Vec<i64> {
 
 /// Takes in what waits at the doors, works it off and returns how that went; never returns when
 /// the daemon does not end by itself.
-pub(super) async fn last_work(pipeline: Arc<Pipeline>, home: Home, doors: Doors, telegram: Option<Collected>) -> Exit {
+pub(super) async fn last_work(
+    pipeline: Arc<Pipeline>,
+    home: Home,
+    doors: Doors,
+    telegram: Option<Collected>,
+) -> Exit {
     if doors.cli() {
         stdio::read(pipeline.clone()).await;
     }
@@ -155,7 +168,10 @@ pub(super) async fn last_work(pipeline: Arc<Pipeline>, home: Home, doors: Doors,
             }
             Ok((0, 0)) => return exit,
             Ok((0, parts)) if doors.once && (exit == Exit::TryAgain || since.elapsed() > STUCK) => {
-                tracing::error!(parts, "answers could not be sent; they wait for the next start");
+                tracing::error!(
+                    parts,
+                    "answers could not be sent; they wait for the next start"
+                );
                 return Exit::TryAgain;
             }
             Ok(_) => looked = false,

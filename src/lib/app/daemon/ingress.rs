@@ -89,7 +89,9 @@ fn watch(dir: &Path, rings: mpsc::Sender<Ring>) -> notify::Result<notify::Recomm
 async fn listen(doorbell: File, rings: mpsc::Sender<Ring>) {
     let mut doorbell = match pipe::Receiver::from_file(doorbell) {
         Ok(doorbell) => doorbell,
-        Err(error) => return tracing::error!(%error, "the control FIFO cannot be listened to; the spool still works"),
+        Err(error) => {
+            return tracing::error!(%error, "the control FIFO cannot be listened to; the spool still works");
+        }
     };
     let mut lines = Lines::default();
     let mut chunk = [0_u8; 16 * 1024];
@@ -121,12 +123,17 @@ impl Lines {
     fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut whole = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (piece, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |piece| (piece, true));
+            let (piece, ends) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |piece| (piece, true));
             if !self.dropping {
                 self.rest.extend_from_slice(piece);
             }
             if self.rest.len() > fifo::MAX_LINE {
-                tracing::warn!(bytes = self.rest.len(), "a line in the control FIFO is too long (4096 bytes) and was dropped");
+                tracing::warn!(
+                    bytes = self.rest.len(),
+                    "a line in the control FIFO is too long (4096 bytes) and was dropped"
+                );
                 self.rest.clear();
                 self.dropping = true;
             }
@@ -140,7 +147,8 @@ impl Lines {
         }
         // Writes of a line are atomic, so what is whole JSON is a whole line, only without its end.
         let ended = self.rest.last() == Some(&b'}') && {
-            let mut values = serde_json::Deserializer::from_slice(&self.rest).into_iter::<serde::de::IgnoredAny>();
+            let mut values = serde_json::Deserializer::from_slice(&self.rest)
+                .into_iter::<serde::de::IgnoredAny>();
             values.all(|value| value.is_ok())
         };
         if ended {
@@ -153,7 +161,8 @@ impl Lines {
 /// Cuts a line that is several JSON values into them: somebody forgot to end theirs. Any other line
 /// stays as it is.
 fn objects(line: Vec<u8>) -> Vec<Vec<u8>> {
-    let mut values = serde_json::Deserializer::from_slice(&line).into_iter::<serde::de::IgnoredAny>();
+    let mut values =
+        serde_json::Deserializer::from_slice(&line).into_iter::<serde::de::IgnoredAny>();
     let mut pieces = Vec::new();
     let mut start = 0;
     while let Some(Ok(_)) = values.next() {
@@ -161,11 +170,20 @@ fn objects(line: Vec<u8>) -> Vec<Vec<u8>> {
         pieces.push(line.get(start..end).unwrap_or_default().to_vec());
         start = end;
     }
-    if start == line.len() && pieces.len() > 1 { pieces } else { vec![line] }
+    if start == line.len() && pieces.len() > 1 {
+        pieces
+    } else {
+        vec![line]
+    }
 }
 
 /// Handles a line of the FIFO; true when the spool is to be looked at.
-async fn line_in(pipeline: &Arc<Pipeline>, home: &Home, line: &[u8], reload: &mpsc::Sender<()>) -> bool {
+async fn line_in(
+    pipeline: &Arc<Pipeline>,
+    home: &Home,
+    line: &[u8],
+    reload: &mpsc::Sender<()>,
+) -> bool {
     let order = match control::decode(line) {
         Ok(order) => order,
         Err(bad) => {
@@ -225,7 +243,9 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
     for entries in entries.chunks(TOGETHER) {
         let (mut taken, mut orders) = (Vec::new(), Vec::new());
         for entry in entries {
-            let Some(order) = open_entry(pipeline, home, entry).await else { continue };
+            let Some(order) = open_entry(pipeline, home, entry).await else {
+                continue;
+            };
             if let Command::Forget { target, hard: true } = &order.command {
                 match will_erase(pipeline, target) {
                     // It waits where it is.
@@ -257,7 +277,9 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
 /// Says whether what is to be erased can be, before the daemon begins anew for it.
 fn will_erase(pipeline: &Pipeline, target: &str) -> Result<(), String> {
     if pipeline.channels.contains_key(Source::Cli.as_str()) {
-        return Err("this daemon reads its standard input, and cannot begin anew; end it first".to_owned());
+        return Err(
+            "this daemon reads its standard input, and cannot begin anew; end it first".to_owned(),
+        );
     }
     tokio::task::block_in_place(|| pipeline.meant(target)).map(drop)
 }
@@ -267,14 +289,16 @@ async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<O
     let reason = match spool::read(entry) {
         Ok(None) => return None,
         Ok(Some(bytes)) => match control::decode(&bytes) {
-            Ok(mut order) if order.id == entry.id => match take_files_in(pipeline, home, &mut order).await {
-                Ok(()) => return Some(order),
-                Err(attached::Error::Io(error)) => {
-                    tracing::warn!(%error, "a spooled command is looked at again later");
-                    return None;
+            Ok(mut order) if order.id == entry.id => {
+                match take_files_in(pipeline, home, &mut order).await {
+                    Ok(()) => return Some(order),
+                    Err(attached::Error::Io(error)) => {
+                        tracing::warn!(%error, "a spooled command is looked at again later");
+                        return None;
+                    }
+                    Err(error @ attached::Error::Unfit { .. }) => error.to_string(),
                 }
-                Err(error @ attached::Error::Unfit { .. }) => error.to_string(),
-            },
+            }
             Ok(_) => "the id in the file is not its name".to_owned(),
             Err(bad) => bad.reason,
         },
@@ -289,10 +313,22 @@ async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<O
 }
 
 /// Makes the files of a command ours before the command is.
-pub(super) async fn take_files_in(pipeline: &Pipeline, home: &Home, order: &mut Order) -> Result<(), attached::Error> {
-    let Some(attachments) = order.command.attachments_mut().filter(|files| !files.is_empty()) else { return Ok(()) };
+pub(super) async fn take_files_in(
+    pipeline: &Pipeline,
+    home: &Home,
+    order: &mut Order,
+) -> Result<(), attached::Error> {
+    let Some(attachments) = order
+        .command
+        .attachments_mut()
+        .filter(|files| !files.is_empty())
+    else {
+        return Ok(());
+    };
     let known = pipeline.knows(&order.id).await;
-    if known.map_err(|error| sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error)))? {
+    if known.map_err(|error| {
+        sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error))
+    })? {
         // It is that command, which has its files.
         attachments.clear();
         attached::withdraw(&home.spool_new(), &order.id);
@@ -333,15 +369,25 @@ mod tests {
     fn lines_are_cut_anywhere_and_a_long_one_is_dropped_alone() {
         let mut lines = Lines::default();
         assert!(lines.push(b"{\"a\"").is_empty());
-        assert_eq!(lines.push(b":1}\n\n{}\n{"), [b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
+        assert_eq!(
+            lines.push(b":1}\n\n{}\n{"),
+            [b"{\"a\":1}".to_vec(), b"{}".to_vec()]
+        );
         assert_eq!(lines.push(b"}\n"), [b"{}".to_vec()]);
-        assert_eq!(lines.push(b"{\"b\":2}"), [b"{\"b\":2}".to_vec()], "a line that its writer did not end");
+        assert_eq!(
+            lines.push(b"{\"b\":2}"),
+            [b"{\"b\":2}".to_vec()],
+            "a line that its writer did not end"
+        );
         assert_eq!(
             lines.push(b"{\"c\":3}{\"d\":4}\n"),
             [b"{\"c\":3}".to_vec(), b"{\"d\":4}".to_vec()],
             "nor this one, and the next came with it"
         );
-        assert_eq!(lines.push(b"{\"c\":3} nonsense\n"), [b"{\"c\":3} nonsense".to_vec()]);
+        assert_eq!(
+            lines.push(b"{\"c\":3} nonsense\n"),
+            [b"{\"c\":3} nonsense".to_vec()]
+        );
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);

@@ -55,9 +55,12 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     let keys = Keys::open(&home, &env)?;
     // What cannot be read must not be found out after a key was typed.
     keys.store().read()?;
-    let http = net::client().map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let http = net::client()
+        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
     let way = Way::choose(login, &target)?;
-    let typed = (way == Way::Key).then(|| ask_for_key(shared, &target)).transpose()?;
+    let typed = (way == Way::Key)
+        .then(|| ask_for_key(shared, &target))
+        .transpose()?;
     // Not before: a second thread would take the signals that the prompt waits for.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -73,7 +76,10 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     };
     let verdict = match &granted {
         Granted::Key(secret) if way == Way::Key && !login.no_check => {
-            let given = Given { secret: secret.clone(), is_token: false };
+            let given = Given {
+                secret: secret.clone(),
+                is_token: false,
+            };
             runtime.block_on(probe(&http, &target.provider, &given))
         }
         Granted::Key(_) if way == Way::Key => Verdict::Unknown("not asked".to_owned()),
@@ -82,15 +88,27 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     // A person may still be reading from standard input.
     runtime.shutdown_background();
     if let Verdict::Refused(words) = &verdict {
-        return Err(Failure::new(Exit::Failed, format!("the key for {} is wrong: {words}; nothing was stored", target.name()))
-            .hint(format!("copy it whole and try again; to store it anyway: agent-daemon login {} --no-check", target.name())));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!(
+                "the key for {} is wrong: {words}; nothing was stored",
+                target.name()
+            ),
+        )
+        .hint(format!(
+            "copy it whole and try again; to store it anyway: agent-daemon login {} --no-check",
+            target.name()
+        )));
     }
     let aside = match &granted {
         Granted::Key(key) => keys.store().put_key(target.name(), key)?,
         Granted::Tokens(tokens) => keys.store().put_tokens(target.name(), tokens)?,
     };
     if let Some(aside) = aside {
-        cli::err(&format!("warning: what could not be read is kept as {}", home.display(&aside)));
+        cli::err(&format!(
+            "warning: what could not be read is kept as {}",
+            home.display(&aside)
+        ));
     }
     let created = target.set_up(&home)?;
     let daemon = lock::holder(&home.lock())?;
@@ -116,7 +134,10 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     cli::out(&said(&target, &granted, &verdict));
     if !shared.quiet {
         if let Some(path) = &created {
-            cli::err(&format!("created {}: it names a model and its prices; look at them", path.display()));
+            cli::err(&format!(
+                "created {}: it names a model and its prices; look at them",
+                path.display()
+            ));
         }
         shadow(&keys, &target, &granted)?;
         next(&home, &target, loaded, daemon, told);
@@ -139,13 +160,17 @@ impl Way {
             (_, true) if offers => Ok(Self::Browser),
             (_, true) => {
                 let name = target.name();
-                let message = format!("{name} offers no sign-in to programs of others, as far as its file says");
+                let message = format!(
+                    "{name} offers no sign-in to programs of others, as far as its file says"
+                );
                 Err(Failure::new(Exit::Usage, message).hint(format!(
                     "agent-daemon login {name} --api-key; [oauth] in providers.d/{name}.toml is for issuers that do"
                 )))
             }
             // `pass show x | agent-daemon login house` means the key.
-            (false, false) if target.provider.oauth.is_some() && std::io::stdin().is_terminal() => Ok(Self::Browser),
+            (false, false) if target.provider.oauth.is_some() && std::io::stdin().is_terminal() => {
+                Ok(Self::Browser)
+            }
             (false, false) => Ok(Self::Key),
         }
     }
@@ -158,21 +183,36 @@ fn ask_for_key(shared: &Shared, target: &Target) -> Result<Secret, Failure> {
             cli::err(&format!("keys are made at {page}"));
         }
         if is_openrouter(&target.provider) && !shared.quiet {
-            cli::err(&format!("or sign in with your browser: agent-daemon login {} --oauth", target.name()));
+            cli::err(&format!(
+                "or sign in with your browser: agent-daemon login {} --oauth",
+                target.name()
+            ));
         }
-        prompt::hidden(&format!("API key for {} (it is not shown): ", target.name()))?
+        prompt::hidden(&format!(
+            "API key for {} (it is not shown): ",
+            target.name()
+        ))?
     } else {
         let mut line = String::new();
         let read = stdin.lock().take(MAX_KEY).read_line(&mut line);
-        read.map_err(|error| Failure::new(Exit::Data, format!("no key can be read from standard input: {error}")).hint(PIPE))?;
+        read.map_err(|error| {
+            Failure::new(
+                Exit::Data,
+                format!("no key can be read from standard input: {error}"),
+            )
+            .hint(PIPE)
+        })?;
         line
     };
     let key = Secret::new(line.trim());
     match key.expose() {
         "" => Err(Failure::new(Exit::Data, "there was no key; nothing was stored").hint(PIPE)),
         text if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(key),
-        _ => Err(Failure::new(Exit::Data, "that is no key: it has spaces or letters that no key has; nothing was stored")
-            .hint("copy the key alone, whole")),
+        _ => Err(Failure::new(
+            Exit::Data,
+            "that is no key: it has spaces or letters that no key has; nothing was stored",
+        )
+        .hint("copy the key alone, whole")),
     }
 }
 
@@ -183,16 +223,25 @@ fn said(target: &Target, granted: &Granted, verdict: &Verdict) -> String {
     match (granted, verdict) {
         (Granted::Tokens(tokens), _) => match tokens.expires_at {
             Some(end) if tokens.refresh.is_none() => {
-                format!("signed in at {name} until {}: the issuer gave nothing to renew it with", super::auth::moment(end))
+                format!(
+                    "signed in at {name} until {}: the issuer gave nothing to renew it with",
+                    super::auth::moment(end)
+                )
             }
             _ => format!("signed in at {name}"),
         },
         (Granted::Key(key), Verdict::Good(found)) if found.is_empty() => {
             format!("signed in at {name}: it gave a key{}", ending(key))
         }
-        (Granted::Key(key), Verdict::Good(found)) => format!("stored the key for {name}{}: it is good, {found}", ending(key)),
+        (Granted::Key(key), Verdict::Good(found)) => format!(
+            "stored the key for {name}{}: it is good, {found}",
+            ending(key)
+        ),
         (Granted::Key(key), Verdict::Unknown(why) | Verdict::Refused(why)) => {
-            format!("stored the key for {name}{}; whether it is good is not known: {why}", ending(key))
+            format!(
+                "stored the key for {name}{}; whether it is good is not known: {why}",
+                ending(key)
+            )
         }
     }
 }
@@ -203,11 +252,17 @@ fn ending(key: &Secret) -> String {
 
 /// Says what goes before that which was just stored.
 fn shadow(keys: &Keys, target: &Target, granted: &Granted) -> Result<(), Failure> {
-    let own = if matches!(granted, Granted::Key(_)) { Origin::Stored } else { Origin::SignIn };
+    let own = if matches!(granted, Granted::Key(_)) {
+        Origin::Stored
+    } else {
+        Origin::SignIn
+    };
     let first = keys.sources(&target.provider)?.into_iter().next();
     if let Some(first) = first.filter(|first| first.origin != own) {
         let what = super::auth::place(first.origin, &target.provider);
-        cli::err(&format!("warning: {what} goes before it and is used; agent-daemon auth"));
+        cli::err(&format!(
+            "warning: {what} goes before it and is used; agent-daemon auth"
+        ));
     }
     Ok(())
 }

@@ -6,7 +6,12 @@ use super::super::cli::{self, Exit, Failure, Shared};
 use crate::auth::{Keys, State};
 use crate::config;
 
-pub(super) fn logout(shared: &Shared, provider: Option<&str>, all: bool, json: bool) -> Result<Exit, Failure> {
+pub(super) fn logout(
+    shared: &Shared,
+    provider: Option<&str>,
+    all: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::may_write(&home)?;
     cli::prepare(&home)?;
@@ -20,8 +25,14 @@ pub(super) fn logout(shared: &Shared, provider: Option<&str>, all: bool, json: b
             [] => return done(&[], json, &keys, &contents.state),
             several => {
                 let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-                return Err(Failure::new(Exit::Usage, format!("say who: there is something of {}", names.join(", ")))
-                    .hint(format!("agent-daemon logout {}, or --all", names.first().unwrap_or(&"NAME"))));
+                return Err(Failure::new(
+                    Exit::Usage,
+                    format!("say who: there is something of {}", names.join(", ")),
+                )
+                .hint(format!(
+                    "agent-daemon logout {}, or --all",
+                    names.first().unwrap_or(&"NAME")
+                )));
             }
         },
     };
@@ -29,13 +40,20 @@ pub(super) fn logout(shared: &Shared, provider: Option<&str>, all: bool, json: b
     let exit = done(&removed, json, &keys, &contents.state)?;
     if !json && !shared.quiet {
         for name in &removed {
-            let Ok(Some(provider)) = config::provider(&home, name) else { continue };
+            let Ok(Some(provider)) = config::provider(&home, name) else {
+                continue;
+            };
             if let Some(left) = keys.sources(&provider)?.first() {
-                cli::err(&format!("note: {} still has a key for {name}", super::auth::place(left.origin, &provider)));
+                cli::err(&format!(
+                    "note: {} still has a key for {name}",
+                    super::auth::place(left.origin, &provider)
+                ));
             }
         }
         if !removed.is_empty() {
-            cli::err("the key itself is still good: take it back at the provider if others may have it");
+            cli::err(
+                "the key itself is still good: take it back at the provider if others may have it",
+            );
         }
     }
     Ok(exit)
@@ -47,10 +65,16 @@ fn done(removed: &[String], json: bool, keys: &Keys, state: &State) -> Result<Ex
     } else if removed.is_empty() {
         cli::out("nothing was stored");
     } else {
-        cli::out(&format!("forgot what was stored for {}", removed.join(", ")));
+        cli::out(&format!(
+            "forgot what was stored for {}",
+            removed.join(", ")
+        ));
     }
     if let State::Corrupt { reason } = state {
-        cli::err(&format!("warning: {} cannot be read ({reason}) and may still hold keys: rm it", keys.store().path().display()));
+        cli::err(&format!(
+            "warning: {} cannot be read ({reason}) and may still hold keys: rm it",
+            keys.store().path().display()
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -102,13 +102,22 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     // Before anything else, above all before any thread: we may be the launcher of a command, or
     // the reader of a PDF or of a page.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == sandbox::LAUNCHER_ARG) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == sandbox::LAUNCHER_ARG)
+    {
         return sandbox::launcher_main();
     }
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == media::PDF_ARG) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == media::PDF_ARG)
+    {
         return media::pdf_main();
     }
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == tools::HTML_ARG) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == tools::HTML_ARG)
+    {
         return tools::html_main();
     }
     let arguments: Arguments = match cli::parse() {
@@ -120,15 +129,22 @@ pub fn main() -> ExitCode {
 }
 
 fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { shared, json, doors: before, verb } = arguments;
+    let Arguments {
+        shared,
+        json,
+        doors: before,
+        verb,
+    } = arguments;
     match verb.unwrap_or(Verb::Run(Doors::default())) {
         Verb::Run(after) => match run::run(&shared, before.or(after))? {
             End::Exit(exit) => Ok(exit),
             End::Anew => Err(anew()),
         },
-        _ if before != Doors::default() => {
-            Err(Failure::new(Exit::Usage, "--channel and --once go with run").hint("agent-daemon run --help"))
-        }
+        _ if before != Doors::default() => Err(Failure::new(
+            Exit::Usage,
+            "--channel and --once go with run",
+        )
+        .hint("agent-daemon run --help")),
         Verb::Init { yes: _ } => init::init(&shared),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
         Verb::Doctor { fix } => doctor::doctor(&shared, fix, json),
@@ -144,6 +160,13 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
 fn anew() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let error = std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec();
-    Failure::new(Exit::Io, format!("the daemon could not begin anew: {error}")).hint("agent-daemon run")
+    let error = std::process::Command::new("/proc/self/exe")
+        .arg0(name)
+        .args(arguments)
+        .exec();
+    Failure::new(
+        Exit::Io,
+        format!("the daemon could not begin anew: {error}"),
+    )
+    .hint("agent-daemon run")
 }

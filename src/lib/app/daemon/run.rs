@@ -65,7 +65,10 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at("make the agent's files in", home.workspace()))?;
+    workspace::make_shape(home.workspace()).map_err(sys::Error::at(
+        "make the agent's files in",
+        home.workspace(),
+    ))?;
     let log = logging::Options {
         level: loaded.config.log.level,
         verbose: shared.verbose,
@@ -90,7 +93,14 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
         .build()
         .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
     let skills = Arc::new(Skills::new(&home, config::share_dir(&env).as_deref()));
-    let daemon = Daemon { home, env, doors, systemd, skills, renewals: Renewals::default() };
+    let daemon = Daemon {
+        home,
+        env,
+        doors,
+        systemd,
+        skills,
+        renewals: Renewals::default(),
+    };
     let end = runtime.block_on(daemon.serve(loaded, doorbell));
     // A thread may be waiting for a reader of standard output for ever.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -110,7 +120,10 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
                 systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
             }
         });
-        let told = orders.into_iter().map(|order| order.carry_out(home, env)).collect();
+        let told = orders
+            .into_iter()
+            .map(|order| order.carry_out(home, env))
+            .collect();
         drop(done);
         told
     })
@@ -122,18 +135,30 @@ fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
         return Ok(lock);
     }
     let pid = lock::holder(&path)?.unwrap_or(0);
-    Err(Failure::new(Exit::TryAgain, format!("another daemon (pid {pid}) has this home: {}", home.state().display()))
-        .hint("stop it first, or choose another home with --home or --instance"))
+    Err(Failure::new(
+        Exit::TryAgain,
+        format!(
+            "another daemon (pid {pid}) has this home: {}",
+            home.state().display()
+        ),
+    )
+    .hint("stop it first, or choose another home with --home or --instance"))
 }
 
 /// A corrupt canonical database is set aside and reported, never saved over. Its log goes with it
 /// under the matching name, so that `sqlite3 … .recover` finds both.
-fn or_set_aside<T>(path: &Path, open: impl Fn() -> Result<T, db::Error>) -> Result<(T, Option<String>), Failure> {
+fn or_set_aside<T>(
+    path: &Path,
+    open: impl Fn() -> Result<T, db::Error>,
+) -> Result<(T, Option<String>), Failure> {
     match open() {
         Ok(value) => Ok((value, None)),
         Err(error @ db::Error::Damaged { .. }) => {
             let aside = db::set_aside(path)?;
-            let trouble = format!("{error}; it was set aside as {}, what was open in it is not handled", aside.display());
+            let trouble = format!(
+                "{error}; it was set aside as {}, what was open in it is not handled",
+                aside.display()
+            );
             tracing::error!("{trouble}");
             Ok((open()?, Some(trouble)))
         }
@@ -154,21 +179,32 @@ impl Daemon {
     async fn serve(self, loaded: Loaded, doorbell: File) -> Result<End, Failure> {
         let home = &self.home;
         let zone = loaded.config.agent.timezone.0;
-        let (queue, trouble) = or_set_aside(&home.queue_db(), || queue::Store::start(&home.queue_db()))?;
+        let (queue, trouble) =
+            or_set_aside(&home.queue_db(), || queue::Store::start(&home.queue_db()))?;
         let (ledger, lost) = self.ledger(&loaded)?;
-        let sessions = session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
+        let sessions =
+            session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
         let secrets = Secrets::open(home, &self.env)?;
         let health = Arc::new(Notify::new());
         let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
         let api = self.api(&loaded, &secrets).await?;
         let (events, monitor_events) = broadcast::channel(1024);
-        let memory = Arc::new(Memory::new(home).with(embedder::opener(home, &self.env, Some(ledger.clone()))));
+        let memory = Arc::new(Memory::new(home).with(embedder::opener(
+            home,
+            &self.env,
+            Some(ledger.clone()),
+        )));
         let undo = Arc::new(build::undo(home));
         let audit = audit::Log::start(audit::Place::of(home));
         let signed_out = build::signed_out(&loaded.models, &Keys::open(home, &self.env)?);
         let (troubles, mut broken) = mpsc::unbounded_channel();
         let servers = Servers::new(&home.tool_servers(), &home.trusted_servers(), troubles)
-            .map_err(|error| Failure::new(Exit::Failed, format!("TLS cannot be set up: {}", error.without_url())))?;
+            .map_err(|error| {
+                Failure::new(
+                    Exit::Failed,
+                    format!("TLS cannot be set up: {}", error.without_url()),
+                )
+            })?;
         let servers = Arc::new(servers);
         let kept = build::Kept {
             ledger: ledger.clone(),
@@ -241,11 +277,17 @@ impl Daemon {
         pipeline.deliver(recovered.outbox);
         // A door that is closed today is no reason to answer into nowhere: what came through it waits.
         let open = |row: &queue::Accepted| {
-            row.envelope.route.as_ref().is_none_or(|route| pipeline.channels.contains_key(route.channel.as_str()))
+            row.envelope
+                .route
+                .as_ref()
+                .is_none_or(|route| pipeline.channels.contains_key(route.channel.as_str()))
         };
         let (inbox, waiting): (Vec<_>, Vec<_>) = recovered.inbox.into_iter().partition(open);
         if !waiting.is_empty() {
-            tracing::warn!(count = waiting.len(), "messages wait for a channel that is off");
+            tracing::warn!(
+                count = waiting.len(),
+                "messages wait for a channel that is off"
+            );
         }
         pipeline.resume(inbox);
 
@@ -264,21 +306,49 @@ impl Daemon {
             drop(end_of_turns);
         });
         if let Some(api) = api {
-            rooms.spawn(api.serve(pipeline.clone(), home.clone(), self.env.clone(), telegram.clone(), drained)?);
+            rooms.spawn(api.serve(
+                pipeline.clone(),
+                home.clone(),
+                self.env.clone(),
+                telegram.clone(),
+                drained,
+            )?);
         }
         let collected = match telegram {
-            Some(telegram) => Some(doors::open_telegram(&pipeline, telegram, self.doors.once, &mut rooms).await?),
+            Some(telegram) => {
+                Some(doors::open_telegram(&pipeline, telegram, self.doors.once, &mut rooms).await?)
+            }
             None => None,
         };
-        let mut last_work = tokio::spawn(doors::last_work(pipeline.clone(), home.clone(), self.doors.clone(), collected));
+        let mut last_work = tokio::spawn(doors::last_work(
+            pipeline.clone(),
+            home.clone(),
+            self.doors.clone(),
+            collected,
+        ));
         let (reload, mut reloads) = mpsc::channel(1);
         let (pulse, pulses) = mpsc::channel(1);
         let (second_pulse, second_pulses) = mpsc::channel(1);
-        rooms.spawn(ingress::serve(pipeline.clone(), home.clone(), doorbell, reload, (pulses, second_pulse)));
-        rooms.spawn(ticker::serve(pipeline.clone(), (second_pulses, self.systemd.clone())));
+        rooms.spawn(ingress::serve(
+            pipeline.clone(),
+            home.clone(),
+            doorbell,
+            reload,
+            (pulses, second_pulse),
+        ));
+        rooms.spawn(ticker::serve(
+            pipeline.clone(),
+            (second_pulses, self.systemd.clone()),
+        ));
         // It shows the end of all others, so it ends after them.
         let (mut watch, over) = (JoinSet::new(), CancellationToken::new());
-        watch.spawn(watch::show(pipeline.clone(), home.clone(), monitor_events, (health, self.systemd.clone()), over.clone()));
+        watch.spawn(watch::show(
+            pipeline.clone(),
+            home.clone(),
+            monitor_events,
+            (health, self.systemd.clone()),
+            over.clone(),
+        ));
         rooms.spawn(chores::housekeeping(pipeline.clone(), home.clone()));
         rooms.spawn(chores::remember(pipeline.clone()));
         rooms.spawn(chores::tell_alerts(pipeline.clone(), ledger.clone()));
@@ -323,21 +393,36 @@ impl Daemon {
         servers.end().await;
         // What the last turns said goes out now, if it can; else after the next start. A send that
         // is under way when the time is over gets a little more, to be known as sent.
-        tokio::join!(pipeline.sends_end(LAST_SENDS), pipeline.previews_end(LAST_SENDS));
+        tokio::join!(
+            pipeline.sends_end(LAST_SENDS),
+            pipeline.previews_end(LAST_SENDS)
+        );
         pipeline.closed.cancel();
         pipeline.sends_end(LAST_SENDS).await;
         if let Err(error) = pipeline.sessions.flush() {
             tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
         }
-        if tokio::time::timeout(LAST_RENEWALS, self.renewals.end()).await.is_err() {
-            tracing::warn!("a renewal of a sign-in was cut off; its issuer may ask for a new sign-in");
+        if tokio::time::timeout(LAST_RENEWALS, self.renewals.end())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "a renewal of a sign-in was cut off; its issuer may ask for a new sign-in"
+            );
         }
         last_work.abort();
         over.cancel();
         while watch.join_next().await.is_some() {}
-        pipeline.audit.stopped(if let End::Exit(exit) = end { exit as u8 } else { 0 });
+        pipeline.audit.stopped(if let End::Exit(exit) = end {
+            exit as u8
+        } else {
+            0
+        });
         let last = pipeline.audit.clone();
-        if !matches!(tokio::task::spawn_blocking(move || last.flush(LAST_ENTRIES)).await, Ok(true)) {
+        if !matches!(
+            tokio::task::spawn_blocking(move || last.flush(LAST_ENTRIES)).await,
+            Ok(true)
+        ) {
             tracing::warn!("the last entries of the audit log may not be on the disk");
         }
         Ok(end)
@@ -345,7 +430,10 @@ impl Daemon {
 
     /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.
     async fn api(&self, loaded: &Loaded, secrets: &Secrets) -> Result<Option<http::Door>, Failure> {
-        let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once) else { return Ok(None) };
+        let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once)
+        else {
+            return Ok(None);
+        };
         if let Some(warning) = &settings.warning {
             tracing::warn!("{warning}");
         }
@@ -356,7 +444,11 @@ impl Daemon {
     fn ledger(&self, loaded: &Loaded) -> Result<(Ledger, Option<String>), Failure> {
         let path = self.home.cost_db();
         let open = || Ledger::start(&path, loaded.config.agent.timezone.0);
-        if loaded.config.cost.capped() { Ok((open()?, None)) } else { or_set_aside(&path, open) }
+        if loaded.config.cost.capped() {
+            Ok((open()?, None))
+        } else {
+            or_set_aside(&path, open)
+        }
     }
 
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
@@ -368,25 +460,29 @@ impl Daemon {
         servers: &Arc<Servers>,
     ) {
         let mut signed_out = Vec::new();
-        let built = config::load(&self.home, &self.env, &self.doors.settings()).map_err(Failure::from).and_then(|loaded| {
-            signed_out = build::signed_out(&loaded.models, &Keys::open(&self.home, &self.env)?);
-            let kept = build::Kept {
-                ledger: ledger.clone(),
-                renewals: self.renewals.clone(),
-                outages: pipeline.live().agent.client().outages(),
-                events: events.clone(),
-                memory: pipeline.memory.clone(),
-                skills: self.skills.clone(),
-                undo: pipeline.undo.clone(),
-                servers: servers.clone(),
-                audit: pipeline.audit.clone(),
-            };
-            build::live(&self.home, &self.env, loaded, kept)
-        });
+        let built = config::load(&self.home, &self.env, &self.doors.settings())
+            .map_err(Failure::from)
+            .and_then(|loaded| {
+                signed_out = build::signed_out(&loaded.models, &Keys::open(&self.home, &self.env)?);
+                let kept = build::Kept {
+                    ledger: ledger.clone(),
+                    renewals: self.renewals.clone(),
+                    outages: pipeline.live().agent.client().outages(),
+                    events: events.clone(),
+                    memory: pipeline.memory.clone(),
+                    skills: self.skills.clone(),
+                    undo: pipeline.undo.clone(),
+                    servers: servers.clone(),
+                    audit: pipeline.audit.clone(),
+                };
+                build::live(&self.home, &self.env, loaded, kept)
+            });
         match built {
             Ok(live) => {
                 if live.config.telegram != pipeline.live().config.telegram {
-                    tracing::warn!("changes of [telegram] beyond who may talk take effect at the next start");
+                    tracing::warn!(
+                        "changes of [telegram] beyond who may talk take effect at the next start"
+                    );
                 }
                 if live.config.http != pipeline.live().config.http {
                     tracing::warn!("changes of [http] take effect at the next start");
@@ -397,10 +493,25 @@ impl Daemon {
                 note_signed_out(pipeline, &signed_out);
             }
             Err(failure) => {
-                self.systemd.status(&format!("open; the configuration stays as it was: {}", failure.message));
-                pipeline.audit.configured("reload", false, "as before", audit::settings(&self.home));
-                tracing::error!(hint = failure.hint, "the configuration stays as it was: {}", failure.message);
-                pipeline.note_trouble(&format!("the configuration was not read again: {}", failure.message));
+                self.systemd.status(&format!(
+                    "open; the configuration stays as it was: {}",
+                    failure.message
+                ));
+                pipeline.audit.configured(
+                    "reload",
+                    false,
+                    "as before",
+                    audit::settings(&self.home),
+                );
+                tracing::error!(
+                    hint = failure.hint,
+                    "the configuration stays as it was: {}",
+                    failure.message
+                );
+                pipeline.note_trouble(&format!(
+                    "the configuration was not read again: {}",
+                    failure.message
+                ));
             }
         }
     }
@@ -409,10 +520,17 @@ impl Daemon {
     /// settings that are in force from now on, in the audit log.
     fn name_the_sandbox(&self, pipeline: &Pipeline, at: &'static str) {
         let (audit, files) = (pipeline.audit.clone(), audit::settings(&self.home));
-        let (systemd, off) = (self.systemd.clone(), pipeline.live().config.tools.exec.sandbox == config::Sandbox::Off);
+        let (systemd, off) = (
+            self.systemd.clone(),
+            pipeline.live().config.tools.exec.sandbox == config::Sandbox::Off,
+        );
         // The first time it is found out by trying.
         tokio::task::spawn_blocking(move || {
-            let level = if off { &sandbox::Level::Off } else { sandbox::level() };
+            let level = if off {
+                &sandbox::Level::Off
+            } else {
+                sandbox::level()
+            };
             audit.configured(at, true, &level.to_string(), files);
             tracing::info!(wall = %level, risk = level.remaining_risk(), "sandbox of exec");
             systemd.status(&format!("open; sandbox of exec: {level}"));
@@ -422,7 +540,11 @@ impl Daemon {
     fn dump_status(&self) {
         let dumped = query::status(&self.home, &self.env).and_then(|status| {
             let bytes = serde_json::to_vec_pretty(&status).unwrap_or_default();
-            Ok(atomic::write(&self.home.status(), &bytes, atomic::Durability::Rename)?)
+            Ok(atomic::write(
+                &self.home.status(),
+                &bytes,
+                atomic::Durability::Rename,
+            )?)
         });
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);
@@ -449,5 +571,6 @@ async fn next(beat: &mut Option<Interval>) {
 }
 
 fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
-    signal(kind).map_err(|error| Failure::new(Exit::Io, format!("signals cannot be heard: {error}")))
+    signal(kind)
+        .map_err(|error| Failure::new(Exit::Io, format!("signals cannot be heard: {error}")))
 }

@@ -29,8 +29,15 @@ impl Channel for Stdio {
     }
 
     fn plain(&self, text: &str) -> Vec<Rendered> {
-        let words = Rendered { markup: None, plain: text.to_owned() };
-        if text.is_empty() { Vec::new() } else { vec![words] }
+        let words = Rendered {
+            markup: None,
+            plain: text.to_owned(),
+        };
+        if text.is_empty() {
+            Vec::new()
+        } else {
+            vec![words]
+        }
     }
 
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>> {
@@ -42,7 +49,10 @@ impl Channel for Stdio {
             match written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
                 // Whoever closed the pipe has read enough.
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    Err(SendError::NotSent { reason: format!("standard output cannot be written: {error}"), retry_after: None })
+                    Err(SendError::NotSent {
+                        reason: format!("standard output cannot be written: {error}"),
+                        retry_after: None,
+                    })
                 }
                 Ok(()) | Err(_) => Ok(clock::now_ms().to_string()),
             }
@@ -54,7 +64,12 @@ impl Channel for Stdio {
     }
 
     fn health(&self) -> Health {
-        Health { state: "ok".to_owned(), mode: "", last_ok_at: None, last_update_at: None }
+        Health {
+            state: "ok".to_owned(),
+            mode: "",
+            last_ok_at: None,
+            last_update_at: None,
+        }
     }
 }
 
@@ -66,12 +81,18 @@ pub(super) async fn read(pipeline: Arc<Pipeline>) {
         let mut stdin = std::io::stdin().lock();
         loop {
             let mut line = Vec::new();
-            match stdin.by_ref().take(MAX_COMMAND / 2).read_until(b'\n', &mut line) {
+            match stdin
+                .by_ref()
+                .take(MAX_COMMAND / 2)
+                .read_until(b'\n', &mut line)
+            {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) => return tracing::error!(%error, "standard input cannot be read"),
             }
-            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            let text = String::from_utf8_lossy(&line)
+                .trim_end_matches(['\n', '\r'])
+                .to_owned();
             if !text.trim().is_empty() && lines.blocking_send(text).is_err() {
                 return;
             }

@@ -16,7 +16,10 @@ const AFTER_A_BUG_MS: i64 = 60_000;
 /// Looks at jobs and heartbeats until the daemon closes: when one is due, when there is news of one, and now
 /// and then, so that a clock that jumps and a machine that slept are noticed. Each pulse of the other loops is
 /// passed on to the watchdog of systemd, as a proof that this one turns.
-pub(super) async fn serve(pipeline: Arc<Pipeline>, (mut pulses, systemd): (mpsc::Receiver<()>, Systemd)) {
+pub(super) async fn serve(
+    pipeline: Arc<Pipeline>,
+    (mut pulses, systemd): (mpsc::Receiver<()>, Systemd),
+) {
     let mut due = Instant::now();
     loop {
         tokio::select! {

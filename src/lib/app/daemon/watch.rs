@@ -75,9 +75,14 @@ fn write(home: &Home, state: &State) {
 
 /// Says in `systemctl status` what is wrong with channels, and that nothing is any more.
 fn tell(systemd: &Systemd, state: &State, told: &mut Vec<String>) {
-    let is_wrong = |channel: &&ChannelState| !["ok", "connecting"].contains(&channel.state.as_str());
-    let troubles: Vec<String> =
-        state.channels.iter().filter(is_wrong).map(|channel| format!("{}: {}", channel.name, channel.state)).collect();
+    let is_wrong =
+        |channel: &&ChannelState| !["ok", "connecting"].contains(&channel.state.as_str());
+    let troubles: Vec<String> = state
+        .channels
+        .iter()
+        .filter(is_wrong)
+        .map(|channel| format!("{}: {}", channel.name, channel.state))
+        .collect();
     if state.stopping || troubles == *told {
         return;
     }
@@ -100,7 +105,11 @@ fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
 fn provider(health: cost::Health) -> ProviderState {
     let cost::Health { name, down } = health;
     match down {
-        None => ProviderState { name, state: "ok".to_owned(), ..ProviderState::default() },
+        None => ProviderState {
+            name,
+            state: "ok".to_owned(),
+            ..ProviderState::default()
+        },
         Some(outage) => ProviderState {
             name,
             state: "down".to_owned(),
@@ -118,9 +127,19 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let running = pipeline.running();
     state.keep(|lane| running.contains(&lane.session));
     state.settle();
-    state.models = live.agent.client().models().names().map(str::to_owned).collect();
+    state.models = live
+        .agent
+        .client()
+        .models()
+        .names()
+        .map(str::to_owned)
+        .collect();
     state.active_sessions = pipeline.sessions.count();
-    state.last_error = pipeline.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    state.last_error = pipeline
+        .trouble
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .clone();
     state.channels = pipeline
         .channels
         .values()
@@ -135,19 +154,35 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
             }
         })
         .collect();
-    state.providers = live.agent.client().health().into_iter().map(provider).collect();
+    state.providers = live
+        .agent
+        .client()
+        .health()
+        .into_iter()
+        .map(provider)
+        .collect();
     if now - *sums_at < SUMS {
         return;
     }
     *sums_at = now;
-    let (queue_db, cost_db, zone) = (home.queue_db(), home.cost_db(), live.config.agent.timezone.0);
+    let (queue_db, cost_db, zone) = (
+        home.queue_db(),
+        home.cost_db(),
+        live.config.agent.timezone.0,
+    );
     let read = tokio::task::spawn_blocking(move || {
         let lines = cost::by_model(&cost_db, cost::start_of_day(now, zone));
         (queue::counts(&queue_db), lines, sandbox::level().clone())
     });
-    let Ok((counts, lines, level)) = read.await else { return };
+    let Ok((counts, lines, level)) = read.await else {
+        return;
+    };
     if let Ok(counts) = counts {
-        state.queue = Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead };
+        state.queue = Queue {
+            inbox: counts.inbox,
+            outbox: counts.outbox,
+            dead: counts.dead,
+        };
     }
     if let Ok(lines) = lines {
         state.today_cost_usd = cost::total_usd(&lines);

@@ -71,10 +71,20 @@ impl Survey {
     pub(super) fn proved(&self) -> Result<String, Failure> {
         let places: Vec<&str> = self.counts.keys().map(String::as_str).collect();
         if places.is_empty() {
-            let unmade = self.unmade.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-            return Ok(format!("nothing left in {} files; backups are yours to look through{unmade}", self.searched));
+            let unmade = self
+                .unmade
+                .as_ref()
+                .map_or_else(String::new, |why| format!("; {why}"));
+            return Ok(format!(
+                "nothing left in {} files; backups are yours to look through{unmade}",
+                self.searched
+            ));
         }
-        Err(Failure::new(Exit::Failed, format!("it still stands in {}", places.join("; "))).hint("run the same once more"))
+        Err(Failure::new(
+            Exit::Failed,
+            format!("it still stands in {}", places.join("; ")),
+        )
+        .hint("run the same once more"))
     }
 }
 
@@ -89,7 +99,9 @@ impl Alone {
     /// # Errors
     /// [`Exit::TryAgain`] while `agent-consolidate` runs.
     pub(super) fn without_daemon(home: &Home) -> Result<Option<Self>, Failure> {
-        let Some(held) = lock::try_lock(&home.lock())? else { return Ok(None) };
+        let Some(held) = lock::try_lock(&home.lock())? else {
+            return Ok(None);
+        };
         let mut alone = Self::as_daemon(home)?;
         alone._locks.push(held);
         Ok(Some(alone))
@@ -100,13 +112,19 @@ impl Alone {
     /// # Errors
     /// As [`Alone::without_daemon`].
     fn as_daemon(home: &Home) -> Result<Self, Failure> {
-        Ok(Self { _locks: vec![consolidate::alone(home)?.map_err(busy)?] })
+        Ok(Self {
+            _locks: vec![consolidate::alone(home)?.map_err(busy)?],
+        })
     }
 }
 
 /// The failure of what waits for `agent-consolidate`.
 pub(super) fn busy(pid: i32) -> Failure {
-    Failure::new(Exit::TryAgain, format!("agent-consolidate is running (pid {pid})")).hint("try again in a moment")
+    Failure::new(
+        Exit::TryAgain,
+        format!("agent-consolidate is running (pid {pid})"),
+    )
+    .hint("try again in a moment")
 }
 
 /// Returns whom or what `words` mean.
@@ -132,9 +150,14 @@ pub(super) fn read_the_rest(home: &Home, env: &Environment) -> Result<(), Failur
         return Ok(());
     }
     let (zone, _) = query::zone(home, env);
-    let options = Options { to_the_end: true, ..Options::default() };
+    let options = Options {
+        to_the_end: true,
+        ..Options::default()
+    };
     // Another run reads it now.
-    consolidate::run(home, Means::rules(zone), options, &mut |_| {}).map(drop).map_err(Failure::from)
+    consolidate::run(home, Means::rules(zone), options, &mut |_| {})
+        .map(drop)
+        .map_err(Failure::from)
 }
 
 /// Writes memory.db anew, so that nothing is left in it of what was being erased when a run was killed.
@@ -150,14 +173,29 @@ pub(super) fn wring_out(home: &Home) -> Result<(), Failure> {
 
 impl<'a> Erasing<'a> {
     /// Finds out by which words `target` is known.
-    pub(super) fn of(home: &'a Home, env: &'a Environment, target: &'a Target) -> Result<Self, Failure> {
+    pub(super) fn of(
+        home: &'a Home,
+        env: &'a Environment,
+        target: &'a Target,
+    ) -> Result<Self, Failure> {
         let words = match target {
             Target::Person(person) => Words::of_person(person.names.iter().chain(&person.ids)),
             Target::Fact(fact) => of_fact(home, fact)?,
         };
-        let downloads = std::fs::read_dir(home.downloads()).into_iter().flatten().flatten();
-        let names = downloads.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        Ok(Self { home, env, target, words: Arc::new(words.noting(names)), order: None })
+        let downloads = std::fs::read_dir(home.downloads())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = downloads
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        Ok(Self {
+            home,
+            env,
+            target,
+            words: Arc::new(words.noting(names)),
+            order: None,
+        })
     }
 
     fn hit(&self) -> Hit {
@@ -187,7 +225,11 @@ impl<'a> Erasing<'a> {
         let home = self.home;
         let mut all = Survey::default();
         let rows = |all: &mut Survey, name: &str, counts: BTreeMap<String, usize>| {
-            all.counts.extend(counts.into_iter().map(|(table, count)| (format!("{name} {table}"), count)));
+            all.counts.extend(
+                counts
+                    .into_iter()
+                    .map(|(table, count)| (format!("{name} {table}"), count)),
+            );
         };
         // Which downloads belong to rows is known before they go, and they go before the rows.
         let waiting = queue::erase(&home.queue_db(), &self.hit(), true)?;
@@ -196,19 +238,36 @@ impl<'a> Erasing<'a> {
             queue::erase(&home.queue_db(), &self.hit(), false)?;
         }
         rows(&mut all, "queue.db", waiting);
-        all.counts.extend(found.counts.into_iter().map(|(store, count)| (store.to_owned(), count)));
+        all.counts.extend(
+            found
+                .counts
+                .into_iter()
+                .map(|(store, count)| (store.to_owned(), count)),
+        );
         (all.left, all.notes, all.searched) = (found.left, found.notes, found.searched);
         self.marks(erase, &mut all)?;
         let place = Place::of(home);
         let words = self.words.clone();
-        let chunks = index::holds(&place, &(Arc::new(move |text: &str| words.stand_alone_in(text)) as Hit))?;
-        rows(&mut all, "index.db", BTreeMap::from([("chunks".to_owned(), chunks)]));
+        let chunks = index::holds(
+            &place,
+            &(Arc::new(move |text: &str| words.stand_alone_in(text)) as Hit),
+        )?;
+        rows(
+            &mut all,
+            "index.db",
+            BTreeMap::from([("chunks".to_owned(), chunks)]),
+        );
         if erase && !index::remove(&place)? {
-            return Err(
-                Failure::new(Exit::TryAgain, "agent-index is running").hint("run the same once more: it finishes the work")
-            );
+            return Err(Failure::new(Exit::TryAgain, "agent-index is running")
+                .hint("run the same once more: it finishes the work"));
         }
-        let kept = facts::erase(&facts::database(home), &self.hit(), self.fact(), !erase, clock::now_ms())?;
+        let kept = facts::erase(
+            &facts::database(home),
+            &self.hit(),
+            self.fact(),
+            !erase,
+            clock::now_ms(),
+        )?;
         rows(&mut all, "memory.db", kept);
         self.people(erase, &mut all)?;
         all.counts.retain(|_, count| *count > 0);
@@ -219,9 +278,17 @@ impl<'a> Erasing<'a> {
     fn marks(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
         let home = self.home;
         let marks = Marks::new(&home.untrusted());
-        for key in marks.all().unwrap_or_default().into_iter().filter(|key| self.words.are_in(key)) {
+        for key in marks
+            .all()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|key| self.words.are_in(key))
+        {
             if home.workspace().join(&key).exists() && !key.starts_with("memory/") {
-                all.left.insert("state/untrusted.json".to_owned(), "the name of a file of yours");
+                all.left.insert(
+                    "state/untrusted.json".to_owned(),
+                    "the name of a file of yours",
+                );
                 continue;
             }
             *all.counts.entry("untrusted.json".to_owned()).or_default() += 1;
@@ -235,22 +302,38 @@ impl<'a> Erasing<'a> {
     /// Who is forgotten may not talk any more; who is blocked or muted stays so.
     fn people(&self, erase: bool, all: &mut Survey) -> Result<(), Failure> {
         let path = self.home.people();
-        let is_meant = |id: i64, name: &str| self.words.are_in(&id.to_string()) || self.words.are_in(name);
+        let is_meant =
+            |id: i64, name: &str| self.words.are_in(&id.to_string()) || self.words.are_in(name);
         let without = |people: &mut People| {
             let before = people.allowed.len() + people.pending.len() + people.contacts.len();
             people.allowed.retain(|one| !is_meant(one.id, &one.name));
             people.pending.retain(|one| !is_meant(one.id, &one.name));
-            people
-                .contacts
-                .retain(|one| !is_meant(one.id, &format!("{} {}", one.name, one.username.as_deref().unwrap_or_default())));
+            people.contacts.retain(|one| {
+                !is_meant(
+                    one.id,
+                    &format!(
+                        "{} {}",
+                        one.name,
+                        one.username.as_deref().unwrap_or_default()
+                    ),
+                )
+            });
             before - (people.allowed.len() + people.pending.len() + people.contacts.len())
         };
         let mut people = People::read(&path)?;
-        let refused = people.blocked.iter().chain(&people.muted).any(|id| self.words.are_in(&id.to_string()));
+        let refused = people
+            .blocked
+            .iter()
+            .chain(&people.muted)
+            .any(|id| self.words.are_in(&id.to_string()));
         if refused {
-            all.left.insert("state/people.json".to_owned(), "who is blocked or muted stays so");
+            all.left.insert(
+                "state/people.json".to_owned(),
+                "who is blocked or muted stays so",
+            );
         }
-        all.counts.insert("people.json".to_owned(), without(&mut people));
+        all.counts
+            .insert("people.json".to_owned(), without(&mut people));
         if erase {
             people::Store::new(&path).change(without)?;
         }
@@ -262,8 +345,12 @@ impl<'a> Erasing<'a> {
         let home = self.home;
         let place = Place::of(home).with(embedder::opener(home, self.env, None));
         let unmade = index::sync(&place, index::Mode::default(), &mut |_| {}).err();
-        let unmade = unmade.map(|error| format!("the index was not made anew: {error}; agent-index does it"));
-        let mut all = Survey { unmade, ..self.survey()? };
+        let unmade = unmade
+            .map(|error| format!("the index was not made anew: {error}; agent-index does it"));
+        let mut all = Survey {
+            unmade,
+            ..self.survey()?
+        };
         for name in ["queue.db", "memory.db", "index.db", "cost.db"] {
             let is_in = |text: &str| match name {
                 "index.db" => self.words.stand_in_numbers(text),
@@ -273,7 +360,10 @@ impl<'a> Erasing<'a> {
                 let path = db::beside(&home.state().join(name), end);
                 all.searched += usize::from(path.exists());
                 match stands_in_bytes(&path, &is_in)? {
-                    true if name == "cost.db" => drop(all.left.insert(home.display(&path), "the ledger of what was paid")),
+                    true if name == "cost.db" => drop(
+                        all.left
+                            .insert(home.display(&path), "the ledger of what was paid"),
+                    ),
                     true => drop(all.counts.insert(format!("{name}{end}, as bytes"), 1)),
                     false => {}
                 }
@@ -292,15 +382,27 @@ fn stands_in_bytes(path: &Path, is_in: &dyn Fn(&str) -> bool) -> Result<bool, Fa
     let mut block = Vec::new();
     loop {
         let before = block.len();
-        let count = file.by_ref().take(BLOCK as u64).read_to_end(&mut block).map_err(sys::Error::at("read", path))?;
+        let count = file
+            .by_ref()
+            .take(BLOCK as u64)
+            .read_to_end(&mut block)
+            .map_err(sys::Error::at("read", path))?;
         if count == 0 {
             return Ok(false);
         }
         // A word at the edge may be the rest of another: it is whole in the next block, or was in the last.
         let is_last = count < BLOCK;
         let text = String::from_utf8_lossy(&block);
-        let text = if before > 0 { text.trim_start_matches(char::is_alphanumeric) } else { &text };
-        let text = if is_last { text } else { text.trim_end_matches(char::is_alphanumeric) };
+        let text = if before > 0 {
+            text.trim_start_matches(char::is_alphanumeric)
+        } else {
+            &text
+        };
+        let text = if is_last {
+            text
+        } else {
+            text.trim_end_matches(char::is_alphanumeric)
+        };
         if is_in(text) {
             return Ok(true);
         }
@@ -312,12 +414,18 @@ fn stands_in_bytes(path: &Path, is_in: &dyn Fn(&str) -> bool) -> Result<bool, Fa
 fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
     let Evidence { origins, others } = facts::evidence(&facts::database(home), fact)?;
     let mut runs = Vec::new();
-    for (id, seq) in origins.iter().filter_map(|origin| origin.session_id.as_deref().zip(origin.seq)) {
+    for (id, seq) in origins
+        .iter()
+        .filter_map(|origin| origin.session_id.as_deref().zip(origin.seq))
+    {
         for file in session::transcript_files(&home.sessions(), &home.archive(), id)? {
             // As it stands there: a run that was broken off left a placeholder, which names its run, too.
             jsonl::for_each_line(&file, 0, |line, _| {
                 let event = serde_json::from_slice::<Value>(line).unwrap_or_default();
-                let run = event.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
+                let run = event
+                    .get("run_id")
+                    .and_then(Value::as_str)
+                    .filter(|run| !run.is_empty());
                 if event.get("seq").and_then(Value::as_i64) == Some(seq) {
                     runs.extend(run.map(str::to_owned));
                 }
@@ -325,7 +433,9 @@ fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
         }
     }
     // Their names are made of their words.
-    let items = origins.iter().filter_map(|origin| origin.path.strip_prefix("workspace/"));
+    let items = origins
+        .iter()
+        .filter_map(|origin| origin.path.strip_prefix("workspace/"));
     let items = items.filter(|path| path.starts_with("memory/items/"));
     let quotes = origins.iter().map(|origin| &origin.quote);
     let words = Words::of_fact(quotes, runs, [&fact.entity, &fact.attribute, &fact.value]);

@@ -24,10 +24,19 @@ pub(in crate::app) fn waiting(home: &Home) -> Result<Vec<Ordered>, Failure> {
     let mut orders = Vec::new();
     for entry in spool::scan(&home.spool_new())? {
         // What cannot be read, or is no command, is told of where the spool is emptied.
-        let Ok(Some(bytes)) = spool::read(&entry) else { continue };
-        let Ok(order) = control::decode(&bytes) else { continue };
-        if let (Command::Forget { target, hard: true }, true) = (order.command, order.id == entry.id) {
-            orders.push(Ordered { entry, words: target });
+        let Ok(Some(bytes)) = spool::read(&entry) else {
+            continue;
+        };
+        let Ok(order) = control::decode(&bytes) else {
+            continue;
+        };
+        if let (Command::Forget { target, hard: true }, true) =
+            (order.command, order.id == entry.id)
+        {
+            orders.push(Ordered {
+                entry,
+                words: target,
+            });
         }
     }
     Ok(orders)
@@ -38,12 +47,24 @@ impl Ordered {
     ///
     /// # Errors
     /// When the order cannot be taken out of the spool: it would be carried out for ever.
-    pub(in crate::app) fn carry_out(self, home: &Home, env: &Environment) -> Result<String, Failure> {
+    pub(in crate::app) fn carry_out(
+        self,
+        home: &Home,
+        env: &Environment,
+    ) -> Result<String, Failure> {
         let id = self.entry.id.as_str();
         let (reply, mut told) = match self.erase(home, env) {
-            Ok(told) => (Reply { reply: Some(told.clone()), ..Reply::new(id, Status::Done) }, told),
+            Ok(told) => (
+                Reply {
+                    reply: Some(told.clone()),
+                    ..Reply::new(id, Status::Done)
+                },
+                told,
+            ),
             Err(failure) => {
-                let why = failure.hint.map_or(failure.message.clone(), |hint| format!("{} ({hint})", failure.message));
+                let why = failure.hint.map_or(failure.message.clone(), |hint| {
+                    format!("{} ({hint})", failure.message)
+                });
                 (Reply::error(id, &why), why)
             }
         };
@@ -67,10 +88,15 @@ impl Ordered {
                 wring_out(home)?;
                 return Ok("nothing is known by that any more".to_owned());
             }
-            named => named.one(&self.words).map_err(|why| Failure::new(Exit::Usage, why))?,
+            named => named
+                .one(&self.words)
+                .map_err(|why| Failure::new(Exit::Usage, why))?,
         };
         let alone = Alone::as_daemon(home)?;
-        let erasing = Erasing { order: Some(self.entry.path.clone()), ..Erasing::of(home, env, &target)? };
+        let erasing = Erasing {
+            order: Some(self.entry.path.clone()),
+            ..Erasing::of(home, env, &target)?
+        };
         erasing.erase(&alone)?.proved()
     }
 }

@@ -50,8 +50,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     loop {
         let mut line = Vec::new();
         let read = (&mut stdin).take(MAX_LINE).read_until(b'\n', &mut line);
-        let count =
-            read.map_err(|error| Failure::new(Exit::Io, format!("standard input: {error}")).hint("give it lines of JSON"))?;
+        let count = read.map_err(|error| {
+            Failure::new(Exit::Io, format!("standard input: {error}")).hint("give it lines of JSON")
+        })?;
         if count == 0 {
             return Ok(Exit::Ok);
         }
@@ -60,7 +61,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         }
         let answer = if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
             skip_line(&mut stdin);
-            error(None, &Failure::new(Exit::Data, "the line is longer than 1 MiB").hint("ask shorter questions"))
+            error(
+                None,
+                &Failure::new(Exit::Data, "the line is longer than 1 MiB")
+                    .hint("ask shorter questions"),
+            )
         } else {
             answer(&mut searcher, context.today(), &line)
         };
@@ -89,17 +94,25 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
         Ok(asked) => asked,
         Err(why) => {
             // The id helps the asker, whatever else is wrong.
-            let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
+            let id = serde_json::from_slice::<Value>(line)
+                .ok()
+                .and_then(|value| value.get("id").cloned());
             let failure = Failure::new(Exit::Data, format!("not a query: {why}"));
-            return error(id, &failure.hint(r#"a line looks like {"id":1,"query":"what to look for","k":6}"#));
+            return error(
+                id,
+                &failure.hint(r#"a line looks like {"id":1,"query":"what to look for","k":6}"#),
+            );
         }
     };
-    let is_known = |value: Option<&str>, known: &[&str]| value.is_none_or(|value| known.contains(&value));
-    for (field, value, known) in
-        [("source", asked.source.as_deref(), &find::SOURCES[..]), ("strategy", asked.strategy.as_deref(), &find::STRATEGIES)]
-    {
+    let is_known =
+        |value: Option<&str>, known: &[&str]| value.is_none_or(|value| known.contains(&value));
+    for (field, value, known) in [
+        ("source", asked.source.as_deref(), &find::SOURCES[..]),
+        ("strategy", asked.strategy.as_deref(), &find::STRATEGIES),
+    ] {
         if !is_known(value, known) {
-            let failure = Failure::new(Exit::Data, format!("unknown {field}")).hint(format!("one of {}", known.join(", ")));
+            let failure = Failure::new(Exit::Data, format!("unknown {field}"))
+                .hint(format!("one of {}", known.join(", ")));
             return error(asked.id, &failure);
         }
     }
@@ -117,7 +130,9 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
         ..Query::new(asked.query)
     };
     match searcher.search(&query) {
-        Ok(found) => json!({"id": asked.id, "results": found.hits.iter().map(find::result).collect::<Vec<_>>()}),
+        Ok(found) => {
+            json!({"id": asked.id, "results": found.hits.iter().map(find::result).collect::<Vec<_>>()})
+        }
         Err(why) => error(asked.id, &Failure::from(why)),
     }
 }

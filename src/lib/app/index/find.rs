@@ -14,12 +14,24 @@ pub(super) const STRATEGIES: [&str; 4] = ["hybrid", "fts_first", "fts", "vector"
 pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exit, Failure> {
     let query = Query {
         k: usize::from(wanted.k),
-        max_tokens: wanted.max_tokens.and_then(|tokens| usize::try_from(tokens).ok()),
+        max_tokens: wanted
+            .max_tokens
+            .and_then(|tokens| usize::try_from(tokens).ok()),
         min_score: wanted.min_score.unwrap_or(0.0),
-        filter: Filter { scopes: None, sources: sources(&wanted.source), days: Filter::days(wanted.after, wanted.before) },
+        filter: Filter {
+            scopes: None,
+            sources: sources(&wanted.source),
+            days: Filter::days(wanted.after, wanted.before),
+        },
         strategy: strategy(&wanted.strategy),
         today: context.today(),
-        ..Query::new(std::iter::once(&wanted.query).chain(&wanted.more).map(String::as_str).collect::<Vec<_>>().join(" "))
+        ..Query::new(
+            std::iter::once(&wanted.query)
+                .chain(&wanted.more)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
     };
     let found = search(&context.place, &query)?;
     if context.json {
@@ -29,8 +41,13 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
     }
     if !found.indexed && !context.shared.quiet {
         // What it says of others is no failure of this search.
-        let running = index::status(&context.place).ok().and_then(|status| status.running);
-        let hint = running.map_or_else(|| PROGRAM.to_owned(), |pid| format!("pid {pid} is indexing just now; try again"));
+        let running = index::status(&context.place)
+            .ok()
+            .and_then(|status| status.running);
+        let hint = running.map_or_else(
+            || PROGRAM.to_owned(),
+            |pid| format!("pid {pid} is indexing just now; try again"),
+        );
         cli::err(&format!("{PROGRAM}: nothing is indexed yet\nhint: {hint}"));
     } else if found.hits.is_empty() && !context.shared.quiet && !context.json {
         cli::err(&format!("{PROGRAM}: nothing found"));
@@ -40,7 +57,12 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
 
 /// Returns the sources that go by `names`, `None` when there is no name.
 pub(super) fn sources(names: &[String]) -> Option<Vec<Source>> {
-    (!names.is_empty()).then(|| names.iter().filter_map(|name| Source::named(name)).collect())
+    (!names.is_empty()).then(|| {
+        names
+            .iter()
+            .filter_map(|name| Source::named(name))
+            .collect()
+    })
 }
 
 /// Returns the strategy that goes by `name`.
@@ -65,7 +87,11 @@ fn document(found: &Found, explain: bool) -> Value {
     };
     let mut document = json!({"results": (1..).zip(&found.hits).map(result).collect::<Vec<_>>()});
     if explain && let Some(fields) = document.as_object_mut() {
-        let words: Vec<Value> = found.words.iter().map(|(word, weight)| json!({"word": word, "weight": weight})).collect();
+        let words: Vec<Value> = found
+            .words
+            .iter()
+            .map(|(word, weight)| json!({"word": word, "weight": weight}))
+            .collect();
         fields.insert("words".to_owned(), Value::Array(words));
         fields.insert("without_vectors".to_owned(), json!(found.without_vectors));
     }
@@ -84,8 +110,15 @@ pub(super) fn result(hit: &Hit) -> Value {
 
 fn print(found: &Found, explain: bool) {
     if explain && found.indexed {
-        let words: Vec<String> = found.words.iter().map(|(word, weight)| format!("{word} ({weight:.2})")).collect();
-        cli::speech(&format!("words, and how much each says: {}", words.join(", ")));
+        let words: Vec<String> = found
+            .words
+            .iter()
+            .map(|(word, weight)| format!("{word} ({weight:.2})"))
+            .collect();
+        cli::speech(&format!(
+            "words, and how much each says: {}",
+            words.join(", ")
+        ));
         if let Some(why) = &found.without_vectors {
             cli::speech(&format!("searched by words alone: {why}"));
         }
@@ -103,10 +136,17 @@ fn print(found: &Found, explain: bool) {
             cli::speech(&format!(
                 "    text {:.4}, {}; {}, scope {}; has {}",
                 hit.text_score.unwrap_or(0.0),
-                hit.vector_score.map_or_else(|| "no vector".to_owned(), |cosine| format!("vector {cosine:.4}")),
+                hit.vector_score.map_or_else(
+                    || "no vector".to_owned(),
+                    |cosine| format!("vector {cosine:.4}")
+                ),
                 hit.source,
                 hit.scope,
-                if hit.matched.is_empty() { "none of the words itself".to_owned() } else { hit.matched.join(", ") }
+                if hit.matched.is_empty() {
+                    "none of the words itself".to_owned()
+                } else {
+                    hit.matched.join(", ")
+                }
             ));
         }
         cli::speech(&format!("{}\n", hit.text));

@@ -106,7 +106,10 @@ struct SearchArguments {
 }
 
 fn share(text: &str) -> Result<f32, String> {
-    text.parse::<f32>().ok().filter(|value| (0.0..=1.0).contains(value)).ok_or_else(|| "not between 0 and 1".to_owned())
+    text.parse::<f32>()
+        .ok()
+        .filter(|value| (0.0..=1.0).contains(value))
+        .ok_or_else(|| "not between 0 and 1".to_owned())
 }
 
 /// Returns the command line.
@@ -123,22 +126,48 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Arguments { shared, json, sync, verb } = arguments;
+    let Arguments {
+        shared,
+        json,
+        sync,
+        verb,
+    } = arguments;
     let (env, home) = shared.home()?;
     let place = Place::of(&home).with(embedder::opener(&home, &env, None));
     // What is wrong with the settings is said elsewhere: words find without them.
-    let zone = config::load_config(&home, &env).ok().map(|config| config.agent.timezone.0);
-    let context = Context { place, home, zone, shared, json: *json };
+    let zone = config::load_config(&home, &env)
+        .ok()
+        .map(|config| config.agent.timezone.0);
+    let context = Context {
+        place,
+        home,
+        zone,
+        shared,
+        json: *json,
+    };
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
-        return Err(Failure::new(Exit::Usage, "--full and --dry-run belong to sync").hint("agent-index sync --help"));
+        return Err(
+            Failure::new(Exit::Usage, "--full and --dry-run belong to sync")
+                .hint("agent-index sync --help"),
+        );
     }
     cli::must_be_there(&context.home)?;
     match verb {
         None => sync::run(&context, *sync),
-        Some(Verb::Sync(own)) => {
-            sync::run(&context, SyncArguments { full: sync.full || own.full, dry_run: sync.dry_run || own.dry_run })
-        }
-        Some(Verb::Rebuild) => sync::run(&context, SyncArguments { full: true, dry_run: false }),
+        Some(Verb::Sync(own)) => sync::run(
+            &context,
+            SyncArguments {
+                full: sync.full || own.full,
+                dry_run: sync.dry_run || own.dry_run,
+            },
+        ),
+        Some(Verb::Rebuild) => sync::run(
+            &context,
+            SyncArguments {
+                full: true,
+                dry_run: false,
+            },
+        ),
         Some(Verb::Search(wanted)) => find::run(&context, wanted),
         Some(Verb::Batch) => batch::run(&context),
         Some(Verb::Status) => state::run(&context),
@@ -158,12 +187,14 @@ struct Context<'a> {
 impl Context<'_> {
     /// Returns the day by which a question for yesterday is understood.
     fn today(&self) -> Option<NaiveDate> {
-        self.zone.map(|zone| clock::local_date(clock::now_ms(), zone))
+        self.zone
+            .map(|zone| clock::local_date(clock::now_ms(), zone))
     }
 }
 
 fn damaged(what: String) -> Failure {
-    Failure::new(Exit::Data, what).hint("agent-index rebuild; nothing is lost, the index is made from the files")
+    Failure::new(Exit::Data, what)
+        .hint("agent-index rebuild; nothing is lost, the index is made from the files")
 }
 
 impl From<index::Error> for Failure {
@@ -173,9 +204,8 @@ impl From<index::Error> for Failure {
             error if is_damage => damaged(error.to_string()),
             index::Error::Database(error) => Self::from(error),
             index::Error::File(error) => Self::from(error),
-            error @ index::Error::NoVectors(_) => {
-                Self::new(Exit::Failed, error.to_string()).hint("leave --strategy out: words find natural questions too")
-            }
+            error @ index::Error::NoVectors(_) => Self::new(Exit::Failed, error.to_string())
+                .hint("leave --strategy out: words find natural questions too"),
         }
     }
 }

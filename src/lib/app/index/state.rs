@@ -13,10 +13,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let database = context.place.database();
-    if let Health::Damaged(lines) = index::examine(&database, PATIENCE).map_err(index::Error::from)? {
+    if let Health::Damaged(lines) =
+        index::examine(&database, PATIENCE).map_err(index::Error::from)?
+    {
         context.place.doubt();
         let why = lines.first().map_or("", String::as_str);
-        return Err(super::damaged(format!("{} is damaged: {why}", database.display())));
+        return Err(super::damaged(format!(
+            "{} is damaged: {why}",
+            database.display()
+        )));
     }
     let status = status(&context.place)?;
     if context.json {
@@ -31,14 +36,30 @@ fn lines(status: &Status) -> Vec<String> {
     let mut lines = Vec::new();
     match &status.indexed_at {
         Some(at) => {
-            let (others, files): (Vec<_>, Vec<_>) =
-                status.sources.iter().partition(|(source, _)| ["summary", "fact"].contains(&source.as_str()));
-            let files: Vec<String> = files.iter().map(|(source, files)| format!("{source} {files}")).collect();
+            let (others, files): (Vec<_>, Vec<_>) = status
+                .sources
+                .iter()
+                .partition(|(source, _)| ["summary", "fact"].contains(&source.as_str()));
+            let files: Vec<String> = files
+                .iter()
+                .map(|(source, files)| format!("{source} {files}"))
+                .collect();
             let size = |bytes: u64| format!("{}B", text::count(bytes));
             lines.push(format!("changed    {at}"));
-            lines.push(format!("files      {} ({})", status.files, files.join(", ")));
+            lines.push(format!(
+                "files      {} ({})",
+                status.files,
+                files.join(", ")
+            ));
             for (source, count) in others {
-                lines.push(format!("{:<10} {count}", if source == "fact" { "facts" } else { "summaries" }));
+                lines.push(format!(
+                    "{:<10} {count}",
+                    if source == "fact" {
+                        "facts"
+                    } else {
+                        "summaries"
+                    }
+                ));
             }
             lines.push(format!("chunks     {}", status.chunks));
             if let Some(model) = &status.model {
@@ -46,7 +67,10 @@ fn lines(status: &Status) -> Vec<String> {
             }
             let missing = status.chunks - status.vectors;
             if let Some(why) = status.lacking.as_ref().filter(|_| missing > 0) {
-                lines.push(text::visible(&format!("lacking    {missing} of {} vectors: {why}", status.chunks)));
+                lines.push(text::visible(&format!(
+                    "lacking    {missing} of {} vectors: {why}",
+                    status.chunks
+                )));
             }
             lines.push(format!("index.db   {}", size(status.index_bytes)));
         }
@@ -56,7 +80,9 @@ fn lines(status: &Status) -> Vec<String> {
         lines.push(format!("facts are found as they were: {why}"));
     }
     if status.indexed && !status.current {
-        lines.push(format!("made by the rules of another version: the next {PROGRAM} makes it anew"));
+        lines.push(format!(
+            "made by the rules of another version: the next {PROGRAM} makes it anew"
+        ));
     }
     if let Some(pid) = status.running {
         lines.push(format!("indexing now, pid {pid}"));

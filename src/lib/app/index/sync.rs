@@ -11,7 +11,10 @@ use crate::memory::index::{Mode, Outcome, Report, sync};
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, Failure> {
-    let mode = Mode { full: wanted.full, dry_run: wanted.dry_run };
+    let mode = Mode {
+        full: wanted.full,
+        dry_run: wanted.dry_run,
+    };
     if !mode.dry_run {
         cli::prepare(&context.home)?;
     }
@@ -29,17 +32,25 @@ pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, 
 pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
     if report.was_damaged {
         let database = context.home.display(&context.place.database());
-        cli::err(&format!("{PROGRAM}: {database} could not be used and was made anew from the files"));
+        cli::err(&format!(
+            "{PROGRAM}: {database} could not be used and was made anew from the files"
+        ));
     }
     if !context.shared.quiet {
         for skipped in &report.skipped {
-            cli::err(&text::visible(&format!("{PROGRAM}: left out {}: {}", skipped.path, skipped.why)));
+            cli::err(&text::visible(&format!(
+                "{PROGRAM}: left out {}: {}",
+                skipped.path, skipped.why
+            )));
         }
     }
     // Nothing is lost, and cron would mail it every hour: doctor says it too.
-    let is_read = context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
+    let is_read =
+        context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
     if let Some(why) = report.vectors.failed.as_ref().filter(|_| is_read) {
-        cli::err(&format!("{PROGRAM}: found by words alone until the next run makes the vectors that are missing: {why}"));
+        cli::err(&format!(
+            "{PROGRAM}: found by words alone until the next run makes the vectors that are missing: {why}"
+        ));
     }
     if context.json {
         cli::json(&document(mode, report));
@@ -47,27 +58,48 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
     }
     let summary = summary(report);
     if mode.dry_run {
-        let what = if report.full { "would index everything again" } else { "would index" };
+        let what = if report.full {
+            "would index everything again"
+        } else {
+            "would index"
+        };
         let cost = match report.cost_usd {
             Some(usd) if usd > 0.0 => format!("vectors would cost about ${usd:.4}"),
             Some(_) => "cost $0.00".to_owned(),
-            None => "cost unknown: no `cost_per_mtok` of that model in the provider's file".to_owned(),
+            None => {
+                "cost unknown: no `cost_per_mtok` of that model in the provider's file".to_owned()
+            }
         };
         cli::out(&format!("{what}: {summary}; {cost}"));
     } else if context.shared.verbose > 0 {
-        let paid =
-            Some(report.vectors.cost_usd).filter(|usd| *usd > 0.0).map(|usd| format!(" for ${usd:.4}")).unwrap_or_default();
-        cli::err(&format!("{PROGRAM}: {summary}, {} chunks written, {} vectors made{paid}", report.chunks, report.vectors.made));
+        let paid = Some(report.vectors.cost_usd)
+            .filter(|usd| *usd > 0.0)
+            .map(|usd| format!(" for ${usd:.4}"))
+            .unwrap_or_default();
+        cli::err(&format!(
+            "{PROGRAM}: {summary}, {} chunks written, {} vectors made{paid}",
+            report.chunks, report.vectors.made
+        ));
     }
 }
 
 fn summary(report: &Report) -> String {
-    let Report { added, changed, removed, unchanged, .. } = report;
+    let Report {
+        added,
+        changed,
+        removed,
+        unchanged,
+        ..
+    } = report;
     format!("{added} new, {changed} changed, {removed} gone, {unchanged} unchanged")
 }
 
 fn document(mode: Mode, report: &Report) -> serde_json::Value {
-    let skipped: Vec<_> = report.skipped.iter().map(|skipped| json!({"path": skipped.path, "why": skipped.why})).collect();
+    let skipped: Vec<_> = report
+        .skipped
+        .iter()
+        .map(|skipped| json!({"path": skipped.path, "why": skipped.why}))
+        .collect();
     json!({
         "dry_run": mode.dry_run, "full": report.full, "added": report.added, "changed": report.changed,
         "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": if mode.dry_run { report.cost_usd } else { Some(report.vectors.cost_usd) },

@@ -21,22 +21,31 @@ const RESCAN: Duration = Duration::from_secs(600);
 pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     cli::prepare(&context.home)?;
     let (sender, changes) = mpsc::channel();
-    let (state, watched) = (context.home.state().to_owned(), directories(context).map(|(dir, _)| dir));
+    let (state, watched) = (
+        context.home.state().to_owned(),
+        directories(context).map(|(dir, _)| dir),
+    );
     let is_nothing = move |path: &PathBuf| {
         // What readers of it share comes and goes with them.
-        let is_facts = path.file_name().is_some_and(|name| name == "memory.db" || name == "memory.db-wal");
+        let is_facts = path
+            .file_name()
+            .is_some_and(|name| name == "memory.db" || name == "memory.db-wal");
         path.parent() == Some(&state) && !watched.contains(path) && !is_facts
     };
     let handler = move |event: notify::Result<notify::Event>| {
         // Reading is no change, and neither is what lies beside the facts; an error may hide one.
-        if event.as_ref().is_ok_and(|event| event.kind.is_access() || event.paths.iter().all(&is_nothing)) {
+        if event
+            .as_ref()
+            .is_ok_and(|event| event.kind.is_access() || event.paths.iter().all(&is_nothing))
+        {
             return;
         }
         // The receiver lives as long as the program.
         let _ = sender.send(());
     };
     let settings = notify::Config::default().with_follow_symlinks(false);
-    let mut watcher = notify::RecommendedWatcher::new(handler, settings).map_err(|error| refused(&error))?;
+    let mut watcher =
+        notify::RecommendedWatcher::new(handler, settings).map_err(|error| refused(&error))?;
     loop {
         // Again each time: a directory may have come, or another one in its place.
         for (dir, depth) in directories(context) {
@@ -88,8 +97,14 @@ fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 5] {
 fn is_gone(error: &notify::Error) -> bool {
     match &error.kind {
         ErrorKind::PathNotFound => true,
-        ErrorKind::Io(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
-        ErrorKind::Generic(_) | ErrorKind::WatchNotFound | ErrorKind::InvalidConfig(_) | ErrorKind::MaxFilesWatch => false,
+        ErrorKind::Io(error) => matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+        ErrorKind::Generic(_)
+        | ErrorKind::WatchNotFound
+        | ErrorKind::InvalidConfig(_)
+        | ErrorKind::MaxFilesWatch => false,
     }
 }
 

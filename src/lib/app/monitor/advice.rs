@@ -36,13 +36,20 @@ fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
     if let Some(name) = &shared.instance {
         command.push_str(&format!(" --instance {name}"));
     }
-    let init = (!settled && shared.config.is_none()).then(|| format!("{command} init    makes its files, once"));
+    let init = (!settled && shared.config.is_none())
+        .then(|| format!("{command} init    makes its files, once"));
     // A unit knows nothing of a home that somebody named here.
     let unit = shared.home.is_none() && shared.config.is_none() && !env.has("AGENT_HOME");
     let run = if unit {
-        let instance = shared.instance.clone().or_else(|| env.get("AGENT_INSTANCE")?.into_string().ok());
+        let instance = shared
+            .instance
+            .clone()
+            .or_else(|| env.get("AGENT_INSTANCE")?.into_string().ok());
         let instance = instance.map_or_else(String::new, |name| format!("@{name}"));
-        vec![format!("systemctl --user start agent-daemon{instance}"), format!("or: {command} run")]
+        vec![
+            format!("systemctl --user start agent-daemon{instance}"),
+            format!("or: {command} run"),
+        ]
     } else {
         vec![format!("{command} run")]
     };
@@ -50,7 +57,8 @@ fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
 }
 
 fn look_at(home: &Home, pid: Option<i32>) -> Vec<String> {
-    let process = pid.map(|pid| format!("ps -o stat= -p {pid}    T: stopped, kill -CONT {pid} wakes it"));
+    let process =
+        pid.map(|pid| format!("ps -o stat= -p {pid}    T: stopped, kill -CONT {pid} wakes it"));
     let disk = format!("df -h {}    is the disk full?", quote(home.state()));
     let log = format!("ls {}    its log", quote(home.logs()));
     process.into_iter().chain([disk, log]).collect()
@@ -76,18 +84,53 @@ mod tests {
             assert_eq!(start_it(shared, &Environment::of(variables), true), steps);
         };
         let none = flags(None, None, None);
-        check(&none, &[], &["systemctl --user start agent-daemon", "or: agent-daemon run"]);
-        check(&none, &[("AGENT_INSTANCE", "work")], &["systemctl --user start agent-daemon@work", "or: agent-daemon run"]);
+        check(
+            &none,
+            &[],
+            &[
+                "systemctl --user start agent-daemon",
+                "or: agent-daemon run",
+            ],
+        );
+        check(
+            &none,
+            &[("AGENT_INSTANCE", "work")],
+            &[
+                "systemctl --user start agent-daemon@work",
+                "or: agent-daemon run",
+            ],
+        );
         check(&none, &[("AGENT_HOME", "/h")], &["agent-daemon run"]);
         let work = flags(None, Some("work"), None);
-        check(&work, &[], &["systemctl --user start agent-daemon@work", "or: agent-daemon --instance work run"]);
+        check(
+            &work,
+            &[],
+            &[
+                "systemctl --user start agent-daemon@work",
+                "or: agent-daemon --instance work run",
+            ],
+        );
         let own = flags(Some("/my home"), None, Some("/it's.toml"));
-        check(&own, &[], &[r"agent-daemon --home '/my home' --config '/it'\''s.toml' run"]);
+        check(
+            &own,
+            &[],
+            &[r"agent-daemon --home '/my home' --config '/it'\''s.toml' run"],
+        );
     }
 
     #[test]
     fn whoever_has_no_settings_yet_makes_them_first() {
-        let steps = start_it(&flags(Some("/h"), None, None), &Environment::default(), false);
-        assert_eq!(steps, ["agent-daemon --home /h init    makes its files, once", "agent-daemon --home /h run"]);
+        let steps = start_it(
+            &flags(Some("/h"), None, None),
+            &Environment::default(),
+            false,
+        );
+        assert_eq!(
+            steps,
+            [
+                "agent-daemon --home /h init    makes its files, once",
+                "agent-daemon --home /h run"
+            ]
+        );
     }
 }

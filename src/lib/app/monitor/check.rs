@@ -51,7 +51,9 @@ pub(super) fn main(shared: &Shared) -> ExitCode {
         Ok(Exit::Ok)
     });
     // Without a level it broke down; that code is none of the four, which is read as unknown.
-    level.get().map_or(ended, |level| ExitCode::from(level as u8))
+    level
+        .get()
+        .map_or(ended, |level| ExitCode::from(level as u8))
 }
 
 fn seen(shared: &Shared) -> Result<(Level, String), Failure> {
@@ -59,8 +61,16 @@ fn seen(shared: &Shared) -> Result<(Level, String), Failure> {
     let (pulse, status) = super::look(&home, &env)?;
     let now = clock::now_ms();
     let own = pulse.own();
-    let age = own.and_then(|state| clock::parse_rfc3339(&state.updated_at)).map(|at| (now - at).max(0));
-    let facts = Facts { life: pulse.life(now), status: &status, state: own.map_or("", |state| state.state.as_str()), age, now };
+    let age = own
+        .and_then(|state| clock::parse_rfc3339(&state.updated_at))
+        .map(|at| (now - at).max(0));
+    let facts = Facts {
+        life: pulse.life(now),
+        status: &status,
+        state: own.map_or("", |state| state.state.as_str()),
+        age,
+        now,
+    };
     Ok(line(&facts, own.map_or(0, |state| state.lanes.len())))
 }
 
@@ -83,11 +93,20 @@ struct Facts<'a> {
 fn line(facts: &Facts<'_>, lanes: usize) -> (Level, String) {
     let mut found = vec![life(facts)];
     found.extend(troubles(facts));
-    let worst = found.iter().map(|(level, _)| *level).max().unwrap_or(Level::Unknown);
+    let worst = found
+        .iter()
+        .map(|(level, _)| *level)
+        .max()
+        .unwrap_or(Level::Unknown);
     // The worst first; what is well is not said beside it, but for how the daemon is.
     found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let said: Vec<String> = found.into_iter().map(|(_, words)| words).collect();
-    let line = format!("AGENT {} - {} | {}", worst.word(), words(&said.join("; ")), numbers(facts, lanes));
+    let line = format!(
+        "AGENT {} - {} | {}",
+        worst.word(),
+        words(&said.join("; ")),
+        numbers(facts, lanes)
+    );
     (worst, line)
 }
 
@@ -100,9 +119,15 @@ fn life(facts: &Facts<'_>) -> (Level, String) {
         Life::Up => (Level::Ok, up(super::lanes::state(facts.state))),
         Life::Starting { for_ms } => (Level::Ok, format!("starting for {}", span(for_ms))),
         Life::Stopping => (Level::Warning, up("stopping")),
-        Life::Stale { silent_ms } => (Level::Critical, format!("stale, nothing written for {}", span(silent_ms))),
+        Life::Stale { silent_ms } => (
+            Level::Critical,
+            format!("stale, nothing written for {}", span(silent_ms)),
+        ),
         Life::Stopped { ago_ms } => (Level::Critical, format!("stopped {} ago", span(ago_ms))),
-        Life::Dead { ago_ms, .. } => (Level::Critical, format!("dead, last seen {} ago", span(ago_ms))),
+        Life::Dead { ago_ms, .. } => (
+            Level::Critical,
+            format!("dead, last seen {} ago", span(ago_ms)),
+        ),
         Life::Never => (Level::Critical, "not running, it never ran here".to_owned()),
     }
 }
@@ -111,14 +136,32 @@ fn life(facts: &Facts<'_>) -> (Level, String) {
 fn troubles(facts: &Facts<'_>) -> Vec<(Level, String)> {
     let status = facts.status;
     let mut found = Vec::new();
-    for channel in status.channels.iter().filter(|channel| !["ok", "connecting"].contains(&channel.state.as_str())) {
+    for channel in status
+        .channels
+        .iter()
+        .filter(|channel| !["ok", "connecting"].contains(&channel.state.as_str()))
+    {
         let last = channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339);
-        let last = last.map_or_else(String::new, |at| format!(", last ok {} ago", span(facts.now - at)));
-        found.push((Level::Critical, format!("{}: {}{last}", channel.name, channel.state)));
+        let last = last.map_or_else(String::new, |at| {
+            format!(", last ok {} ago", span(facts.now - at))
+        });
+        found.push((
+            Level::Critical,
+            format!("{}: {}{last}", channel.name, channel.state),
+        ));
     }
-    let down: Vec<&str> = status.providers.iter().filter(|one| one.state != "ok").map(|one| one.name.as_str()).collect();
+    let down: Vec<&str> = status
+        .providers
+        .iter()
+        .filter(|one| one.state != "ok")
+        .map(|one| one.name.as_str())
+        .collect();
     if !down.is_empty() {
-        let level = if down.len() == status.providers.len() { Level::Critical } else { Level::Warning };
+        let level = if down.len() == status.providers.len() {
+            Level::Critical
+        } else {
+            Level::Warning
+        };
         found.push((level, format!("down: {}", down.join(", "))));
     }
     if status.queue.dead > 0 {
@@ -126,8 +169,15 @@ fn troubles(facts: &Facts<'_>) -> Vec<(Level, String)> {
     }
     let (spent, cap) = (status.today_cost_usd, status.today_cap_usd);
     if cap > 0.0 && spent >= cap * NEAR {
-        let level = if spent >= cap { Level::Critical } else { Level::Warning };
-        found.push((level, format!("{} of {} spent today", dollars(spent), dollars(cap))));
+        let level = if spent >= cap {
+            Level::Critical
+        } else {
+            Level::Warning
+        };
+        found.push((
+            level,
+            format!("{} of {} spent today", dollars(spent), dollars(cap)),
+        ));
     }
     if status.sandbox.starts_with("refused") {
         found.push((Level::Warning, "commands do not run: no sandbox".to_owned()));
@@ -190,7 +240,13 @@ mod tests {
     }
 
     fn check(life: Life, status: &Status, level: Level, says: &str) {
-        let facts = Facts { life, status, state: "idle", age: Some(1_500), now: NOW };
+        let facts = Facts {
+            life,
+            status,
+            state: "idle",
+            age: Some(1_500),
+            now: NOW,
+        };
         let (found, line) = line(&facts, 0);
         let (said, _) = line.split_once(" | ").expect("performance data");
         assert_eq!((found, said), (level, says), "{line}");
@@ -198,25 +254,71 @@ mod tests {
 
     #[test]
     fn a_living_daemon_is_one_line_with_its_numbers() {
-        let facts = Facts { life: Life::Up, status: &status(), state: "tools", age: Some(1_500), now: NOW };
+        let facts = Facts {
+            life: Life::Up,
+            status: &status(),
+            state: "tools",
+            age: Some(1_500),
+            now: NOW,
+        };
         let expected = "AGENT OK - running tools, up 2m 5s | lanes=2;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 \
                         today_usd=0.250000;4.000000;5.000000;0 age=1s;;60;0";
         assert_eq!(line(&facts, 2), (Level::Ok, expected.to_owned()));
-        let free = Status { today_cap_usd: 0.0, ..status() };
-        let facts = Facts { status: &free, age: None, ..facts };
+        let free = Status {
+            today_cap_usd: 0.0,
+            ..status()
+        };
+        let facts = Facts {
+            status: &free,
+            age: None,
+            ..facts
+        };
         assert!(line(&facts, 2).1.ends_with("today_usd=0.250000;;;0"));
     }
 
     #[test]
     fn a_daemon_that_answers_nobody_is_critical() {
-        check(Life::Never, &status(), Level::Critical, "AGENT CRITICAL - not running, it never ran here");
-        check(Life::Stopped { ago_ms: 90_000 }, &status(), Level::Critical, "AGENT CRITICAL - stopped 1m 30s ago");
-        let dead = Life::Dead { ago_ms: 302_000, rebooted: false };
-        check(dead, &status(), Level::Critical, "AGENT CRITICAL - dead, last seen 5m 2s ago");
+        check(
+            Life::Never,
+            &status(),
+            Level::Critical,
+            "AGENT CRITICAL - not running, it never ran here",
+        );
+        check(
+            Life::Stopped { ago_ms: 90_000 },
+            &status(),
+            Level::Critical,
+            "AGENT CRITICAL - stopped 1m 30s ago",
+        );
+        let dead = Life::Dead {
+            ago_ms: 302_000,
+            rebooted: false,
+        };
+        check(
+            dead,
+            &status(),
+            Level::Critical,
+            "AGENT CRITICAL - dead, last seen 5m 2s ago",
+        );
         let stale = Life::Stale { silent_ms: 61_000 };
-        check(stale, &status(), Level::Critical, "AGENT CRITICAL - stale, nothing written for 1m 1s");
-        check(Life::Starting { for_ms: 900 }, &status(), Level::Ok, "AGENT OK - starting for 0s");
-        check(Life::Stopping, &status(), Level::Warning, "AGENT WARNING - stopping, up 2m 5s");
+        check(
+            stale,
+            &status(),
+            Level::Critical,
+            "AGENT CRITICAL - stale, nothing written for 1m 1s",
+        );
+        check(
+            Life::Starting { for_ms: 900 },
+            &status(),
+            Level::Ok,
+            "AGENT OK - starting for 0s",
+        );
+        check(
+            Life::Stopping,
+            &status(),
+            Level::Warning,
+            "AGENT WARNING - stopping, up 2m 5s",
+        );
     }
 
     #[test]
@@ -228,21 +330,58 @@ mod tests {
             ..ChannelState::default()
         };
         let bad = Status {
-            channels: vec![channel("telegram", "401 | go\naway", Some(NOW - 65_000)), channel("cli", "connecting", None)],
-            queue: Queue { dead: 2, ..Queue::default() },
+            channels: vec![
+                channel("telegram", "401 | go\naway", Some(NOW - 65_000)),
+                channel("cli", "connecting", None),
+            ],
+            queue: Queue {
+                dead: 2,
+                ..Queue::default()
+            },
             ..status()
         };
         let says = "AGENT CRITICAL - telegram: 401 / go away, last ok 1m 5s ago; 2 dead letters; idle, up 2m 5s";
         check(Life::Up, &bad, Level::Critical, says);
-        let provider =
-            |name: &str, state: &str| ProviderState { name: name.into(), state: state.into(), ..ProviderState::default() };
-        let half = Status { providers: vec![provider("a", "down"), provider("b", "ok")], ..status() };
-        check(Life::Up, &half, Level::Warning, "AGENT WARNING - down: a; idle, up 2m 5s");
-        let all = Status { providers: vec![provider("a", "down"), provider("b", "down")], ..status() };
-        check(Life::Up, &all, Level::Critical, "AGENT CRITICAL - down: a, b; idle, up 2m 5s");
-        let near = Status { today_cost_usd: 4.0, ..status() };
-        check(Life::Up, &near, Level::Warning, "AGENT WARNING - $4.00 of $5.00 spent today; idle, up 2m 5s");
-        let over = Status { today_cost_usd: 5.0, sandbox: "refused: no user namespaces".into(), ..status() };
+        let provider = |name: &str, state: &str| ProviderState {
+            name: name.into(),
+            state: state.into(),
+            ..ProviderState::default()
+        };
+        let half = Status {
+            providers: vec![provider("a", "down"), provider("b", "ok")],
+            ..status()
+        };
+        check(
+            Life::Up,
+            &half,
+            Level::Warning,
+            "AGENT WARNING - down: a; idle, up 2m 5s",
+        );
+        let all = Status {
+            providers: vec![provider("a", "down"), provider("b", "down")],
+            ..status()
+        };
+        check(
+            Life::Up,
+            &all,
+            Level::Critical,
+            "AGENT CRITICAL - down: a, b; idle, up 2m 5s",
+        );
+        let near = Status {
+            today_cost_usd: 4.0,
+            ..status()
+        };
+        check(
+            Life::Up,
+            &near,
+            Level::Warning,
+            "AGENT WARNING - $4.00 of $5.00 spent today; idle, up 2m 5s",
+        );
+        let over = Status {
+            today_cost_usd: 5.0,
+            sandbox: "refused: no user namespaces".into(),
+            ..status()
+        };
         let says = "AGENT CRITICAL - $5.00 of $5.00 spent today; commands do not run: no sandbox; idle, up 2m 5s";
         check(Life::Up, &over, Level::Critical, says);
     }

@@ -39,20 +39,46 @@ pub(super) struct Detail {
     pub(super) lanes: usize,
 }
 
-const FULL: Detail = Detail { text_rows: 6, quiet: true, air: true, facts: true, lanes: usize::MAX };
+const FULL: Detail = Detail {
+    text_rows: 6,
+    quiet: true,
+    air: true,
+    facts: true,
+    lanes: usize::MAX,
+};
 /// Tried in this order.
 const DETAILS: [Detail; 5] = [
     FULL,
-    Detail { text_rows: 2, ..FULL },
-    Detail { text_rows: 2, quiet: false, ..FULL },
-    Detail { text_rows: 2, quiet: false, air: false, ..FULL },
-    Detail { text_rows: 1, quiet: false, air: false, ..FULL },
+    Detail {
+        text_rows: 2,
+        ..FULL
+    },
+    Detail {
+        text_rows: 2,
+        quiet: false,
+        ..FULL
+    },
+    Detail {
+        text_rows: 2,
+        quiet: false,
+        air: false,
+        ..FULL
+    },
+    Detail {
+        text_rows: 1,
+        quiet: false,
+        air: false,
+        ..FULL
+    },
 ];
 
 /// Returns the frame: at most `rows` lines of at most `columns`, without the last line's end.
 pub(super) fn draw(view: &View<'_>, frame: Frame, paint: Paint) -> String {
     let lines = fit(view, frame);
-    let lines: Vec<String> = lines.into_iter().map(|line| line.cut(frame.columns).print(paint)).collect();
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|line| line.cut(frame.columns).print(paint))
+        .collect();
     lines.join("\n")
 }
 
@@ -63,13 +89,26 @@ fn fit(view: &View<'_>, frame: Frame) -> Vec<Line> {
         return lines;
     }
     let [.., least] = DETAILS;
-    let bare = Detail { facts: false, ..least };
+    let bare = Detail {
+        facts: false,
+        ..least
+    };
     // The lanes that are left out are named in one line, which is there when none is shown.
     let cut = |detail: Detail, few: usize| {
-        let room = frame.rows.saturating_sub(make(Detail { lanes: 0, ..detail }).len());
-        (room >= few).then(|| make(Detail { lanes: room, ..detail }))
+        let room = frame
+            .rows
+            .saturating_sub(make(Detail { lanes: 0, ..detail }).len());
+        (room >= few).then(|| {
+            make(Detail {
+                lanes: room,
+                ..detail
+            })
+        })
     };
-    if let Some(lines) = cut(least, FEW_LANES).or_else(|| Some(make(bare)).filter(fits)).or_else(|| cut(bare, 1)) {
+    if let Some(lines) = cut(least, FEW_LANES)
+        .or_else(|| Some(make(bare)).filter(fits))
+        .or_else(|| cut(bare, 1))
+    {
         return lines;
     }
     let mut lines = make(Detail { lanes: 0, ..bare });
@@ -84,8 +123,17 @@ fn fit(view: &View<'_>, frame: Frame) -> Vec<Line> {
 }
 
 fn compose(view: &View<'_>, columns: usize, detail: Detail) -> Vec<Line> {
-    let mut page = Page { columns, detail, lines: vec![parts::head(view, columns)] };
-    for part in [parts::next_step, parts::troubles, parts::facts, parts::at_work] {
+    let mut page = Page {
+        columns,
+        detail,
+        lines: vec![parts::head(view, columns)],
+    };
+    for part in [
+        parts::next_step,
+        parts::troubles,
+        parts::facts,
+        parts::at_work,
+    ] {
         let before = page.lines.len();
         part(&mut page, view);
         if detail.air && page.lines.len() > before {
@@ -107,7 +155,14 @@ impl Page {
     pub(super) fn say(&mut self, name: &str, ink: Ink, text: &str) {
         let name = cut(&clean(name), MAX_NAME);
         let indent = TEXT.max(width(&name) + 2);
-        for (at, words) in wrap(text, self.columns.saturating_sub(indent), self.detail.text_rows).iter().enumerate() {
+        for (at, words) in wrap(
+            text,
+            self.columns.saturating_sub(indent),
+            self.detail.text_rows,
+        )
+        .iter()
+        .enumerate()
+        {
             let mut line = Line::default();
             if at == 0 {
                 line.push(Ink::Dim, &name);
@@ -128,7 +183,12 @@ impl Page {
 }
 
 /// Adds the pieces that must be there, and of the others those that fit whole.
-pub(super) fn join(mut line: Line, must: &[(Ink, String)], may: &[(Ink, String)], columns: usize) -> Line {
+pub(super) fn join(
+    mut line: Line,
+    must: &[(Ink, String)],
+    may: &[(Ink, String)],
+    columns: usize,
+) -> Line {
     for (ink, words) in must {
         line.push(*ink, words);
     }

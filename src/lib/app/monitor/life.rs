@@ -53,16 +53,30 @@ pub(super) struct Signs<'a> {
 impl Life {
     /// Reads the signs.
     pub(super) fn of(signs: Signs<'_>, now: i64) -> Self {
-        let Signs { pid, locked_at, state, boot_id } = signs;
+        let Signs {
+            pid,
+            locked_at,
+            state,
+            boot_id,
+        } = signs;
         let since = |at: &str| clock::parse_rfc3339(at).map_or(0, |at| (now - at).max(0));
         match (pid, state) {
             // Without a file the lock says that there was one, which perhaps never got so far as to write.
-            (None, None) => locked_at.map_or(Self::Never, |at| Self::Dead { ago_ms: (now - at).max(0), rebooted: false }),
+            (None, None) => locked_at.map_or(Self::Never, |at| Self::Dead {
+                ago_ms: (now - at).max(0),
+                rebooted: false,
+            }),
             (None, Some(state)) => match &state.ended_at {
-                Some(ended_at) => Self::Stopped { ago_ms: since(ended_at) },
+                Some(ended_at) => Self::Stopped {
+                    ago_ms: since(ended_at),
+                },
                 None => {
-                    let rebooted = ![state.boot_id.as_str(), boot_id].contains(&"") && state.boot_id != boot_id;
-                    Self::Dead { ago_ms: since(&state.updated_at), rebooted }
+                    let rebooted = ![state.boot_id.as_str(), boot_id].contains(&"")
+                        && state.boot_id != boot_id;
+                    Self::Dead {
+                        ago_ms: since(&state.updated_at),
+                        rebooted,
+                    }
                 }
             },
             (Some(pid), Some(state)) if is_of(pid, state) => match since(&state.updated_at) {
@@ -100,11 +114,21 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000;
 
     fn file(pid: u32, age_ms: i64) -> State {
-        State { pid, boot_id: "this".into(), updated_at: clock::rfc3339(NOW - age_ms), ..State::default() }
+        State {
+            pid,
+            boot_id: "this".into(),
+            updated_at: clock::rfc3339(NOW - age_ms),
+            ..State::default()
+        }
     }
 
     fn check(pid: Option<i32>, state: Option<&State>, life: Life, exit: Exit) {
-        let signs = Signs { pid, locked_at: Some(NOW - 5), state, boot_id: "this" };
+        let signs = Signs {
+            pid,
+            locked_at: Some(NOW - 5),
+            state,
+            boot_id: "this",
+        };
         let found = Life::of(signs, NOW);
         assert_eq!((found, found.exit()), (life, exit), "{signs:?}");
     }
@@ -114,39 +138,128 @@ mod tests {
         check(Some(7), Some(&file(7, 0)), Life::Up, Exit::Ok);
         check(Some(7), Some(&file(7, -3000)), Life::Up, Exit::Ok);
         check(Some(7), Some(&file(7, 60_000)), Life::Up, Exit::Ok);
-        check(Some(7), Some(&file(7, 60_001)), Life::Stale { silent_ms: 60_001 }, Exit::Failed);
-        check(Some(7), Some(&State { stopping: true, ..file(7, 9) }), Life::Stopping, Exit::Ok);
-        let ended = State { stopping: true, ended_at: Some(clock::rfc3339(NOW)), ..file(7, 9) };
+        check(
+            Some(7),
+            Some(&file(7, 60_001)),
+            Life::Stale { silent_ms: 60_001 },
+            Exit::Failed,
+        );
+        check(
+            Some(7),
+            Some(&State {
+                stopping: true,
+                ..file(7, 9)
+            }),
+            Life::Stopping,
+            Exit::Ok,
+        );
+        let ended = State {
+            stopping: true,
+            ended_at: Some(clock::rfc3339(NOW)),
+            ..file(7, 9)
+        };
         check(Some(7), Some(&ended), Life::Stopping, Exit::Ok);
     }
 
     #[test]
     fn a_file_of_the_daemon_before_is_no_sign_of_this_one() {
         check(Some(7), None, Life::Starting { for_ms: 5 }, Exit::Ok);
-        check(Some(7), Some(&file(6, 3_600_000)), Life::Starting { for_ms: 5 }, Exit::Ok);
+        check(
+            Some(7),
+            Some(&file(6, 3_600_000)),
+            Life::Starting { for_ms: 5 },
+            Exit::Ok,
+        );
         for (pid, state) in [(0, file(6, 61_000)), (7, file(0, 61_000))] {
-            check(Some(pid), Some(&state), Life::Stale { silent_ms: 61_000 }, Exit::Failed);
+            check(
+                Some(pid),
+                Some(&state),
+                Life::Stale { silent_ms: 61_000 },
+                Exit::Failed,
+            );
         }
-        let hung = Signs { pid: Some(7), locked_at: Some(NOW - 61_000), state: None, boot_id: "" };
+        let hung = Signs {
+            pid: Some(7),
+            locked_at: Some(NOW - 61_000),
+            state: None,
+            boot_id: "",
+        };
         assert_eq!(Life::of(hung, NOW), Life::Stale { silent_ms: 61_000 });
     }
 
     #[test]
     fn without_a_lock_the_file_says_how_it_ended() {
-        let nothing = Signs { pid: None, locked_at: None, state: None, boot_id: "" };
-        assert_eq!((Life::of(nothing, NOW), Life::Never.exit()), (Life::Never, Exit::NoDaemon));
-        check(None, None, Life::Dead { ago_ms: 5, rebooted: false }, Exit::NoDaemon);
-        check(None, Some(&file(7, 9)), Life::Dead { ago_ms: 9, rebooted: false }, Exit::NoDaemon);
+        let nothing = Signs {
+            pid: None,
+            locked_at: None,
+            state: None,
+            boot_id: "",
+        };
+        assert_eq!(
+            (Life::of(nothing, NOW), Life::Never.exit()),
+            (Life::Never, Exit::NoDaemon)
+        );
         check(
             None,
-            Some(&State { boot_id: "other".into(), ..file(7, 9) }),
-            Life::Dead { ago_ms: 9, rebooted: true },
+            None,
+            Life::Dead {
+                ago_ms: 5,
+                rebooted: false,
+            },
             Exit::NoDaemon,
         );
-        check(None, Some(&State::default()), Life::Dead { ago_ms: 0, rebooted: false }, Exit::NoDaemon);
-        let ended = State { ended_at: Some(clock::rfc3339(NOW - 4)), ..file(7, 9) };
-        check(None, Some(&ended), Life::Stopped { ago_ms: 4 }, Exit::NoDaemon);
-        let killed = State { stopping: true, ..file(7, 9) };
-        check(None, Some(&killed), Life::Dead { ago_ms: 9, rebooted: false }, Exit::NoDaemon);
+        check(
+            None,
+            Some(&file(7, 9)),
+            Life::Dead {
+                ago_ms: 9,
+                rebooted: false,
+            },
+            Exit::NoDaemon,
+        );
+        check(
+            None,
+            Some(&State {
+                boot_id: "other".into(),
+                ..file(7, 9)
+            }),
+            Life::Dead {
+                ago_ms: 9,
+                rebooted: true,
+            },
+            Exit::NoDaemon,
+        );
+        check(
+            None,
+            Some(&State::default()),
+            Life::Dead {
+                ago_ms: 0,
+                rebooted: false,
+            },
+            Exit::NoDaemon,
+        );
+        let ended = State {
+            ended_at: Some(clock::rfc3339(NOW - 4)),
+            ..file(7, 9)
+        };
+        check(
+            None,
+            Some(&ended),
+            Life::Stopped { ago_ms: 4 },
+            Exit::NoDaemon,
+        );
+        let killed = State {
+            stopping: true,
+            ..file(7, 9)
+        };
+        check(
+            None,
+            Some(&killed),
+            Life::Dead {
+                ago_ms: 9,
+                rebooted: false,
+            },
+            Exit::NoDaemon,
+        );
     }
 }

@@ -89,7 +89,11 @@ impl Line {
         for (ink, words) in self.pieces {
             let room = columns - short.width;
             let fits = width(&words) < room;
-            let words = if fits { words } else { cut(&format!("{words}…"), room) };
+            let words = if fits {
+                words
+            } else {
+                cut(&format!("{words}…"), room)
+            };
             short.width += width(&words);
             short.pieces.push((ink, words));
             if !fits {
@@ -101,7 +105,11 @@ impl Line {
 
     /// Returns the line as it is printed, without the spaces at its end.
     pub(super) fn print(&self, paint: Paint) -> String {
-        let mut pieces: Vec<(Ink, &str)> = self.pieces.iter().map(|(ink, words)| (*ink, words.as_str())).collect();
+        let mut pieces: Vec<(Ink, &str)> = self
+            .pieces
+            .iter()
+            .map(|(ink, words)| (*ink, words.as_str()))
+            .collect();
         while let Some((ink, words)) = pieces.pop() {
             let trimmed = words.trim_end_matches(' ');
             if !trimmed.is_empty() {
@@ -124,7 +132,10 @@ impl Line {
 /// Returns `words` on one line, with what is not to be seen escaped.
 pub(super) fn clean(words: &str) -> String {
     let words = text::shorten(words, MAX_CHARS);
-    if words.chars().all(|c| c == ' ' || !(c.is_whitespace() || c.is_control())) {
+    if words
+        .chars()
+        .all(|c| c == ' ' || !(c.is_whitespace() || c.is_control()))
+    {
         return text::visible(&words);
     }
     text::visible(&words.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -136,11 +147,24 @@ pub(super) fn clean(words: &str) -> String {
 /// colour, a heart with a variation selector): the wider opinion counts, because a line that is too
 /// short does no harm. A soft hyphen is a column on most terminals and nothing in the tables.
 pub(super) fn width(words: &str) -> usize {
-    if words.is_ascii() { words.len() } else { words.graphemes(true).map(letter_width).sum() }
+    if words.is_ascii() {
+        words.len()
+    } else {
+        words.graphemes(true).map(letter_width).sum()
+    }
 }
 
 fn letter_width(letter: &str) -> usize {
-    let parts = letter.chars().map(|c| if c == '\u{ad}' { 1 } else { c.width().unwrap_or(0) }).sum();
+    let parts = letter
+        .chars()
+        .map(|c| {
+            if c == '\u{ad}' {
+                1
+            } else {
+                c.width().unwrap_or(0)
+            }
+        })
+        .sum();
     letter.width().max(parts)
 }
 
@@ -149,7 +173,9 @@ pub(super) fn cut(words: &str, columns: usize) -> String {
     if width(words) <= columns {
         return words.to_owned();
     }
-    let Some(room) = columns.checked_sub(1) else { return String::new() };
+    let Some(room) = columns.checked_sub(1) else {
+        return String::new();
+    };
     format!("{}…", fitting(words, room))
 }
 
@@ -158,7 +184,9 @@ pub(super) fn cut_front(words: &str, columns: usize) -> String {
     if width(words) <= columns {
         return words.to_owned();
     }
-    let Some(room) = columns.checked_sub(1) else { return String::new() };
+    let Some(room) = columns.checked_sub(1) else {
+        return String::new();
+    };
     let (mut used, mut start) = (0, words.len());
     for (at, letter) in words.grapheme_indices(true).rev() {
         used += letter_width(letter);
@@ -215,13 +243,21 @@ pub(super) fn wrap(words: &str, columns: usize, rows: usize) -> Vec<String> {
             break;
         }
         let head = fitting(rest, columns);
-        let whole = head.len() == rest.len() || rest.get(head.len()..).is_some_and(|after| after.starts_with(' '));
+        let whole = head.len() == rest.len()
+            || rest
+                .get(head.len()..)
+                .is_some_and(|after| after.starts_with(' '));
         let end = match head.rfind(' ') {
             Some(space) if !whole => space,
             _ => head.len(),
         };
         // A letter wider than the line ends here, before it would turn in circles.
-        let (Some(line), Some(after)) = (rest.get(..end).filter(|line| !line.is_empty()), rest.get(end..)) else { break };
+        let (Some(line), Some(after)) = (
+            rest.get(..end).filter(|line| !line.is_empty()),
+            rest.get(end..),
+        ) else {
+            break;
+        };
         lines.push(line.trim_end().to_owned());
         rest = after.trim_start();
     }
@@ -235,15 +271,27 @@ mod tests {
 
     #[test]
     fn names_of_anybody_stay_on_the_line_and_command_nothing() {
-        assert_eq!(clean("two\nlines\tand \u{1b}[31mred\u{202e}"), "two lines and \\u{1b}[31mred\\u{202e}");
+        assert_eq!(
+            clean("two\nlines\tand \u{1b}[31mred\u{202e}"),
+            "two lines and \\u{1b}[31mred\\u{202e}"
+        );
         assert_eq!(clean("two  spaces stay"), "two  spaces stay");
     }
 
     #[test]
     fn wide_letters_take_two_columns_and_are_never_cut_in_half() {
-        assert_eq!(["ab", "李明", "👍🏽", "❤\u{fe0f}", "e\u{301}", "a\u{ad}b"].map(width), [2, 4, 4, 2, 1, 3]);
-        assert_eq!((cut("李明李明", 5), cut("李明李明", 4), cut("李明", 4)), ("李明…".into(), "李…".into(), "李明".into()));
-        assert_eq!((cut("abc", 1), cut("abc", 0), cut("", 0)), ("…".into(), String::new(), String::new()));
+        assert_eq!(
+            ["ab", "李明", "👍🏽", "❤\u{fe0f}", "e\u{301}", "a\u{ad}b"].map(width),
+            [2, 4, 4, 2, 1, 3]
+        );
+        assert_eq!(
+            (cut("李明李明", 5), cut("李明李明", 4), cut("李明", 4)),
+            ("李明…".into(), "李…".into(), "李明".into())
+        );
+        assert_eq!(
+            (cut("abc", 1), cut("abc", 0), cut("", 0)),
+            ("…".into(), String::new(), String::new())
+        );
         assert_eq!(cut_front("exec, read, exec", 8), "…d, exec");
     }
 
@@ -254,12 +302,17 @@ mod tests {
         assert_eq!(line.clone().cut(11), line);
         assert_eq!(line.clone().cut(10).print(Paint::PLAIN), "idle  pid…");
         assert_eq!(line.clone().cut(4).print(Paint::PLAIN), "idl…");
-        assert_eq!((line.clone().cut(5).print(Paint::PLAIN), line.cut(0).width()), ("idle…".to_owned(), 0));
+        assert_eq!(
+            (line.clone().cut(5).print(Paint::PLAIN), line.cut(0).width()),
+            ("idle…".to_owned(), 0)
+        );
     }
 
     #[test]
     fn words_are_wrapped_between_words_and_long_ones_anywhere() {
-        let check = |words: &str, columns, rows, lines: &[&str]| assert_eq!(wrap(words, columns, rows), lines, "{words}");
+        let check = |words: &str, columns, rows, lines: &[&str]| {
+            assert_eq!(wrap(words, columns, rows), lines, "{words}")
+        };
         check("the disk is full", 8, 9, &["the disk", "is full"]);
         check("the disk is full", 9, 2, &["the disk", "is full"]);
         check("the disk is full", 8, 1, &["the dis…"]);
@@ -270,7 +323,9 @@ mod tests {
 
     #[test]
     fn what_is_chopped_keeps_every_space() {
-        let check = |words: &str, columns, lines: &[&str]| assert_eq!(chop(words, columns), lines, "{words}");
+        let check = |words: &str, columns, lines: &[&str]| {
+            assert_eq!(chop(words, columns), lines, "{words}")
+        };
         check("", 8, &[""]);
         check("  rm  -r", 4, &["  rm", "  -r"]);
         check("a\tb\u{200b}", 40, &["a\\u{9}b\\u{200b}"]);

@@ -32,24 +32,45 @@ impl Pulse {
             file = monitor::read(&home.monitor())?;
             boot_id = monitor::boot_id();
         }
-        let written_at = if file.is_none() { sys::modified_at(&home.monitor()) } else { None };
-        Ok(Self { pid, file, touched_at: sys::modified_at(&home.lock()).max(written_at), boot_id })
+        let written_at = if file.is_none() {
+            sys::modified_at(&home.monitor())
+        } else {
+            None
+        };
+        Ok(Self {
+            pid,
+            file,
+            touched_at: sys::modified_at(&home.lock()).max(written_at),
+            boot_id,
+        })
     }
 
     /// Returns a look at which both were so.
     #[cfg(test)]
     pub(super) fn of(pid: Option<i32>, file: Option<State>) -> Self {
-        Self { pid, file, touched_at: None, boot_id: String::new() }
+        Self {
+            pid,
+            file,
+            touched_at: None,
+            boot_id: String::new(),
+        }
     }
 
     /// Returns how the daemon is.
     pub(super) fn life(&self, now: i64) -> Life {
-        let signs = Signs { pid: self.pid, locked_at: self.touched_at, state: self.file.as_ref(), boot_id: &self.boot_id };
+        let signs = Signs {
+            pid: self.pid,
+            locked_at: self.touched_at,
+            state: self.file.as_ref(),
+            boot_id: &self.boot_id,
+        };
         Life::of(signs, now)
     }
 
     /// Returns monitor.json when it is of the daemon that holds the lock, or of the last one.
     pub(super) fn own(&self) -> Option<&State> {
-        self.file.as_ref().filter(|state| self.pid.is_none_or(|pid| life::is_of(pid, state)))
+        self.file
+            .as_ref()
+            .filter(|state| self.pid.is_none_or(|pid| life::is_of(pid, state)))
     }
 }

@@ -10,9 +10,18 @@ use crate::clock;
 use crate::monitor::{ChannelState, Lane, ProviderState, Queue, State, TurnLine};
 
 const NOW: i64 = 1_700_000_000_000;
-const NARROW: Frame = Frame { columns: 40, rows: 15 };
-const USUAL: Frame = Frame { columns: 80, rows: 24 };
-const WIDE: Frame = Frame { columns: 200, rows: 60 };
+const NARROW: Frame = Frame {
+    columns: 40,
+    rows: 15,
+};
+const USUAL: Frame = Frame {
+    columns: 80,
+    rows: 24,
+};
+const WIDE: Frame = Frame {
+    columns: 200,
+    rows: 60,
+};
 
 fn ago(secs: i64) -> String {
     clock::rfc3339(NOW - secs * 1000)
@@ -45,7 +54,14 @@ fn status() -> Status {
 }
 
 fn dead() -> Status {
-    Status { running: false, pid: None, channels: Vec::new(), models: Vec::new(), sandbox: String::new(), ..status() }
+    Status {
+        running: false,
+        pid: None,
+        channels: Vec::new(),
+        models: Vec::new(),
+        sandbox: String::new(),
+        ..status()
+    }
 }
 
 fn idle() -> State {
@@ -74,36 +90,61 @@ fn lane(contact: &str, state: &str, since: i64, started: i64, turn: u32) -> Lane
 
 fn call(duration_ms: u64, tokens: u64, tools: &[&str]) -> TurnLine {
     let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-    TurnLine { duration_ms, tokens, stop_reason: "tool_use".into(), tools }
+    TurnLine {
+        duration_ms,
+        tokens,
+        stop_reason: "tool_use".into(),
+        tools,
+    }
 }
 
 fn busy() -> State {
     let ada = Lane {
         tokens: 7_500,
         tools_in_flight: vec!["exec".into()],
-        turns: vec![call(1_200, 3_400, &["read", "read"]), call(15_300, 4_100, &["exec"])],
+        turns: vec![
+            call(1_200, 3_400, &["read", "read"]),
+            call(15_300, 4_100, &["exec"]),
+        ],
         ..lane("Ada", "tools", 21, 95, 3)
     };
     let bob = Lane {
         tokens: 120_900,
         model: "backup".into(),
-        retry_reason: Some("529 overloaded: the model is busy, try again later (request req_011CSHoEeqs5C35K)".into()),
+        retry_reason: Some(
+            "529 overloaded: the model is busy, try again later (request req_011CSHoEeqs5C35K)"
+                .into(),
+        ),
         turns: vec![call(900, 120_900, &["exec"])],
         ..lane("bob", "retry_wait", 4, 320, 12)
     };
-    State { state: "tools".into(), lanes: vec![ada, lane("李明", "thinking", 2, 2, 1), bob], ..idle() }
+    State {
+        state: "tools".into(),
+        lanes: vec![ada, lane("李明", "thinking", 2, 2, 1), bob],
+        ..idle()
+    }
 }
 
 fn view<'a>(life: Life, status: &'a Status, state: Option<&'a State>) -> View<'a> {
     let advice = Advice {
-        start_it: vec!["systemctl --user start agent-daemon".into(), "or: agent-daemon run".into()],
+        start_it: vec![
+            "systemctl --user start agent-daemon".into(),
+            "or: agent-daemon run".into(),
+        ],
         look_at: vec![
             "ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it".into(),
             "df -h /state    is the disk full?".into(),
         ],
         logs: "/state/logs".into(),
     };
-    View { life, status, state, now: NOW, advice, next_job: None }
+    View {
+        life,
+        status,
+        state,
+        now: NOW,
+        advice,
+        next_job: None,
+    }
 }
 
 fn check(frame: Frame, view: &View<'_>, expected: &str) {
@@ -126,29 +167,68 @@ sandbox   namespaces
 ";
     check(USUAL, &view, expected);
     check(WIDE, &view, expected);
-    check(NARROW, &view, &expected.replace("  ░░░░░░░░░░░░░░░░░░░░", ""));
+    check(
+        NARROW,
+        &view,
+        &expected.replace("  ░░░░░░░░░░░░░░░░░░░░", ""),
+    );
 }
 
 #[test]
 fn the_job_that_comes_next_is_named_while_a_daemon_runs() {
     let (status, state) = (status(), idle());
     let line = |life, at| {
-        let view = View { next_job: Some(("back up\nthe notes".into(), NOW + at)), ..view(life, &status, Some(&state)) };
+        let view = View {
+            next_job: Some(("back up\nthe notes".into(), NOW + at)),
+            ..view(life, &status, Some(&state))
+        };
         let drawn = draw(&view, USUAL, Paint::PLAIN);
-        drawn.lines().find(|line| line.starts_with("next job")).map(str::to_owned)
+        drawn
+            .lines()
+            .find(|line| line.starts_with("next job"))
+            .map(str::to_owned)
     };
-    assert_eq!(line(Life::Up, 725_000).as_deref(), Some("next job  back up the notes in 12m 5s"));
-    assert_eq!(line(Life::Up, 0).as_deref(), Some("next job  back up the notes is due"));
-    assert_eq!(line(Life::Dead { ago_ms: 1, rebooted: false }, 725_000), None);
+    assert_eq!(
+        line(Life::Up, 725_000).as_deref(),
+        Some("next job  back up the notes in 12m 5s")
+    );
+    assert_eq!(
+        line(Life::Up, 0).as_deref(),
+        Some("next job  back up the notes is due")
+    );
+    assert_eq!(
+        line(
+            Life::Dead {
+                ago_ms: 1,
+                rebooted: false
+            },
+            725_000
+        ),
+        None
+    );
 }
 
 #[test]
 fn sub_agents_stand_below_the_turn_that_sent_them() {
-    let child = |name: &str| Lane { tool_tail: Some("page 3".into()), ..lane(name, "tools", 3, 3, 1) };
+    let child = |name: &str| Lane {
+        tool_tail: Some("page 3".into()),
+        ..lane(name, "tools", 3, 3, 1)
+    };
     let status = status();
-    let ada = Lane { children: vec![child("look up trains"), child("李明")], ..lane("Ada", "thinking", 5, 65, 2) };
-    let rest = Lane { children: vec![child("sums")], run_id: String::new(), ..lane("bob", "idle", 1, 1, 0) };
-    let state = State { state: "thinking".into(), lanes: vec![ada, rest], ..idle() };
+    let ada = Lane {
+        children: vec![child("look up trains"), child("李明")],
+        ..lane("Ada", "thinking", 5, 65, 2)
+    };
+    let rest = Lane {
+        children: vec![child("sums")],
+        run_id: String::new(),
+        ..lane("bob", "idle", 1, 1, 0)
+    };
+    let state = State {
+        state: "thinking".into(),
+        lanes: vec![ada, rest],
+        ..idle()
+    };
     let view = view(Life::Up, &status, Some(&state));
     check(
         USUAL,
@@ -174,7 +254,10 @@ bob               idle                   1s     0       1s       0  primary
 ",
     );
     check(
-        Frame { columns: 40, rows: 6 },
+        Frame {
+            columns: 40,
+            rows: 6,
+        },
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -189,7 +272,15 @@ bob +1  idle                   1s
 
 #[test]
 fn a_busy_daemon_shows_who_and_what_and_for_how_long() {
-    let status = Status { queue: Queue { inbox: 5, outbox: 1, dead: 0 }, today_cost_usd: 2.5, ..status() };
+    let status = Status {
+        queue: Queue {
+            inbox: 5,
+            outbox: 1,
+            dead: 0,
+        },
+        today_cost_usd: 2.5,
+        ..status()
+    };
     let state = busy();
     let view = view(Life::Up, &status, Some(&state));
     check(
@@ -260,12 +351,25 @@ fn a_provider_that_nobody_asked_again_is_not_called_down_for_ever() {
         last_error: Some("busy".into()),
     };
     let line = |retry_at: i64| {
-        let status = Status { providers: vec![provider(retry_at)], ..status() };
+        let status = Status {
+            providers: vec![provider(retry_at)],
+            ..status()
+        };
         let frame = draw(&view(Life::Up, &status, Some(&idle())), WIDE, Paint::PLAIN);
-        frame.lines().find(|line| line.starts_with("provider")).map(str::to_owned).expect("a line")
+        frame
+            .lines()
+            .find(|line| line.starts_with("provider"))
+            .map(str::to_owned)
+            .expect("a line")
     };
-    assert_eq!(line(-30), "provider  anthropic is down for 2h 0m, asked again in 30s: busy");
-    assert_eq!(line(7000), "provider  anthropic was down when last asked: busy");
+    assert_eq!(
+        line(-30),
+        "provider  anthropic is down for 2h 0m, asked again in 30s: busy"
+    );
+    assert_eq!(
+        line(7000),
+        "provider  anthropic was down when last asked: busy"
+    );
 }
 
 #[test]
@@ -280,18 +384,30 @@ fn trouble_comes_first_and_names_the_next_step() {
         }],
         channels: vec![ChannelState {
             name: "telegram".into(),
-            state: "conflict: another program polls with the same token, or a webhook is set".into(),
+            state: "conflict: another program polls with the same token, or a webhook is set"
+                .into(),
             last_ok_at: Some(ago(700)),
             ..ChannelState::default()
         }],
-        queue: Queue { inbox: 0, outbox: 0, dead: 2 },
+        queue: Queue {
+            inbox: 0,
+            outbox: 0,
+            dead: 2,
+        },
         sandbox: "off".into(),
         sandbox_risk: "A command can do everything the agent's user can.".into(),
-        last_error: Some(format!("{} the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml", ago(130))),
+        last_error: Some(format!(
+            "{} the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml",
+            ago(130)
+        )),
         today_cost_usd: 4.9,
         ..status()
     };
-    let state = State { lanes: vec![lane("Ada", "thinking", 2, 2, 1)], state: "thinking".into(), ..idle() };
+    let state = State {
+        lanes: vec![lane("Ada", "thinking", 2, 2, 1)],
+        state: "thinking".into(),
+        ..idle()
+    };
     let view = view(Life::Up, &status, Some(&state));
     check(
         USUAL,
@@ -317,7 +433,10 @@ Ada  thinking               2s     1       2s       0  primary
 ",
     );
     check(
-        Frame { columns: 30, rows: 6 },
+        Frame {
+            columns: 30,
+            rows: 6,
+        },
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -328,12 +447,25 @@ sandbox   off: A command can …
 … 2 more lines
 ",
     );
-    check(Frame { columns: 30, rows: 3 }, &view, "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 5 more lines");
+    check(
+        Frame {
+            columns: 30,
+            rows: 3,
+        },
+        &view,
+        "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 5 more lines",
+    );
 }
 
 #[test]
 fn a_stale_daemon_shows_its_last_word_and_where_to_look() {
-    let (status, state) = (status(), State { updated_at: ago(63), ..busy() });
+    let (status, state) = (
+        status(),
+        State {
+            updated_at: ago(63),
+            ..busy()
+        },
+    );
     check(
         USUAL,
         &view(Life::Stale { silent_ms: 63_000 }, &status, Some(&state)),
@@ -358,11 +490,25 @@ bob   waiting to retry       0s    12   4m 17s    120k  backup   exec
 
 #[test]
 fn a_dead_daemon_says_what_it_worked_on_and_how_to_start_it() {
-    let status = Status { queue: Queue { inbox: 3, outbox: 0, dead: 0 }, ..dead() };
+    let status = Status {
+        queue: Queue {
+            inbox: 3,
+            outbox: 0,
+            dead: 0,
+        },
+        ..dead()
+    };
     let state = busy();
     check(
         USUAL,
-        &view(Life::Dead { ago_ms: 302_000, rebooted: false }, &status, Some(&state)),
+        &view(
+            Life::Dead {
+                ago_ms: 302_000,
+                rebooted: false,
+            },
+            &status,
+            Some(&state),
+        ),
         "
 dead  last seen 5m 2s ago  version 0.1.0
 
@@ -379,7 +525,14 @@ today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░�
 
 #[test]
 fn a_daemon_that_ended_by_itself_is_stopped_and_not_dead() {
-    let (status, state) = (dead(), State { stopping: true, ended_at: Some(ago(7200)), ..idle() });
+    let (status, state) = (
+        dead(),
+        State {
+            stopping: true,
+            ended_at: Some(ago(7200)),
+            ..idle()
+        },
+    );
     check(
         NARROW,
         &view(Life::Stopped { ago_ms: 7_200_000 }, &status, Some(&state)),
@@ -398,7 +551,11 @@ today     $0.0132 of $5.00, 0 %
 
 #[test]
 fn a_daemon_that_never_ran_starts_or_ends_says_so() {
-    let nothing = Status { today_cost_usd: 0.0, today_cap_usd: 0.0, ..dead() };
+    let nothing = Status {
+        today_cost_usd: 0.0,
+        today_cap_usd: 0.0,
+        ..dead()
+    };
     let head = |life, status: &Status, state: Option<&State>| {
         let drawn = draw(&view(life, status, state), USUAL, Paint::PLAIN);
         drawn.lines().take(3).collect::<Vec<_>>().join("\n")
@@ -407,8 +564,15 @@ fn a_daemon_that_never_ran_starts_or_ends_says_so() {
         head(Life::Never, &nothing, None),
         "not running  it never ran here\n\nstart it  systemctl --user start agent-daemon"
     );
-    let starting = Status { running: true, pid: Some(7689), ..nothing };
-    assert_eq!(head(Life::Starting { for_ms: 1200 }, &starting, None), "starting  for 1s  pid 7689\n\nqueue     empty");
+    let starting = Status {
+        running: true,
+        pid: Some(7689),
+        ..nothing
+    };
+    assert_eq!(
+        head(Life::Starting { for_ms: 1200 }, &starting, None),
+        "starting  for 1s  pid 7689\n\nqueue     empty"
+    );
     let ending = "it ends   as soon as the turns below have; what comes now waits for the next";
     assert_eq!(
         head(Life::Stopping, &status(), Some(&busy())),
@@ -420,10 +584,17 @@ fn a_daemon_that_never_ran_starts_or_ends_says_so() {
 fn lanes_that_do_not_fit_are_named_in_one_line() {
     let status = status();
     let names = ["ada", "bob", "eve", "joe", "kim", "lea", "max"];
-    let state = State { state: "thinking".into(), lanes: names.map(|name| lane(name, "thinking", 1, 1, 1)).into(), ..idle() };
+    let state = State {
+        state: "thinking".into(),
+        lanes: names.map(|name| lane(name, "thinking", 1, 1, 1)).into(),
+        ..idle()
+    };
     let view = view(Life::Up, &status, Some(&state));
     check(
-        Frame { columns: 40, rows: 9 },
+        Frame {
+            columns: 40,
+            rows: 9,
+        },
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -438,7 +609,10 @@ joe  thinking               1s       1s
 ",
     );
     check(
-        Frame { columns: 20, rows: 5 },
+        Frame {
+            columns: 20,
+            rows: 5,
+        },
         &view,
         "
 thinking  pid 7689
@@ -452,14 +626,30 @@ eve  thinking  1s
 
 #[test]
 fn colour_is_added_to_the_words_and_replaces_none() {
-    let (status, state) = (Status { last_error: Some("broken".into()), ..status() }, idle());
+    let (status, state) = (
+        Status {
+            last_error: Some("broken".into()),
+            ..status()
+        },
+        idle(),
+    );
     let view = view(Life::Up, &status, Some(&state));
     let painted = draw(&view, USUAL, Paint::ALWAYS);
-    assert!(painted.starts_with("\u{1b}[32midle\u{1b}[0m\u{1b}[2m  pid 7689\u{1b}[0m"), "{painted:?}");
-    assert!(painted.contains("\u{1b}[2mtrouble\u{1b}[0m   \u{1b}[31mbroken\u{1b}[0m\n"), "{painted:?}");
+    assert!(
+        painted.starts_with("\u{1b}[32midle\u{1b}[0m\u{1b}[2m  pid 7689\u{1b}[0m"),
+        "{painted:?}"
+    );
+    assert!(
+        painted.contains("\u{1b}[2mtrouble\u{1b}[0m   \u{1b}[31mbroken\u{1b}[0m\n"),
+        "{painted:?}"
+    );
     let mut plain = String::new();
     for (at, part) in painted.split("\u{1b}[").enumerate() {
-        plain.push_str(if at == 0 { part } else { part.split_once('m').map_or("", |(_, words)| words) });
+        plain.push_str(if at == 0 {
+            part
+        } else {
+            part.split_once('m').map_or("", |(_, words)| words)
+        });
     }
     assert_eq!(plain, draw(&view, USUAL, Paint::PLAIN));
 }
@@ -476,9 +666,16 @@ fn words() -> impl Strategy<Value = String> {
 
 fn lanes() -> impl Strategy<Value = Vec<Lane>> {
     let states = prop::sample::select(vec!["thinking", "tools", "retry_wait", "compacting", ""]);
-    let lane =
-        (words(), words(), states, any::<(u32, u64, u64)>(), prop::collection::vec(words(), 0..4), prop::option::of(words()))
-            .prop_map(|(contact, model, state, (turn, tokens, duration_ms), tools, retry_reason)| Lane {
+    let lane = (
+        words(),
+        words(),
+        states,
+        any::<(u32, u64, u64)>(),
+        prop::collection::vec(words(), 0..4),
+        prop::option::of(words()),
+    )
+        .prop_map(
+            |(contact, model, state, (turn, tokens, duration_ms), tools, retry_reason)| Lane {
                 session: contact.clone(),
                 contact,
                 started_at: model.clone(),
@@ -488,11 +685,23 @@ fn lanes() -> impl Strategy<Value = Vec<Lane>> {
                 turn,
                 tokens,
                 retry_reason,
-                turns: vec![TurnLine { duration_ms, tokens, stop_reason: "end_turn".into(), tools: tools.clone() }; 3],
+                turns: vec![
+                    TurnLine {
+                        duration_ms,
+                        tokens,
+                        stop_reason: "end_turn".into(),
+                        tools: tools.clone()
+                    };
+                    3
+                ],
                 tools_in_flight: tools,
                 ..Lane::default()
-            })
-            .prop_map(|lane| Lane { children: vec![lane.clone(); usize::from(lane.turn % 3 == 0)], ..lane });
+            },
+        )
+        .prop_map(|lane| Lane {
+            children: vec![lane.clone(); usize::from(lane.turn % 3 == 0)],
+            ..lane
+        });
     prop::collection::vec(lane, 0..12)
 }
 

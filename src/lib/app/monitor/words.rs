@@ -15,7 +15,11 @@ pub(super) fn span(millis: i64) -> String {
 /// Returns how long something took that is over: short spans with tenths.
 pub(super) fn took(millis: u64) -> String {
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-    if millis < 10_000 { format!("{}.{}s", millis / 1000, millis % 1000 / 100) } else { span(millis) }
+    if millis < 10_000 {
+        format!("{}.{}s", millis / 1000, millis % 1000 / 100)
+    } else {
+        span(millis)
+    }
 }
 
 /// Returns a count in at most four letters up to a thousand millions: `950`, `1.2k`, `12k`, `3.4M`.
@@ -33,7 +37,11 @@ pub(super) fn count(n: u64) -> String {
 
 /// Returns US dollars: cents, or four places where cents would hide the sum.
 pub(super) fn dollars(usd: f64) -> String {
-    if usd > 0.0 && usd < 1.0 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+    if usd > 0.0 && usd < 1.0 {
+        format!("${usd:.4}")
+    } else {
+        format!("${usd:.2}")
+    }
 }
 
 /// Returns `1 letter`, `2 letters`.
@@ -50,7 +58,13 @@ pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
             _ => runs.push((name, 1)),
         }
     }
-    let words = runs.iter().map(|(name, times)| if *times == 1 { (*name).to_owned() } else { format!("{name} ×{times}") });
+    let words = runs.iter().map(|(name, times)| {
+        if *times == 1 {
+            (*name).to_owned()
+        } else {
+            format!("{name} ×{times}")
+        }
+    });
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -60,23 +74,55 @@ mod tests {
 
     #[test]
     fn spans_have_two_units() {
-        let spans = [(1_500, "1s"), (42_000, "42s"), (61_000, "1m 1s"), (3_660_000, "1h 1m"), (90_000_000, "1d 1h"), (-5, "0s")];
+        let spans = [
+            (1_500, "1s"),
+            (42_000, "42s"),
+            (61_000, "1m 1s"),
+            (3_660_000, "1h 1m"),
+            (90_000_000, "1d 1h"),
+            (-5, "0s"),
+        ];
         for (millis, text) in spans {
             assert_eq!(span(millis), text);
         }
-        assert_eq!([0, 1_590, 9_999, 10_000, u64::MAX].map(took), ["0.0s", "1.5s", "9.9s", "10s", "106751991167d 7h"]);
+        assert_eq!(
+            [0, 1_590, 9_999, 10_000, u64::MAX].map(took),
+            ["0.0s", "1.5s", "9.9s", "10s", "106751991167d 7h"]
+        );
     }
 
     #[test]
     fn counts_and_sums_are_short() {
-        let counts = [0, 999, 1_000, 1_290, 9_999, 10_000, 999_999, 1_000_000, 123_456_789].map(count);
-        assert_eq!(counts, ["0", "999", "1.0k", "1.2k", "9.9k", "10k", "999k", "1.0M", "123M"]);
-        assert_eq!([0.0, 0.01321, 0.5, 1.0, 12.345].map(dollars), ["$0.00", "$0.0132", "$0.5000", "$1.00", "$12.35"]);
+        let counts = [
+            0,
+            999,
+            1_000,
+            1_290,
+            9_999,
+            10_000,
+            999_999,
+            1_000_000,
+            123_456_789,
+        ]
+        .map(count);
+        assert_eq!(
+            counts,
+            [
+                "0", "999", "1.0k", "1.2k", "9.9k", "10k", "999k", "1.0M", "123M"
+            ]
+        );
+        assert_eq!(
+            [0.0, 0.01321, 0.5, 1.0, 12.345].map(dollars),
+            ["$0.00", "$0.0132", "$0.5000", "$1.00", "$12.35"]
+        );
     }
 
     #[test]
     fn the_same_tool_in_a_row_is_named_once() {
-        assert_eq!(list(["read", "read", "exec", "read"]), "read ×2, exec, read");
+        assert_eq!(
+            list(["read", "read", "exec", "read"]),
+            "read ×2, exec, read"
+        );
         assert_eq!(
             (list([]), some(1_i64, "letter"), some(2_usize, "letter")),
             (String::new(), "1 letter".into(), "2 letters".into())

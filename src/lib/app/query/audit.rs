@@ -20,7 +20,9 @@ pub struct Audit {
 /// # Errors
 /// When the audit log cannot be read.
 pub fn audit(home: &Home, count: usize) -> Result<Audit, Failure> {
-    Ok(Audit { entries: audit::newest(&Place::of(home), count)? })
+    Ok(Audit {
+        entries: audit::newest(&Place::of(home), count)?,
+    })
 }
 
 /// Returns what the audit log is, from its first line to its last; a daemon may be writing it.

@@ -154,12 +154,23 @@ pub struct Caps {
 /// # Errors
 /// When the ledger or the settings cannot be read: without them a limit would be kept secret, and a
 /// day would be another one.
-pub fn cost(home: &Home, env: &Environment, period: Period, by: Option<By>) -> Result<Cost, Failure> {
+pub fn cost(
+    home: &Home,
+    env: &Environment,
+    period: Period,
+    by: Option<By>,
+) -> Result<Cost, Failure> {
     let config = config::load_config(home, env)?;
     Ok(at(clock::now_ms(), home, &config, period, by)?)
 }
 
-fn at(now: i64, home: &Home, config: &config::Config, period: Period, by: Option<By>) -> Result<Cost, db::Error> {
+fn at(
+    now: i64,
+    home: &Home,
+    config: &config::Config,
+    period: Period,
+    by: Option<By>,
+) -> Result<Cost, db::Error> {
     let (ledger, zone) = (home.cost_db(), config.agent.timezone.0);
     let start = period.start(now, zone);
     let group = match by {
@@ -196,7 +207,14 @@ fn at(now: i64, home: &Home, config: &config::Config, period: Period, by: Option
         cache_read_ratio: total.cache_read_ratio(),
         calls: total.calls,
         unpriced_calls: total.unpriced_calls,
-        models: report.models.into_iter().map(|line| Model { numbers: (&line).into(), model: line.name }).collect(),
+        models: report
+            .models
+            .into_iter()
+            .map(|line| Model {
+                numbers: (&line).into(),
+                model: line.name,
+            })
+            .collect(),
         by,
         groups: by.map(|by| groups(home, by, report.groups)),
         caps,
@@ -210,21 +228,34 @@ const PACE_DAYS: u64 = 7;
 /// as there were since the first call: what is `spent`, what of a day's average today has not cost yet, and the
 /// average for each day that is left. `None` on the first day, when nothing is known of a whole one.
 fn forecast(ledger: &Path, now: i64, zone: Tz, spent: i64) -> Result<Option<f64>, db::Error> {
-    let Some(first) = cost::first_call(ledger)? else { return Ok(None) };
+    let Some(first) = cost::first_call(ledger)? else {
+        return Ok(None);
+    };
     let today = clock::local_date(now, zone);
-    let begun = clock::local_date(first, zone).max(today.checked_sub_days(Days::new(PACE_DAYS)).unwrap_or(today));
+    let begun = clock::local_date(first, zone).max(
+        today
+            .checked_sub_days(Days::new(PACE_DAYS))
+            .unwrap_or(today),
+    );
     let whole_days = (today - begun).num_days();
     if whole_days < 1 {
         return Ok(None);
     }
     let since = |date: NaiveDate| -> Result<f64, db::Error> {
-        Ok(cost::total_usd(&cost::by_model(ledger, clock::start_of_day(date, zone))?))
+        Ok(cost::total_usd(&cost::by_model(
+            ledger,
+            clock::start_of_day(date, zone),
+        )?))
     };
     let of_today = since(today)?;
     let average = (since(begun)? - of_today) / whole_days as f64;
-    let next_month = today.with_day(1).and_then(|first| first.checked_add_months(Months::new(1)));
+    let next_month = today
+        .with_day(1)
+        .and_then(|first| first.checked_add_months(Months::new(1)));
     let days_left = next_month.map_or(0, |next| (next - today).num_days() - 1);
-    Ok(Some(cost::usd(spent) + (average - of_today).max(0.0) + average * days_left as f64))
+    Ok(Some(
+        cost::usd(spent) + (average - of_today).max(0.0) + average * days_left as f64,
+    ))
 }
 
 fn groups(home: &Home, by: By, lines: Vec<Line>) -> Vec<Group> {
@@ -233,13 +264,23 @@ fn groups(home: &Home, by: By, lines: Vec<Line>) -> Vec<Group> {
         let wanted: BTreeSet<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         for (dir, archived) in [(home.archive(), true), (home.sessions(), false)] {
             let found = session::heads(&dir, |id| wanted.contains(id));
-            heads.extend(found.into_iter().map(|head| (head.session_id.clone(), (head, archived))));
+            heads.extend(
+                found
+                    .into_iter()
+                    .map(|head| (head.session_id.clone(), (head, archived))),
+            );
         }
     }
     let group = |line: Line| {
         let (head, archived) = heads.remove(&line.name).unzip();
         let (key, contact) = head.map(|head| (head.key, head.contact)).unzip();
-        Group { numbers: (&line).into(), name: line.name, key, contact, archived: archived.unwrap_or(false) }
+        Group {
+            numbers: (&line).into(),
+            name: line.name,
+            key,
+            contact,
+            archived: archived.unwrap_or(false),
+        }
     };
     lines.into_iter().map(group).collect()
 }

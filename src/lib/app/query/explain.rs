@@ -299,16 +299,29 @@ pub fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
         Some(id) => id,
         None => target.to_owned(),
     };
-    let mut known = Known { now: clock::now_ms(), trace: queue::trace(&home.queue_db(), &id)?, id, ..Known::default() };
-    let run = known.trace.as_ref().and_then(|trace| trace.run_id.clone()).unwrap_or_else(|| known.id.clone());
+    let mut known = Known {
+        now: clock::now_ms(),
+        trace: queue::trace(&home.queue_db(), &id)?,
+        id,
+        ..Known::default()
+    };
+    let run = known
+        .trace
+        .as_ref()
+        .and_then(|trace| trace.run_id.clone())
+        .unwrap_or_else(|| known.id.clone());
     known.calls = cost::calls(&home.cost_db(), &[&run])?;
     known.found = find::find(home, &known, &run)?;
     // Of an input that the queue forgot the transcript alone knows the run.
     if let Some(found) = known.found.as_ref().filter(|found| found.run_id != run) {
-        known.calls.extend(cost::calls(&home.cost_db(), &[&found.run_id])?);
+        known
+            .calls
+            .extend(cost::calls(&home.cost_db(), &[&found.run_id])?);
     }
     if let Some(parent) = assemble::parent(&known) {
-        known.calls.extend(cost::calls(&home.cost_db(), &[&parent.run_id])?);
+        known
+            .calls
+            .extend(cost::calls(&home.cost_db(), &[&parent.run_id])?);
     }
     if known.trace.is_none() && known.found.is_none() && known.calls.is_empty() {
         return queued(home, &known.id)?.ok_or_else(|| unknown(target));
@@ -318,9 +331,13 @@ pub fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
 
 /// Returns the input or run that a message's id in a chat means; `None` when it is no such id.
 fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
-    let (chat, message) = target.rsplit_once('/').map_or((None, target), |(chat, message)| (Some(chat), message));
+    let (chat, message) = target
+        .rsplit_once('/')
+        .map_or((None, target), |(chat, message)| (Some(chat), message));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(message) || !chat.is_none_or(|chat| is_number(chat.strip_prefix('-').unwrap_or(chat))) {
+    if !is_number(message)
+        || !chat.is_none_or(|chat| is_number(chat.strip_prefix('-').unwrap_or(chat)))
+    {
         return Ok(None);
     }
     // Somebody may call a message by a number.
@@ -332,17 +349,29 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
     chats.sort_unstable();
     chats.dedup();
     if chats.len() > 1 {
-        let line =
-            |one: &Meant| format!("{}/{message} ({} UTC)", one.chat, text::head(&clock::rfc3339(one.at).replace('T', " "), 16));
+        let line = |one: &Meant| {
+            format!(
+                "{}/{message} ({} UTC)",
+                one.chat,
+                text::head(&clock::rfc3339(one.at).replace('T', " "), 16)
+            )
+        };
         let lines: Vec<String> = found.iter().map(|one| text::visible(&line(one))).collect();
-        return Err(Failure::new(Exit::Usage, format!("{message} may mean messages in {} chats", chats.len()))
-            .hint(format!("name one: agent-send --explain=CHAT/MESSAGE, that being {}", lines.join(" or "))));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{message} may mean messages in {} chats", chats.len()),
+        )
+        .hint(format!(
+            "name one: agent-send --explain=CHAT/MESSAGE, that being {}",
+            lines.join(" or ")
+        )));
     }
     match found.into_iter().next_back() {
-        Some(Meant { id: None, .. }) => {
-            Err(Failure::new(Exit::Failed, format!("message {message} answers nothing: it went out by itself"))
-                .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log"))
-        }
+        Some(Meant { id: None, .. }) => Err(Failure::new(
+            Exit::Failed,
+            format!("message {message} answers nothing: it went out by itself"),
+        )
+        .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log")),
         Some(Meant { id, .. }) => Ok(id),
         None => Ok(None),
     }
@@ -350,7 +379,11 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
 
 /// Returns what is known of a message that no daemon has taken yet.
 fn queued(home: &Home, id: &str) -> Result<Option<Explain>, Failure> {
-    let spooled = if home.spool_new().is_dir() { spool::scan(&home.spool_new())? } else { Vec::new() };
+    let spooled = if home.spool_new().is_dir() {
+        spool::scan(&home.spool_new())?
+    } else {
+        Vec::new()
+    };
     let entry = spooled.into_iter().find(|entry| entry.id.to_string() == id);
     Ok(entry.map(|entry| Explain {
         message: Some(id.to_owned()),

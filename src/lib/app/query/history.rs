@@ -50,19 +50,40 @@ pub struct Events {
 ///
 /// # Errors
 /// When `target` may mean several sessions ([`Exit::Usage`]), or files cannot be read.
-pub fn history(home: &Home, env: &Environment, target: &str, full: bool) -> Result<History, Failure> {
+pub fn history(
+    home: &Home,
+    env: &Environment,
+    target: &str,
+    full: bool,
+) -> Result<History, Failure> {
     let index = Index::read(&home.sessions_index(), &home.sessions())?;
     // Settings that cannot be read join nobody.
-    let links = config::load(home, env, &[]).map(|loaded| loaded.config.session).unwrap_or_default();
+    let links = config::load(home, env, &[])
+        .map(|loaded| loaded.config.session)
+        .unwrap_or_default();
     let people = People::read(&home.people())?.knowing(links);
-    let found = if target.is_empty() { Vec::new() } else { index.find(&people, target) };
+    let found = if target.is_empty() {
+        Vec::new()
+    } else {
+        index.find(&people, target)
+    };
     let session_id = match found.as_slice() {
         [] => target,
         [key] => index.id_of(key).unwrap_or(target),
         several => {
             let keys: Vec<String> = several.iter().map(|key| text::visible(key)).collect();
-            return Err(Failure::new(Exit::Usage, format!("{} may mean {} conversations", text::visible(target), keys.len()))
-                .hint(format!("name one: agent-send --history KEY, KEY being {}", keys.join(" or "))));
+            return Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "{} may mean {} conversations",
+                    text::visible(target),
+                    keys.len()
+                ),
+            )
+            .hint(format!(
+                "name one: agent-send --history KEY, KEY being {}",
+                keys.join(" or ")
+            )));
         }
     };
     let files = session::transcript_files(&home.sessions(), &home.archive(), session_id)?;
@@ -70,19 +91,29 @@ pub fn history(home: &Home, env: &Environment, target: &str, full: bool) -> Resu
     // where it goes.
     for file in &files {
         match std::fs::File::open(file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(sys::Error::at("open", file)(error).into()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(sys::Error::at("open", file)(error).into());
+            }
             _ => {}
         }
     }
     let head = files.first().and_then(|file| head(file));
     let nothing = files.is_empty() && !target.is_empty();
-    let archived = if nothing { session::archived(&home.archive(), &people, target) } else { Vec::new() };
+    let archived = if nothing {
+        session::archived(&home.archive(), &people, target)
+    } else {
+        Vec::new()
+    };
     let (key, contact) = head.map(|head| (head.key, head.contact)).unzip();
     Ok(History {
         session_id: session_id.to_owned(),
         key,
         contact,
-        events: Events { files, archive: home.archive(), full },
+        events: Events {
+            files,
+            archive: home.archive(),
+            full,
+        },
         archived,
     })
 }
@@ -119,14 +150,20 @@ impl Events {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn each<B>(&self, mut each: impl FnMut(Shown) -> ControlFlow<B>) -> Result<ControlFlow<B>, sys::Error> {
+    pub fn each<B>(
+        &self,
+        mut each: impl FnMut(Shown) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, sys::Error> {
         self.each_line(|line| match self.shown(line) {
             Some(event) => each(event),
             None => ControlFlow::Continue(()),
         })
     }
 
-    fn each_line<B>(&self, mut each: impl FnMut(&[u8]) -> ControlFlow<B>) -> Result<ControlFlow<B>, sys::Error> {
+    fn each_line<B>(
+        &self,
+        mut each: impl FnMut(&[u8]) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, sys::Error> {
         for file in &self.files {
             let mut is_empty = true;
             let mut read = |file: &std::path::Path| {
@@ -137,8 +174,11 @@ impl Events {
             };
             let mut flow = read(file)?;
             if is_empty && !file.exists() {
-                flow =
-                    jsonl::try_for_each_line(&self.archive.join(file.file_name().unwrap_or_default()), 0, |line, _| each(line))?;
+                flow = jsonl::try_for_each_line(
+                    &self.archive.join(file.file_name().unwrap_or_default()),
+                    0,
+                    |line, _| each(line),
+                )?;
             }
             if flow.is_break() {
                 return Ok(flow);
@@ -149,7 +189,10 @@ impl Events {
 
     fn shown(&self, line: &[u8]) -> Option<Shown> {
         match serde_json::from_slice::<Event>(line) {
-            Ok(event) if !self.full => Some(Event { kind: short(event.kind)?, ..event }),
+            Ok(event) if !self.full => Some(Event {
+                kind: short(event.kind)?,
+                ..event
+            }),
             Ok(event) if event.kind != Kind::Unknown => Some(event),
             _ if self.full => return serde_json::from_slice(line).ok().map(Shown::Unknown),
             _ => None,
@@ -192,12 +235,25 @@ fn short(kind: Kind) -> Option<Kind> {
         Kind::Message(spoken) => {
             let content: Vec<Block> = spoken.content.into_iter().filter_map(short_block).collect();
             // A message of context alone is a word of ours to the model.
-            let said = !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
+            let said =
+                !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
             said.then_some(Kind::Message(Spoken { content, ..spoken }))
         }
-        Kind::ToolResult { run_id, name, duration_ms, receipt, mut result } => {
+        Kind::ToolResult {
+            run_id,
+            name,
+            duration_ms,
+            receipt,
+            mut result,
+        } => {
             result.text = text::shorten(&result.text, SHORT.1);
-            Some(Kind::ToolResult { run_id, name, duration_ms, receipt, result })
+            Some(Kind::ToolResult {
+                run_id,
+                name,
+                duration_ms,
+                receipt,
+                result,
+            })
         }
         Kind::Error { .. }
         | Kind::Compaction(_)
@@ -205,13 +261,19 @@ fn short(kind: Kind) -> Option<Kind> {
         | Kind::Pin { .. }
         | Kind::Unpin { .. }
         | Kind::Setting { .. } => Some(kind),
-        Kind::Session(_) | Kind::Prompt(_) | Kind::ToolCall { .. } | Kind::Forgotten { .. } | Kind::Unknown => None,
+        Kind::Session(_)
+        | Kind::Prompt(_)
+        | Kind::ToolCall { .. }
+        | Kind::Forgotten { .. }
+        | Kind::Unknown => None,
     }
 }
 
 fn short_block(block: Block) -> Option<Block> {
     match block {
-        Block::Text { text } => Some(Block::Text { text: text::shorten(&text, SHORT.0) }),
+        Block::Text { text } => Some(Block::Text {
+            text: text::shorten(&text, SHORT.0),
+        }),
         Block::Context { .. } | Block::Thinking(_) => None,
         Block::Image { .. } => Some(block),
         Block::ToolCall(mut call) => {

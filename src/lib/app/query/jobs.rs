@@ -44,11 +44,17 @@ pub fn jobs(home: &Home) -> Result<Jobs, Failure> {
     let known = jobs::read(&home.jobs())?;
     let one = |job: &jobs::Job| {
         let runs = runs::newest(&home.job_runs(), &job.id, RUNS).unwrap_or_default();
-        Job { fields: job.document(), runs }
+        Job {
+            fields: job.document(),
+            runs,
+        }
     };
     Ok(Jobs {
         jobs: known.iter().map(one).collect(),
-        broken: known.broken().map(|broken| (broken.id.clone(), broken.why.clone())).collect(),
+        broken: known
+            .broken()
+            .map(|broken| (broken.id.clone(), broken.why.clone()))
+            .collect(),
     })
 }
 
@@ -89,10 +95,18 @@ pub fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
     let waking = pipeline::waking(home.workspace(), &home.cost_db(), config, now);
     let state = monitor::read(&home.monitor()).ok().flatten();
     let down = state.as_ref().and_then(|state| {
-        let down = state.providers.iter().find(|provider| provider.state == "down")?;
-        Some(format!("the provider {} is down", text::visible(&down.name)))
+        let down = state
+            .providers
+            .iter()
+            .find(|provider| provider.state == "down")?;
+        Some(format!(
+            "the provider {} is down",
+            text::visible(&down.name)
+        ))
     });
-    let model = models.for_role("system").ok_or_else(|| Failure::new(Exit::Config, "no model is configured"))?;
+    let model = models
+        .for_role("system")
+        .ok_or_else(|| Failure::new(Exit::Config, "no model is configured"))?;
     let people = people::People::read(&home.people())?;
     let woke = queue::knows(&home.queue_db(), &format!("heartbeat:{this_slot}")).unwrap_or(false);
     let asleep = gate(&World {
@@ -108,13 +122,22 @@ pub fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
         spent: waking.spent,
     })
     .err();
-    let sources = context::Sources::new(home, std::sync::Arc::new(skills::Skills::new(home, config::share_dir(env).as_deref())));
+    let sources = context::Sources::new(
+        home,
+        std::sync::Arc::new(skills::Skills::new(home, config::share_dir(env).as_deref())),
+    );
     let beat = pipeline::heartbeat(now);
     let system = sources.system(config, models, &model.name, &beat, true);
-    let words = system.iter().map(|block| text::estimate_tokens(&block.text)).sum::<u64>() + text::estimate_tokens(&beat.text);
+    let words = system
+        .iter()
+        .map(|block| text::estimate_tokens(&block.text))
+        .sum::<u64>()
+        + text::estimate_tokens(&beat.text);
     let input_tokens = words + TOOLS_TOKENS;
     let rate = |tokens: u64, rate: f64| tokens as f64 * rate / 1_000_000.0;
-    let cost_usd = model.rates.map(|rates| rate(input_tokens, rates[0]) + rate(ANSWER_TOKENS, rates[1]));
+    let cost_usd = model
+        .rates
+        .map(|rates| rate(input_tokens, rates[0]) + rate(ANSWER_TOKENS, rates[1]));
     let day_usd = cost_usd.map(|usd| usd * f64::from(wakes_of_a_day(hours, heartbeat.every.0)));
     Ok(Wake {
         would_wake: asleep.is_none(),
@@ -129,6 +152,13 @@ pub fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
 
 /// Returns how often the agent may wake in a day, when nothing else speaks against it.
 fn wakes_of_a_day(hours: Hours, every_ms: i64) -> u32 {
-    let times = (0..).map(|round| round * every_ms).take_while(|at| *at < 24 * 3_600_000);
-    u32::try_from(times.filter(|at| hours.contain(*at, chrono_tz::UTC)).count()).unwrap_or(u32::MAX)
+    let times = (0..)
+        .map(|round| round * every_ms)
+        .take_while(|at| *at < 24 * 3_600_000);
+    u32::try_from(
+        times
+            .filter(|at| hours.contain(*at, chrono_tz::UTC))
+            .count(),
+    )
+    .unwrap_or(u32::MAX)
 }

@@ -16,7 +16,8 @@ mod status;
 pub use audit::{Audit, audit, verify};
 pub use cost::{By, Caps, Cost, Group, Model, Numbers, Period, cost};
 pub use explain::{
-    Approval, Block, Child, Delivery, Explain, Job as ExplainedJob, ModelCall, Parent, Step, ToolCall, Waits, explain,
+    Approval, Block, Child, Delivery, Explain, Job as ExplainedJob, ModelCall, Parent, Step,
+    ToolCall, Waits, explain,
 };
 pub use history::{Events, History, Shown, history};
 pub use jobs::{Job, Jobs, Wake, jobs, wake};

@@ -22,7 +22,9 @@ pub enum Monitor {
 impl Monitor {
     /// Returns the document for what was read of monitor.json.
     pub fn of(state: Option<State>) -> Self {
-        state.map_or(Self::Unknown { state: "unknown" }, |state| Self::Known(Box::new(state)))
+        state.map_or(Self::Unknown { state: "unknown" }, |state| {
+            Self::Known(Box::new(state))
+        })
     }
 }
 

@@ -109,9 +109,15 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
         reason: row.reason,
     };
     // What no daemon has seen yet waits too.
-    let spooled = if home.spool_new().is_dir() { spool::scan(&home.spool_new())? } else { Vec::new() };
+    let spooled = if home.spool_new().is_dir() {
+        spool::scan(&home.spool_new())?
+    } else {
+        Vec::new()
+    };
     let spooled = spooled.into_iter().map(|entry| Open {
-        created_at: sys::modified_at(&entry.path).map(clock::rfc3339).unwrap_or_default(),
+        created_at: sys::modified_at(&entry.path)
+            .map(clock::rfc3339)
+            .unwrap_or_default(),
         id: entry.id.to_string(),
         place: "spool".to_owned(),
         state: "queued".to_owned(),
@@ -131,5 +137,7 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
 /// When `queue.db` exists and cannot be read.
 pub fn approvals(home: &Home) -> Result<Approvals, Failure> {
     let requests = queue::approvals(&home.queue_db(), clock::now_ms())?;
-    Ok(Approvals { approvals: requests.into_iter().map(waiting).collect() })
+    Ok(Approvals {
+        approvals: requests.into_iter().map(waiting).collect(),
+    })
 }

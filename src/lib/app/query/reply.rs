@@ -39,7 +39,13 @@ impl Part {
     /// Waits for the file of command `id`.
     pub fn of(home: &Home, id: &Id) -> Self {
         let path = replies::part_path(&home.replies(), id.as_str());
-        Self { path, file: None, rest: Vec::new(), read: String::new(), again: false }
+        Self {
+            path,
+            file: None,
+            rest: Vec::new(),
+            read: String::new(),
+            again: false,
+        }
     }
 
     /// Returns what is new; nothing, most of the time.
@@ -71,7 +77,9 @@ impl Part {
     }
 
     fn read_file(&mut self) -> String {
-        let Some(file) = &mut self.file else { return String::new() };
+        let Some(file) = &mut self.file else {
+            return String::new();
+        };
         // What cannot be read comes with the reply itself.
         if file.read_to_end(&mut self.rest).is_err() {
             return String::new();
@@ -104,7 +112,11 @@ fn whole(bytes: &mut Vec<u8>) -> String {
 
 /// Returns true when what was read ends with the words of `reply`, whatever the white space.
 fn says(read: &str, reply: &str) -> bool {
-    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let bare = |text: &str| {
+        text.chars()
+            .filter(|c| !c.is_whitespace())
+            .collect::<String>()
+    };
     bare(read).ends_with(&bare(reply))
 }
 

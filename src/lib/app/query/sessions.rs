@@ -62,12 +62,26 @@ pub fn sessions(home: &Home, env: &Environment) -> Result<Sessions, Failure> {
         Ok(loaded) => (loaded.models, None),
         Err(error) => (Models::default(), Some(error.to_string())),
     };
-    Ok(Sessions { sessions: listed.into_iter().map(|listed| session(listed, &models)).collect(), unknown_windows })
+    Ok(Sessions {
+        sessions: listed
+            .into_iter()
+            .map(|listed| session(listed, &models))
+            .collect(),
+        unknown_windows,
+    })
 }
 
 fn session(listed: Listed, models: &Models) -> Session {
-    let Listed { key, entry, log_files, log_bytes } = listed;
-    let model = entry.model.as_deref().and_then(|name| models.get(name, "sessions").ok());
+    let Listed {
+        key,
+        entry,
+        log_files,
+        log_bytes,
+    } = listed;
+    let model = entry
+        .model
+        .as_deref()
+        .and_then(|name| models.get(name, "sessions").ok());
     Session {
         session_id: entry.session_id,
         key,
@@ -86,7 +100,10 @@ fn session(listed: Listed, models: &Models) -> Session {
 }
 
 /// Returns `part` as percent of `whole`, to a tenth.
-#[expect(clippy::cast_precision_loss, reason = "a percentage of tokens, to a tenth")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a percentage of tokens, to a tenth"
+)]
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 * 1000.0 / whole as f64).round() / 10.0)
 }
@@ -97,7 +114,14 @@ mod tests {
 
     #[test]
     fn a_share_of_the_window_is_rounded_to_a_tenth() {
-        assert_eq!([percent(0, 200_000), percent(1234, 200_000), percent(300, 200)], [Some(0.0), Some(0.6), Some(150.0)]);
+        assert_eq!(
+            [
+                percent(0, 200_000),
+                percent(1234, 200_000),
+                percent(300, 200)
+            ],
+            [Some(0.0), Some(0.6), Some(150.0)]
+        );
         assert_eq!(percent(5, 0), None);
     }
 }

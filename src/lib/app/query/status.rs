@@ -83,26 +83,47 @@ pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
 ///
 /// # Errors
 /// As [`status`].
-pub fn status_with(home: &Home, env: &Environment, last: Option<monitor::State>) -> Result<Status, Failure> {
+pub fn status_with(
+    home: &Home,
+    env: &Environment,
+    last: Option<monitor::State>,
+) -> Result<Status, Failure> {
     let pid = lock::holder(&home.lock())?;
     let last = last.unwrap_or_default();
     // While a daemon starts, the file is still that of the one before.
     let own = pid.is_some_and(|pid| u32::try_from(pid).ok() == Some(last.pid));
-    let live = if own { last.clone() } else { monitor::State::default() };
+    let live = if own {
+        last.clone()
+    } else {
+        monitor::State::default()
+    };
     let started = clock::parse_rfc3339(&live.started_at);
     let counts = queue::counts(&home.queue_db())?;
     let (config, spent) = today(home, env)?;
-    let alerts = cost::alerts(&home.cost_db(), clock::now_ms(), config.agent.timezone.0, &config.cost)?;
+    let alerts = cost::alerts(
+        &home.cost_db(),
+        clock::now_ms(),
+        config.agent.timezone.0,
+        &config.cost,
+    )?;
     Ok(Status {
         running: pid.is_some(),
         pid,
-        version: pid.map(|_| live.version.clone()).filter(|version| !version.is_empty()),
-        uptime_secs: pid.and(started).map(|started| (clock::now_ms() - started) / 1000),
+        version: pid
+            .map(|_| live.version.clone())
+            .filter(|version| !version.is_empty()),
+        uptime_secs: pid
+            .and(started)
+            .map(|started| (clock::now_ms() - started) / 1000),
         channels: live.channels,
         providers: live.providers,
         models: live.models,
         active_sessions: last.active_sessions,
-        queue: monitor::Queue { inbox: counts.inbox, outbox: counts.outbox, dead: counts.dead },
+        queue: monitor::Queue {
+            inbox: counts.inbox,
+            outbox: counts.outbox,
+            dead: counts.dead,
+        },
         today_cost_usd: cost::total_usd(&spent),
         today_cap_usd: config.cost.day_usd,
         alerts: alerts.iter().map(Alert::from).collect(),
@@ -125,6 +146,9 @@ fn silence(runs: bool, last: &monitor::State) -> Option<String> {
 /// Returns the settings and what was spent since the local midnight.
 fn today(home: &Home, env: &Environment) -> Result<(Config, Vec<cost::Line>), Failure> {
     let config = config::load_config(home, env).unwrap_or_default();
-    let lines = cost::by_model(&home.cost_db(), cost::start_of_day(clock::now_ms(), config.agent.timezone.0))?;
+    let lines = cost::by_model(
+        &home.cost_db(),
+        cost::start_of_day(clock::now_ms(), config.agent.timezone.0),
+    )?;
     Ok((config, lines))
 }

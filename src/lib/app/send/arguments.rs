@@ -59,7 +59,12 @@ pub(super) struct Arguments {
     #[arg(long, requires = "heartbeat", help_heading = "Questions")]
     dry_run: bool,
     /// Of --cost: a line for each of these
-    #[arg(long, value_name = "WHAT", requires = "cost", help_heading = "Questions")]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        requires = "cost",
+        help_heading = "Questions"
+    )]
     by: Option<By>,
     /// Of --history: every event whole, tool calls and their results too
     #[arg(long, requires = "history", help_heading = "Questions")]
@@ -71,7 +76,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", num_args = 0..=1, requires = "log", help_heading = "Questions")]
     audit: Option<Option<usize>>,
     /// Of --log: whether the audit log is as it was written; 65 when it is not
-    #[arg(long, requires = "log", conflicts_with = "audit", help_heading = "Questions")]
+    #[arg(
+        long,
+        requires = "log",
+        conflicts_with = "audit",
+        help_heading = "Questions"
+    )]
     verify: bool,
 }
 
@@ -247,26 +257,59 @@ struct Verbs {
 pub(super) enum Verb {
     Say(Message),
     Chat(Chat),
-    Result { id: Id, wait: Option<Duration> },
-    Stop { session: Option<String> },
-    Reset { target: String, wait: Option<Duration>, queue: bool },
-    Compact { session: Option<String>, wait: Option<Duration> },
-    Decide { request: String, verdict: Approval, why: Option<String> },
-    Undo { run: Option<String>, wait: Option<Duration> },
+    Result {
+        id: Id,
+        wait: Option<Duration>,
+    },
+    Stop {
+        session: Option<String>,
+    },
+    Reset {
+        target: String,
+        wait: Option<Duration>,
+        queue: bool,
+    },
+    Compact {
+        session: Option<String>,
+        wait: Option<Duration>,
+    },
+    Decide {
+        request: String,
+        verdict: Approval,
+        why: Option<String>,
+    },
+    Undo {
+        run: Option<String>,
+        wait: Option<Duration>,
+    },
     Job(Box<job::Ordered>),
-    Heartbeat { dry_run: bool },
+    Heartbeat {
+        dry_run: bool,
+    },
     Pair(Vec<String>),
     Skill(Vec<String>),
     Mcp(Vec<String>),
     Status,
     Monitor,
-    Cost { period: Period, by: Option<By> },
+    Cost {
+        period: Period,
+        by: Option<By>,
+    },
     Sessions,
-    History { target: String, full: bool },
-    Explain { id: String },
+    History {
+        target: String,
+        full: bool,
+    },
+    Explain {
+        id: String,
+    },
     Queue,
-    Log { lines: usize },
-    Audit { entries: usize },
+    Log {
+        lines: usize,
+    },
+    Audit {
+        entries: usize,
+    },
     Verify,
 }
 
@@ -286,10 +329,21 @@ pub(super) struct Message {
 
 /// What the words are.
 pub(super) enum Kind {
-    User { from: String, session: Option<String> },
-    System { source: Option<String> },
-    Notify { source: String, reference: Option<String>, data: Option<serde_json::Value> },
-    Raw { to: String },
+    User {
+        from: String,
+        session: Option<String>,
+    },
+    System {
+        source: Option<String>,
+    },
+    Notify {
+        source: String,
+        reference: Option<String>,
+        data: Option<serde_json::Value>,
+    },
+    Raw {
+        to: String,
+    },
 }
 
 /// How to talk at the prompt.
@@ -304,8 +358,10 @@ pub(super) struct Chat {
 impl Arguments {
     /// Returns what is asked.
     pub(super) fn verb(self) -> Result<Verb, Failure> {
-        let of_other =
-            |flag: &str, of: &str| Err(Failure::new(Exit::Usage, format!("{flag} goes with {of}")).hint("agent-send --help"));
+        let of_other = |flag: &str, of: &str| {
+            Err(Failure::new(Exit::Usage, format!("{flag} goes with {of}"))
+                .hint("agent-send --help"))
+        };
         if self.by.is_some() && self.verbs.cost.is_none() {
             return of_other("--by", "--cost");
         }
@@ -327,16 +383,27 @@ impl Arguments {
         let wait = self.wait.map(Duration::from_secs);
         if let Some(words) = self.jobs.job {
             let MessageFlags { id, to, model, .. } = self.message;
-            let flags = JobFlags { job: None, ..self.jobs };
+            let flags = JobFlags {
+                job: None,
+                ..self.jobs
+            };
             let ask = flags.ask(to.as_deref(), model.as_deref());
-            return job::ordered(&words, ask, id.as_deref(), !self.no_queue).map(|ordered| Verb::Job(Box::new(ordered)));
+            return job::ordered(&words, ask, id.as_deref(), !self.no_queue)
+                .map(|ordered| Verb::Job(Box::new(ordered)));
         }
         let verbs = self.verbs;
         if let Some(id) = &verbs.result {
-            return Ok(Verb::Result { id: parse_id(id)?, wait });
+            return Ok(Verb::Result {
+                id: parse_id(id)?,
+                wait,
+            });
         }
         if let Some(target) = verbs.reset {
-            return Ok(Verb::Reset { target, wait, queue: !self.no_queue });
+            return Ok(Verb::Reset {
+                target,
+                wait,
+                queue: !self.no_queue,
+            });
         }
         if let Some(session) = verbs.compact {
             return Ok(Verb::Compact { session, wait });
@@ -346,36 +413,68 @@ impl Arguments {
         }
         let asked = decision(verbs.approve, verbs.deny, self.for_session)?
             .or(verbs.stop.map(|session| Verb::Stop { session }))
-            .or(verbs.heartbeat.then_some(Verb::Heartbeat { dry_run: self.dry_run }))
+            .or(verbs.heartbeat.then_some(Verb::Heartbeat {
+                dry_run: self.dry_run,
+            }))
             .or(verbs.pair.map(Verb::Pair))
             .or(verbs.skill.map(Verb::Skill))
             .or(verbs.mcp.map(Verb::Mcp))
             .or(verbs.status.then_some(Verb::Status))
             .or(verbs.monitor.then_some(Verb::Monitor))
-            .or(verbs.cost.map(|period| Verb::Cost { period, by: self.by }))
+            .or(verbs.cost.map(|period| Verb::Cost {
+                period,
+                by: self.by,
+            }))
             .or(verbs.sessions.then_some(Verb::Sessions))
-            .or(verbs.history.map(|target| Verb::History { target, full: self.full }))
+            .or(verbs.history.map(|target| Verb::History {
+                target,
+                full: self.full,
+            }))
             .or(verbs.explain.map(|id| Verb::Explain { id }))
             .or(verbs.queue.then_some(Verb::Queue))
             .or(verbs.log.map(|lines| match self.audit {
                 _ if self.verify => Verb::Verify,
-                Some(entries) => Verb::Audit { entries: entries.unwrap_or(lines) },
+                Some(entries) => Verb::Audit {
+                    entries: entries.unwrap_or(lines),
+                },
                 None => Verb::Log { lines },
             }));
         if let Some(verb) = asked {
             if wait.is_some() {
-                return Err(Failure::new(Exit::Usage, "--wait goes with words, --result, --reset, --compact and --undo")
-                    .hint("agent-send --help"));
+                return Err(Failure::new(
+                    Exit::Usage,
+                    "--wait goes with words, --result, --reset, --compact and --undo",
+                )
+                .hint("agent-send --help"));
             }
             return Ok(verb);
         }
         let flags = self.message;
-        if flags.from.is_empty() || flags.from.chars().count() > MAX_NAME || flags.from.contains(char::is_control) {
-            return Err(Failure::new(Exit::Usage, "--from takes 1 to 200 printable characters").hint("such as --from backup"));
+        if flags.from.is_empty()
+            || flags.from.chars().count() > MAX_NAME
+            || flags.from.contains(char::is_control)
+        {
+            return Err(
+                Failure::new(Exit::Usage, "--from takes 1 to 200 printable characters")
+                    .hint("such as --from backup"),
+            );
         }
         if flags.chat {
-            let MessageFlags { from, session, tier, model, untrusted, .. } = flags;
-            return Ok(Verb::Chat(Chat { from, session, tier, model, untrusted }));
+            let MessageFlags {
+                from,
+                session,
+                tier,
+                model,
+                untrusted,
+                ..
+            } = flags;
+            return Ok(Verb::Chat(Chat {
+                from,
+                session,
+                tier,
+                model,
+                untrusted,
+            }));
         }
         let text = match self.text.as_deref() {
             Some("-") => read_stdin()?,
@@ -387,20 +486,34 @@ impl Arguments {
             }
         };
         if text.trim().is_empty() && flags.attach.is_empty() {
-            return Err(Failure::new(Exit::Usage, "the message is empty").hint("agent-send TEXT, or - to read standard input"));
+            return Err(Failure::new(Exit::Usage, "the message is empty")
+                .hint("agent-send TEXT, or - to read standard input"));
         }
         if flags.source.is_some() && !flags.notify && !flags.system {
             return Err(
-                Failure::new(Exit::Usage, "--source goes with --notify and --system").hint("who speaks otherwise is --from NAME")
+                Failure::new(Exit::Usage, "--source goes with --notify and --system")
+                    .hint("who speaks otherwise is --from NAME"),
             );
         }
-        let id = flags.id.as_deref().map(parse_id).transpose()?.unwrap_or_default();
+        let id = flags
+            .id
+            .as_deref()
+            .map(parse_id)
+            .transpose()?
+            .unwrap_or_default();
         let data = flags.data.as_deref().map(parse_data).transpose()?;
         let kind = match (flags.system, flags.source, flags.to) {
             (true, source, _) => Kind::System { source },
-            (false, Some(source), _) => Kind::Notify { source, reference: flags.reference, data },
+            (false, Some(source), _) => Kind::Notify {
+                source,
+                reference: flags.reference,
+                data,
+            },
             (false, None, Some(to)) => Kind::Raw { to },
-            (false, None, None) => Kind::User { from: flags.from, session: flags.session },
+            (false, None, None) => Kind::User {
+                from: flags.from,
+                session: flags.session,
+            },
         };
         Ok(Verb::Say(Message {
             id,
@@ -426,7 +539,9 @@ impl JobFlags {
             "deliver": self.deliver.then_some(true), "literal": self.literal.then_some(true),
             "session": self.main.then_some("main"), "delete_after_run": self.keep.then_some(false),
         });
-        let serde_json::Value::Object(mut given) = given else { return None };
+        let serde_json::Value::Object(mut given) = given else {
+            return None;
+        };
         given.retain(|_, value| !value.is_null());
         (!given.is_empty()).then(|| given.into())
     }
@@ -434,25 +549,46 @@ impl JobFlags {
 
 fn parse_data(text: &str) -> Result<serde_json::Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("--data is no JSON: {error}")).hint("such as --data '{\"host\": \"web-1\"}'")
+        Failure::new(Exit::Usage, format!("--data is no JSON: {error}"))
+            .hint("such as --data '{\"host\": \"web-1\"}'")
     })
 }
 
 pub(super) fn parse_id(text: &str) -> Result<Id, Failure> {
-    Id::parse(text)
-        .ok_or_else(|| Failure::new(Exit::Usage, format!("{text:?} is no id")).hint("ids are 1 to 64 of A-Z a-z 0-9 _ -"))
+    Id::parse(text).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("{text:?} is no id"))
+            .hint("ids are 1 to 64 of A-Z a-z 0-9 _ -")
+    })
 }
 
 /// Returns what `--approve ID` and `--deny ID WHY` ask for.
-fn decision(approve: Option<String>, deny: Option<Vec<String>>, for_session: bool) -> Result<Option<Verb>, Failure> {
-    let verdict = if for_session { Approval::Session } else { Approval::Approve };
+fn decision(
+    approve: Option<String>,
+    deny: Option<Vec<String>>,
+    for_session: bool,
+) -> Result<Option<Verb>, Failure> {
+    let verdict = if for_session {
+        Approval::Session
+    } else {
+        Approval::Approve
+    };
     if let Some(id) = approve {
-        return Ok(Some(Verb::Decide { request: parse_request(&id)?, verdict, why: None }));
+        return Ok(Some(Verb::Decide {
+            request: parse_request(&id)?,
+            verdict,
+            why: None,
+        }));
     }
     let words = deny.unwrap_or_default();
-    let Some((id, why)) = words.split_first() else { return Ok(None) };
+    let Some((id, why)) = words.split_first() else {
+        return Ok(None);
+    };
     let why = Some(why.join(" ")).filter(|why| !why.trim().is_empty());
-    Ok(Some(Verb::Decide { request: parse_request(id)?, verdict: Approval::Deny, why }))
+    Ok(Some(Verb::Decide {
+        request: parse_request(id)?,
+        verdict: Approval::Deny,
+        why,
+    }))
 }
 
 fn parse_request(text: &str) -> Result<String, Failure> {
@@ -460,7 +596,10 @@ fn parse_request(text: &str) -> Result<String, Failure> {
     if press::is_request(&id) {
         return Ok(id);
     }
-    Err(Failure::new(Exit::Usage, format!("{text:?} is no id of a request")).hint("agent-send --queue shows what waits"))
+    Err(
+        Failure::new(Exit::Usage, format!("{text:?} is no id of a request"))
+            .hint("agent-send --queue shows what waits"),
+    )
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -470,14 +609,22 @@ fn read_stdin() -> Result<String, Failure> {
         .lock()
         .take(limit + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| Failure::new(Exit::Io, format!("standard input cannot be read: {error}")))?;
+        .map_err(|error| {
+            Failure::new(Exit::Io, format!("standard input cannot be read: {error}"))
+        })?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::new(Exit::Data, format!("standard input is larger than {limit} bytes"))
-            .hint("send the part that matters: … | tail -c 100000 | agent-send -"));
+        return Err(Failure::new(
+            Exit::Data,
+            format!("standard input is larger than {limit} bytes"),
+        )
+        .hint("send the part that matters: … | tail -c 100000 | agent-send -"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(Exit::Data, format!("standard input is no text (not UTF-8 at byte {at})"))
-            .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
+        Failure::new(
+            Exit::Data,
+            format!("standard input is no text (not UTF-8 at byte {at})"),
+        )
+        .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
     })
 }

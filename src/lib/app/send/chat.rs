@@ -32,7 +32,9 @@ pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failur
     if person {
         hear_interrupts(tell.clone());
         if !quiet {
-            cli::err("/help shows what I understand, /new begins anew; Ctrl-C stops an answer, Ctrl-D ends");
+            cli::err(
+                "/help shows what I understand, /new begins anew; Ctrl-C stops an answer, Ctrl-D ends",
+            );
         }
     }
     let mut exit = Exit::Ok;
@@ -59,8 +61,11 @@ pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failur
 }
 
 fn editor(history: &std::path::Path) -> Result<Editor<(), FileHistory>, Failure> {
-    let wrong = |error: ReadlineError| Failure::new(Exit::Io, format!("no prompt can be shown: {error}"));
-    let config = Config::builder().max_history_size(HISTORY).and_then(|builder| builder.history_ignore_dups(true));
+    let wrong =
+        |error: ReadlineError| Failure::new(Exit::Io, format!("no prompt can be shown: {error}"));
+    let config = Config::builder()
+        .max_history_size(HISTORY)
+        .and_then(|builder| builder.history_ignore_dups(true));
     let mut editor = Editor::with_config(config.map_err(wrong)?.build()).map_err(wrong)?;
     // There is none at first.
     let _ = editor.load_history(history);
@@ -68,7 +73,9 @@ fn editor(history: &std::path::Path) -> Result<Editor<(), FileHistory>, Failure>
 }
 
 fn remember(editor: &mut Editor<(), FileHistory>, history: &std::path::Path, text: &str) {
-    let added = editor.add_history_entry(text).and_then(|_| editor.append_history(history));
+    let added = editor
+        .add_history_entry(text)
+        .and_then(|_| editor.append_history(history));
     if let Err(error) = added {
         cli::err(&format!("agent-send: the line is not remembered: {error}"));
     }
@@ -95,12 +102,17 @@ fn line(editor: &mut Editor<(), FileHistory>, person: bool) -> Result<Option<Str
             Err(ReadlineError::Eof) => return Ok(Some(text)),
             Err(ReadlineError::Interrupted) => text.clear(),
             Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(Failure::new(Exit::Data, "standard input is no text (not UTF-8)")
-                    .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send --chat"));
+                return Err(
+                    Failure::new(Exit::Data, "standard input is no text (not UTF-8)")
+                        .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send --chat"),
+                );
             }
             Err(error) => {
-                return Err(Failure::new(Exit::Io, format!("standard input cannot be read: {error}"))
-                    .hint("agent-send - < FILE sends a file as one message"));
+                return Err(Failure::new(
+                    Exit::Io,
+                    format!("standard input cannot be read: {error}"),
+                )
+                .hint("agent-send - < FILE sends a file as one message"));
             }
         }
     }
@@ -116,20 +128,43 @@ fn answer(
     news: &Receiver<News>,
 ) -> Result<(), Failure> {
     let id = Id::new();
-    let words = Words { text, context: None, tier: chat.tier.clone(), model: chat.model.clone(), untrusted: chat.untrusted };
+    let words = Words {
+        text,
+        context: None,
+        tier: chat.tier.clone(),
+        model: chat.model.clone(),
+        untrusted: chat.untrusted,
+    };
     let (sender, session) = (chat.from.clone(), chat.session.clone());
-    let command = Command::User { words, sender, session, stream: true, attachments: Vec::new() };
+    let command = Command::User {
+        words,
+        sender,
+        session,
+        stream: true,
+        attachments: Vec::new(),
+    };
     if talk::leave(home, &id, &command)? == Rung::NoReader {
-        return Err(Failure::new(Exit::TryAgain, format!("the daemon has gone; {id} waits for it")).hint("agent-daemon run"));
+        return Err(Failure::new(
+            Exit::TryAgain,
+            format!("the daemon has gone; {id} waits for it"),
+        )
+        .hint("agent-daemon run"));
     }
-    let show = Show { stream: true, quiet, person: std::io::stdin().is_terminal() };
+    let show = Show {
+        stream: true,
+        quiet,
+        person: std::io::stdin().is_terminal(),
+    };
     // Interrupts of before this line mean nothing any more.
     while news.try_recv().is_ok() {}
     match wait::wait(home, &id, None, show, tell, news)? {
         Ended::Answered(_, true) => Ok(()),
         Ended::Answered(reply, false) => wait::print(&reply, false).map(drop),
         Ended::TimedOut | Ended::Interrupted => {
-            let session = chat.session.clone().unwrap_or_else(|| format!("cli:{}", chat.from));
+            let session = chat
+                .session
+                .clone()
+                .unwrap_or_else(|| format!("cli:{}", chat.from));
             cli::words("\n");
             talk::stop(home, Some(session), false).map(drop)
         }
@@ -142,10 +177,16 @@ fn answer(
 fn hear_interrupts(tell: Sender<News>) {
     let (ready, heard) = mpsc::channel();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            let Ok(mut interrupts) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()) else { return };
+            let Ok(mut interrupts) =
+                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+            else {
+                return;
+            };
             // Whoever waits for it is still there.
             let _ = ready.send(());
             while interrupts.recv().await.is_some() && tell.send(News::Interrupt).is_ok() {}

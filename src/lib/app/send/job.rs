@@ -31,8 +31,16 @@ pub(super) enum Ordered {
 }
 
 /// Returns what the words after `--job` ask for.
-pub(super) fn ordered(words: &[String], ask: Option<Value>, id: Option<&str>, queue: bool) -> Result<Ordered, Failure> {
-    let usage = |what: String| Failure::new(Exit::Usage, what).hint("--job list, add, remove ID, run ID, pause ID, resume ID");
+pub(super) fn ordered(
+    words: &[String],
+    ask: Option<Value>,
+    id: Option<&str>,
+    queue: bool,
+) -> Result<Ordered, Failure> {
+    let usage = |what: String| {
+        Failure::new(Exit::Usage, what)
+            .hint("--job list, add, remove ID, run ID, pause ID, resume ID")
+    };
     let named = id.map(parse_id).transpose()?;
     let (verb, job) = match words {
         [verb] => (verb.as_str(), None),
@@ -40,22 +48,33 @@ pub(super) fn ordered(words: &[String], ask: Option<Value>, id: Option<&str>, qu
         [] => return Err(usage("--job needs a verb".to_owned())),
     };
     if verb != "add" && ask.is_some() {
-        return Err(usage(format!("the flags of a new job do not go with --job {verb}")));
+        return Err(usage(format!(
+            "the flags of a new job do not go with --job {verb}"
+        )));
     }
     let job = match (verb, job) {
-        ("list" | "add", Some(more)) => return Err(usage(format!("--job {verb} takes no {more:?}"))),
+        ("list" | "add", Some(more)) => {
+            return Err(usage(format!("--job {verb} takes no {more:?}")));
+        }
         ("list", None) => return Ok(Ordered::List),
         ("add", None) => named.clone(),
         (_, Some(job)) => Some(parse_id(job)?),
         (_, None) => return Err(usage(format!("--job {verb} needs the id of a job"))),
     };
     // A job that is named is the same job however often it is added; the order is a new one each time.
-    let id = if verb == "add" { Id::new() } else { named.unwrap_or_default() };
+    let id = if verb == "add" {
+        Id::new()
+    } else {
+        named.unwrap_or_default()
+    };
     let name = |job: Option<Id>| job.map(|job| job.as_str().to_owned()).unwrap_or_default();
     let order = match verb {
         "add" => {
             let job = job.map_or_else(|| id.short(), |job| job.as_str().to_owned());
-            JobOrder::Add { job, ask: ask.unwrap_or_default() }
+            JobOrder::Add {
+                job,
+                ask: ask.unwrap_or_default(),
+            }
         }
         "remove" => JobOrder::Remove { job: name(job) },
         "run" => JobOrder::Run { job: name(job) },
@@ -82,34 +101,66 @@ pub(super) fn job(asker: &Asker<'_>, ordered: Ordered) -> Result<Exit, Failure> 
         Rung::NoReader | Rung::Heard | Rung::Full => {}
     }
     let (tell, news) = std::sync::mpsc::channel();
-    match wait::wait(home, &id, Some(ORDER_WAIT), wait::Show::default(), &tell, &news)? {
-        wait::Ended::Answered(reply, _) => match reply.job.as_ref().filter(|_| asker.json && reply.status == Status::Done) {
+    match wait::wait(
+        home,
+        &id,
+        Some(ORDER_WAIT),
+        wait::Show::default(),
+        &tell,
+        &news,
+    )? {
+        wait::Ended::Answered(reply, _) => match reply
+            .job
+            .as_ref()
+            .filter(|_| asker.json && reply.status == Status::Done)
+        {
             Some(job) => {
                 cli::json(job);
                 Ok(Exit::Ok)
             }
             None if asker.json => wait::print(&reply, true),
-            None => wait::print(&reply, false).map_err(|failure| failure.hint("agent-send --job list shows what there is")),
+            None => wait::print(&reply, false)
+                .map_err(|failure| failure.hint("agent-send --job list shows what there is")),
         },
-        wait::Ended::TimedOut | wait::Ended::Interrupted => {
-            Err(Failure::new(Exit::TryAgain, format!("the daemon did not answer within {} s", ORDER_WAIT.as_secs()))
-                .hint(format!("it is carried out as soon as it can: agent-send --result {id} --wait")))
-        }
+        wait::Ended::TimedOut | wait::Ended::Interrupted => Err(Failure::new(
+            Exit::TryAgain,
+            format!(
+                "the daemon did not answer within {} s",
+                ORDER_WAIT.as_secs()
+            ),
+        )
+        .hint(format!(
+            "it is carried out as soon as it can: agent-send --result {id} --wait"
+        ))),
     }
 }
 
 /// Refuses what the daemon would refuse, where somebody sees it, and writes the time zone down that was meant.
 fn checked(asker: &Asker<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Failure> {
-    let JobOrder::Add { job, ask } = order else { return Ok(order) };
-    let wrong = |why: String| Failure::new(Exit::Usage, why).hint("agent-send --help; times and crontab lines: man agent-send");
+    let JobOrder::Add { job, ask } = order else {
+        return Ok(order);
+    };
+    let wrong = |why: String| {
+        Failure::new(Exit::Usage, why)
+            .hint("agent-send --help; times and crontab lines: man agent-send")
+    };
     let mut ask: Ask = serde_json::from_value(ask).map_err(|error| wrong(error.to_string()))?;
-    if let Some(to) = ask.to.as_deref().filter(|to| *to != "owner" && to.parse::<i64>().is_err()) {
+    if let Some(to) = ask
+        .to
+        .as_deref()
+        .filter(|to| *to != "owner" && to.parse::<i64>().is_err())
+    {
         talk::check_contact(asker.home, to)?;
     }
     let zone = config::load_config(asker.home, asker.env)?.agent.timezone.0;
     ask.tz.get_or_insert_with(|| zone.name().to_owned());
-    ask.clone().job(id.as_str(), zone, clock::now_ms()).map_err(wrong)?;
-    Ok(JobOrder::Add { job, ask: serde_json::to_value(ask).expect("plain data") })
+    ask.clone()
+        .job(id.as_str(), zone, clock::now_ms())
+        .map_err(wrong)?;
+    Ok(JobOrder::Add {
+        job,
+        ask: serde_json::to_value(ask).expect("plain data"),
+    })
 }
 
 #[cfg(test)]
@@ -140,8 +191,14 @@ mod tests {
             budget_usd: Some(0.05),
             by: word("3"),
         };
-        let order = JobOrder::Add { job: "a".to_owned(), ask: serde_json::to_value(&ask).expect("plain data") };
+        let order = JobOrder::Add {
+            job: "a".to_owned(),
+            ask: serde_json::to_value(&ask).expect("plain data"),
+        };
         let line = control::encode(&Id::new(), &Command::Job(order.clone()));
-        assert_eq!(control::decode(line.as_bytes()).expect("a command").command, Command::Job(order));
+        assert_eq!(
+            control::decode(line.as_bytes()).expect("a command").command,
+            Command::Job(order)
+        );
     }
 }

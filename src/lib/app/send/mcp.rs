@@ -16,7 +16,12 @@ use crate::{clock, logging};
 /// Hidden characters of one text that are named.
 const MAX_NAMED: usize = 4;
 
-pub(super) fn mcp(home: &Home, env: &Environment, words: &[String], json: bool) -> Result<Exit, Failure> {
+pub(super) fn mcp(
+    home: &Home,
+    env: &Environment,
+    words: &[String],
+    json: bool,
+) -> Result<Exit, Failure> {
     cli::must_be_there(home)?;
     let standings = standings(home, env)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -27,24 +32,34 @@ pub(super) fn mcp(home: &Home, env: &Environment, words: &[String], json: bool) 
         }
         [verb @ ("trust" | "distrust"), name] => {
             let (name, listed) = match name.split_once('@') {
-                Some((name, hash)) if *verb == "trust" => (name, Some(hash_begins(hash, "agent-send --mcp list")?)),
+                Some((name, hash)) if *verb == "trust" => {
+                    (name, Some(hash_begins(hash, "agent-send --mcp list")?))
+                }
                 _ => (*name, None),
             };
             cli::may_write(home)?;
             // A damaged file is set aside; that must be seen.
             let _guard = logging::init(&logging::Options::stderr_only(0, false));
-            let standing = standings.iter().find(|standing| standing.name == name).ok_or_else(|| {
-                let message = format!("no tool server is called {}", text::visible(name));
-                Failure::new(Exit::Failed, message)
-                    .hint("agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]")
-            })?;
+            let standing = standings
+                .iter()
+                .find(|standing| standing.name == name)
+                .ok_or_else(|| {
+                    let message = format!("no tool server is called {}", text::visible(name));
+                    Failure::new(Exit::Failed, message).hint(
+                        "agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]",
+                    )
+                })?;
             let trust = Trust::new(&home.trusted_servers());
             match *verb {
                 "trust" => say_yes(&trust, standing, listed.as_deref(), json),
                 _ => say_no(&trust, standing, json),
             }
         }
-        _ => Err(Failure::new(Exit::Usage, "--mcp takes list, trust NAME[@HASH] or distrust NAME").hint("agent-send --help")),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "--mcp takes list, trust NAME[@HASH] or distrust NAME",
+        )
+        .hint("agent-send --help")),
     }
 }
 
@@ -54,40 +69,89 @@ fn standings(home: &Home, env: &Environment) -> Result<Vec<Standing>, Failure> {
     let seen = Seen::read(&home.tool_servers());
     let trusted = Trust::new(&home.trusted_servers()).read();
     let standing = |(name, server): (&String, &config::McpServer)| {
-        mcp::standing((name, &mcp::identity(&server.command, &server.url), &server.trust), &seen, &trusted)
+        mcp::standing(
+            (
+                name,
+                &mcp::identity(&server.command, &server.url),
+                &server.trust,
+            ),
+            &seen,
+            &trusted,
+        )
     };
     Ok(config.mcp.servers.iter().map(standing).collect())
 }
 
-fn say_yes(trust: &Trust, standing: &Standing, listed: Option<&str>, json: bool) -> Result<Exit, Failure> {
+fn say_yes(
+    trust: &Trust,
+    standing: &Standing,
+    listed: Option<&str>,
+    json: bool,
+) -> Result<Exit, Failure> {
     let name = &standing.name;
     let Some(offer) = &standing.offer else {
-        let why = standing.broken.as_deref().unwrap_or("no daemon has asked it yet");
-        return Err(Failure::new(Exit::Failed, format!("nobody knows what {name} offers: {}", text::visible(why)))
-            .hint("start the daemon, or send it SIGHUP when it runs, and look at agent-send --mcp list"));
+        let why = standing
+            .broken
+            .as_deref()
+            .unwrap_or("no daemon has asked it yet");
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("nobody knows what {name} offers: {}", text::visible(why)),
+        )
+        .hint(
+            "start the daemon, or send it SIGHUP when it runs, and look at agent-send --mcp list",
+        ));
     };
     if let Some(listed) = listed
         && !offer.sha256.starts_with(listed)
     {
-        let message = format!("{name} offers something else than you name: now it is {}", exactly(standing).unwrap_or_default());
-        return Err(Failure::new(Exit::Failed, format!("{message}; nothing was changed")).hint("agent-send --mcp list"));
+        let message = format!(
+            "{name} offers something else than you name: now it is {}",
+            exactly(standing).unwrap_or_default()
+        );
+        return Err(
+            Failure::new(Exit::Failed, format!("{message}; nothing was changed"))
+                .hint("agent-send --mcp list"),
+        );
     }
     trust.say(name, Some(offer.sha256.clone()), clock::now_ms())?;
-    let count = offer.tools.iter().filter(|tool| tool.refused.is_none()).count();
-    let tools = if count == 1 { "its tool is".to_owned() } else { format!("its {count} tools are") };
-    let words = format!("{name} is trusted: {tools} offered from the next message on, until it offers something else");
-    done(json, &json!({"trusted": name, "sha256": offer.sha256}), &words);
+    let count = offer
+        .tools
+        .iter()
+        .filter(|tool| tool.refused.is_none())
+        .count();
+    let tools = if count == 1 {
+        "its tool is".to_owned()
+    } else {
+        format!("its {count} tools are")
+    };
+    let words = format!(
+        "{name} is trusted: {tools} offered from the next message on, until it offers something else"
+    );
+    done(
+        json,
+        &json!({"trusted": name, "sha256": offer.sha256}),
+        &words,
+    );
     Ok(Exit::Ok)
 }
 
 fn say_no(trust: &Trust, standing: &Standing, json: bool) -> Result<Exit, Failure> {
     trust.say(&standing.name, None, clock::now_ms())?;
-    done(json, &json!({"distrusted": standing.name}), &format!("{} is off from now on", standing.name));
+    done(
+        json,
+        &json!({"distrusted": standing.name}),
+        &format!("{} is off from now on", standing.name),
+    );
     Ok(Exit::Ok)
 }
 
 fn done(json: bool, document: &Value, words: &str) {
-    if json { cli::json(document) } else { cli::out(words) }
+    if json {
+        cli::json(document)
+    } else {
+        cli::out(words)
+    }
 }
 
 /// Returns how a server is called that may only offer what it offers now.
@@ -103,9 +167,14 @@ fn list(standings: &[Standing], json: bool) {
         return;
     }
     if standings.is_empty() {
-        cli::err("agent-send: there are no tool servers; they stand in agent.toml as [mcp.servers.NAME], see agent.toml(5)");
+        cli::err(
+            "agent-send: there are no tool servers; they stand in agent.toml as [mcp.servers.NAME], see agent.toml(5)",
+        );
     }
-    standings.iter().flat_map(lines).for_each(|line| cli::out(&line));
+    standings
+        .iter()
+        .flat_map(lines)
+        .for_each(|line| cli::out(&line));
 }
 
 fn lines(standing: &Standing) -> Vec<String> {
@@ -114,11 +183,22 @@ fn lines(standing: &Standing) -> Vec<String> {
         None => format!("on   {name}  {}", exactly(standing).unwrap_or_default()),
         Some(off) => {
             let exactly = exactly(standing).filter(|_| !matches!(off, Off::Unknown(_)));
-            let next = exactly.map(|exactly| format!("; once you have read it: agent-send --mcp trust {exactly}"));
-            format!("off  {name}  {}{}", text::visible(&off.to_string()), next.unwrap_or_default())
+            let next = exactly.map(|exactly| {
+                format!("; once you have read it: agent-send --mcp trust {exactly}")
+            });
+            format!(
+                "off  {name}  {}{}",
+                text::visible(&off.to_string()),
+                next.unwrap_or_default()
+            )
         }
     }];
-    lines.extend(standing.broken.iter().map(|why| format!("     broken: {}", text::visible(why))));
+    lines.extend(
+        standing
+            .broken
+            .iter()
+            .map(|why| format!("     broken: {}", text::visible(why))),
+    );
     for tool in standing.offer.iter().flat_map(|offer| &offer.tools) {
         lines.extend(of_tool(tool));
     }
@@ -129,20 +209,37 @@ fn of_tool(tool: &Offered) -> Vec<String> {
     let name = text::visible(&tool.name);
     let mut lines = match &tool.refused {
         Some(why) => {
-            vec![format!("     {name}: left out: {}", text::visible(why)), format!("       {}", shown(&tool.description))]
+            vec![
+                format!("     {name}: left out: {}", text::visible(why)),
+                format!("       {}", shown(&tool.description)),
+            ]
         }
         None => vec![format!("     {name}: {}", shown(&tool.description))],
     };
     let mut words = Vec::new();
     collect(&tool.parameters(), "", &mut words);
-    lines.extend(words.iter().map(|(path, words)| format!("       {}: {}", text::visible(path), shown(words))));
+    lines.extend(
+        words
+            .iter()
+            .map(|(path, words)| format!("       {}: {}", text::visible(path), shown(words))),
+    );
     let mut all = vec![tool.description.as_str()];
     strings(&tool.schema, &mut all);
-    let found: Vec<String> =
-        all.iter().flat_map(|words| hidden::find(words, MAX_NAMED)).map(|hidden| hidden.to_string()).collect();
+    let found: Vec<String> = all
+        .iter()
+        .flat_map(|words| hidden::find(words, MAX_NAMED))
+        .map(|hidden| hidden.to_string())
+        .collect();
     if !found.is_empty() {
-        let named = found.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; ");
-        lines.push(format!("       hidden characters, which the model does not get: {named}"));
+        let named = found
+            .iter()
+            .take(MAX_NAMED)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("; ");
+        lines.push(format!(
+            "       hidden characters, which the model does not get: {named}"
+        ));
     }
     lines
 }
@@ -153,13 +250,29 @@ fn shown(words: &str) -> String {
 
 /// Collects the parameters, and all words of a schema that a model reads, with their places.
 fn collect(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
-    let Value::Object(fields) = schema else { return };
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    let below = |name: &str| {
+        if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        }
+    };
     let properties = fields.get("properties").and_then(Value::as_object);
     for (name, inner) in properties.into_iter().flatten() {
-        let words = inner.get("description").and_then(Value::as_str).unwrap_or_default();
+        let words = inner
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let kind = inner.get("type").and_then(Value::as_str).unwrap_or("any");
-        out.push((below(name), format!("{kind}. {words}").trim_end_matches([' ', '.']).to_owned()));
+        out.push((
+            below(name),
+            format!("{kind}. {words}")
+                .trim_end_matches([' ', '.'])
+                .to_owned(),
+        ));
         collect(inner, &below(name), out);
     }
     let mut schema_at = |inner: &Value, place: &str| {
@@ -168,7 +281,9 @@ fn collect(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
         collect(inner, place, out);
     };
     if path.is_empty() {
-        let words = fields.get("description").map(|words| json!({"description": words}));
+        let words = fields
+            .get("description")
+            .map(|words| json!({"description": words}));
         words.iter().for_each(|words| schema_at(words, "(all)"));
     }
     let mut values = Vec::new();
@@ -177,17 +292,27 @@ fn collect(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
             // These are said already, or are no words of the server's.
             ("properties" | "description" | "type", _) => {}
             ("$defs" | "definitions", Value::Object(named)) => {
-                named.iter().for_each(|(name, inner)| schema_at(inner, &below(&format!("{key}.{name}"))));
+                named
+                    .iter()
+                    .for_each(|(name, inner)| schema_at(inner, &below(&format!("{key}.{name}"))));
             }
-            ("items" | "additionalProperties" | "anyOf" | "oneOf" | "allOf", Value::Array(schemas)) => {
-                schemas.iter().for_each(|inner| schema_at(inner, &below(key)));
+            (
+                "items" | "additionalProperties" | "anyOf" | "oneOf" | "allOf",
+                Value::Array(schemas),
+            ) => {
+                schemas
+                    .iter()
+                    .for_each(|inner| schema_at(inner, &below(key)));
             }
             ("items" | "additionalProperties", inner) => schema_at(inner, &below(key)),
             ("required", Value::Array(names)) => {
-                let is_said =
-                    |name: &&Value| name.as_str().is_some_and(|name| properties.is_some_and(|all| all.contains_key(name)));
+                let is_said = |name: &&Value| {
+                    name.as_str()
+                        .is_some_and(|name| properties.is_some_and(|all| all.contains_key(name)))
+                };
                 let others: Vec<&Value> = names.iter().filter(|name| !is_said(name)).collect();
-                values.extend((!others.is_empty()).then(|| (below(key), json!(others).to_string())));
+                values
+                    .extend((!others.is_empty()).then(|| (below(key), json!(others).to_string())));
             }
             (_, value) => {
                 let mut words = Vec::new();
@@ -241,10 +366,21 @@ mod tests {
             }),
             refused: None,
         };
-        let left = Offered { refused: Some("it has no name".to_owned()), name: "s_".to_owned(), ..tool.clone() };
-        let offer = Offer { sha256: "0123456789abcdef99".to_owned(), tools: vec![tool, left] };
-        let standing =
-            Standing { name: "s".to_owned(), off: Some(Off::Changed), broken: Some("it exited".to_owned()), offer: Some(offer) };
+        let left = Offered {
+            refused: Some("it has no name".to_owned()),
+            name: "s_".to_owned(),
+            ..tool.clone()
+        };
+        let offer = Offer {
+            sha256: "0123456789abcdef99".to_owned(),
+            tools: vec![tool, left],
+        };
+        let standing = Standing {
+            name: "s".to_owned(),
+            off: Some(Off::Changed),
+            broken: Some("it exited".to_owned()),
+            offer: Some(offer),
+        };
         let expected = [
             "off  s  it offers something else than you trusted; once you have read it: agent-send --mcp trust s@0123456789abcdef",
             "     broken: it exited",

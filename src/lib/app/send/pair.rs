@@ -71,11 +71,18 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
 }
 
 fn numeric(id: &str) -> Result<i64, Failure> {
-    id.parse().map_err(|_| Failure::new(Exit::Usage, format!("{id} is no numeric user id")).hint("agent-send --pair list"))
+    id.parse().map_err(|_| {
+        Failure::new(Exit::Usage, format!("{id} is no numeric user id"))
+            .hint("agent-send --pair list")
+    })
 }
 
 fn done(json: bool, document: &serde_json::Value, text: &str) {
-    if json { cli::json(document) } else { cli::out(text) }
+    if json {
+        cli::json(document)
+    } else {
+        cli::out(text)
+    }
 }
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
@@ -99,7 +106,13 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     for person in &people.allowed {
         cli::out(&format!("allowed  {}  {}", person.id, person.name));
     }
-    let name = |id: &i64| people.contacts.iter().find(|contact| contact.id == *id).map_or("", |contact| contact.name.as_str());
+    let name = |id: &i64| {
+        people
+            .contacts
+            .iter()
+            .find(|contact| contact.id == *id)
+            .map_or("", |contact| contact.name.as_str())
+    };
     for (state, ids) in [("blocked", &people.blocked), ("muted", &people.muted)] {
         for id in ids {
             cli::out(format!("{state:<7}  {id}  {}", name(id)).trim_end());

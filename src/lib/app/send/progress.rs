@@ -28,9 +28,14 @@ impl Progress {
         let bar = ProgressBar::new_spinner();
         // Who wants no escape codes for colours wants none for a spinner.
         let shown = !quiet && !bar.is_hidden() && cli::escapes();
-        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is constant");
+        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+            .expect("the template is constant");
         bar.set_style(style);
-        Self { bar: shown.then_some(bar), begun: Instant::now(), read: None }
+        Self {
+            bar: shown.then_some(bar),
+            begun: Instant::now(),
+            read: None,
+        }
     }
 
     /// Returns true while there is something to keep up to date.
@@ -74,13 +79,21 @@ impl Drop for Progress {
 }
 
 fn message(home: &Home, answer: Option<&Reply>) -> String {
-    let Some(answer) = answer else { return "on its way".to_owned() };
+    let Some(answer) = answer else {
+        return "on its way".to_owned();
+    };
     if !answer.asks.is_empty() {
         return "waiting for your word".to_owned();
     }
     // A monitor that cannot be read shows nothing; the answer comes all the same.
-    let state = monitor::read(&home.monitor()).ok().flatten().unwrap_or_default();
-    let lane = state.lanes.iter().find(|lane| answer.run_id.as_deref() == Some(lane.run_id.as_str()));
+    let state = monitor::read(&home.monitor())
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let lane = state
+        .lanes
+        .iter()
+        .find(|lane| answer.run_id.as_deref() == Some(lane.run_id.as_str()));
     match (lane, answer.status) {
         (Some(lane), _) => doing(lane),
         (None, Status::Accepted) => "waiting for its turn".to_owned(),
@@ -93,8 +106,15 @@ fn doing(lane: &Lane) -> String {
         ("retry_wait", _) => "the model did not answer; asking again".to_owned(),
         ("compacting", _) => "summing up what was said before".to_owned(),
         ("tools", [tool]) => {
-            let says = lane.tool_tail.as_deref().map(|words| format!(": {}", text::shorten(&text::visible(words), 60)));
-            format!("running {}{}", text::visible(tool), says.unwrap_or_default())
+            let says = lane
+                .tool_tail
+                .as_deref()
+                .map(|words| format!(": {}", text::shorten(&text::visible(words), 60)));
+            format!(
+                "running {}{}",
+                text::visible(tool),
+                says.unwrap_or_default()
+            )
         }
         ("tools", tools) => format!("running {} tools", tools.len()),
         _ if lane.turn > 1 => format!("thinking, step {}", lane.turn),
@@ -116,10 +136,22 @@ mod tests {
         };
         assert_eq!(doing(&lane("thinking", 1, &[])), "thinking");
         assert_eq!(doing(&lane("thinking", 3, &[])), "thinking, step 3");
-        assert_eq!(doing(&lane("tools", 1, &["ex\x1bec"])), "running ex\\u{1b}ec");
-        let says = Lane { tool_tail: Some("10 % done".into()), ..lane("tools", 1, &["exec"]) };
+        assert_eq!(
+            doing(&lane("tools", 1, &["ex\x1bec"])),
+            "running ex\\u{1b}ec"
+        );
+        let says = Lane {
+            tool_tail: Some("10 % done".into()),
+            ..lane("tools", 1, &["exec"])
+        };
         assert_eq!(doing(&says), "running exec: 10 % done");
-        assert_eq!(doing(&lane("tools", 1, &["read", "read"])), "running 2 tools");
-        assert_eq!(doing(&lane("retry_wait", 1, &[])), "the model did not answer; asking again");
+        assert_eq!(
+            doing(&lane("tools", 1, &["read", "read"])),
+            "running 2 tools"
+        );
+        assert_eq!(
+            doing(&lane("retry_wait", 1, &[])),
+            "the model did not answer; asking again"
+        );
     }
 }

@@ -64,7 +64,9 @@ impl Asker<'_> {
         let exit = self.answer(document, |_| {
             if !entries.is_empty() {
                 let zone = self.zone();
-                entries.iter().for_each(|entry| cli::out(&line(entry, zone)));
+                entries
+                    .iter()
+                    .for_each(|entry| cli::out(&line(entry, zone)));
             }
         });
         if entries.is_empty() {
@@ -91,7 +93,10 @@ impl Asker<'_> {
     fn zone(&self) -> Tz {
         let (zone, trouble) = query::zone(self.home, self.env);
         if let Some(failure) = trouble {
-            self.note(&format!("times are UTC, for the settings cannot be read: {}", failure.message));
+            self.note(&format!(
+                "times are UTC, for the settings cannot be read: {}",
+                failure.message
+            ));
         }
         zone
     }

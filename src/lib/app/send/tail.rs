@@ -15,7 +15,10 @@ pub(super) struct Tail {
 impl Tail {
     /// Waits for the file of command `id`.
     pub(super) fn of(home: &Home, id: &Id) -> Self {
-        Self { part: Part::of(home, id), in_line: false }
+        Self {
+            part: Part::of(home, id),
+            in_line: false,
+        }
     }
 
     /// Prints what is new, if anything, calling `before` first.

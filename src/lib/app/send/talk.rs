@@ -20,7 +20,12 @@ use crate::text;
 pub(super) const ORDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Sends a message.
-pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Result<Exit, Failure> {
+pub(super) fn say(
+    home: &Home,
+    message: &Message,
+    json: bool,
+    quiet: bool,
+) -> Result<Exit, Failure> {
     check_target(home, &message.kind)?;
     if !message.queue && !listens(home)? {
         return Err(no_daemon(home));
@@ -28,7 +33,12 @@ pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Re
     let command = command(home, message)?;
     // Files without their command would lie there for a day.
     let mut heard = leave(home, &message.id, &command).inspect_err(|_| {
-        if !message.attach.is_empty() && !home.spool_new().join(format!("{}.json", message.id)).exists() {
+        if !message.attach.is_empty()
+            && !home
+                .spool_new()
+                .join(format!("{}.json", message.id))
+                .exists()
+        {
             attached::withdraw(&home.spool_new(), &message.id);
         }
     })?;
@@ -40,9 +50,17 @@ pub(super) fn say(home: &Home, message: &Message, json: bool, quiet: bool) -> Re
     }
     match (heard, message.wait) {
         (Rung::NoReader, _) => queued(&message.id, json),
-        (Rung::Heard | Rung::Full, Some(limit)) => {
-            wait::and_print(home, &message.id, limit, json, Show { stream: message.stream, quiet, person: false })
-        }
+        (Rung::Heard | Rung::Full, Some(limit)) => wait::and_print(
+            home,
+            &message.id,
+            limit,
+            json,
+            Show {
+                stream: message.stream,
+                quiet,
+                person: false,
+            },
+        ),
         (Rung::Heard | Rung::Full, None) => {
             if json {
                 cli::json(&Reply::new(message.id.as_str(), Status::Accepted));
@@ -60,7 +78,14 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
     if let Some(session) = &session {
         check_session(home, session)?;
     }
-    wait::print(&order(home, &Command::Stop { session }, "nothing is known to be stopped")?, json)
+    wait::print(
+        &order(
+            home,
+            &Command::Stop { session },
+            "nothing is known to be stopped",
+        )?,
+        json,
+    )
 }
 
 /// Gives an order that is worth something only now, and returns what came of it. Where no daemon listens
@@ -70,16 +95,41 @@ pub(super) fn order(home: &Home, command: &Command, unknown: &str) -> Result<Rep
 }
 
 /// As [`order`], for a program that has the whole screen: nothing is shown.
-pub(in crate::app) fn silent_order(home: &Home, command: &Command, unknown: &str) -> Result<Reply, Failure> {
+pub(in crate::app) fn silent_order(
+    home: &Home,
+    command: &Command,
+    unknown: &str,
+) -> Result<Reply, Failure> {
     slow_order(home, command, unknown, ORDER_WAIT)
 }
 
 /// As [`silent_order`], for what may take up to `limit`.
-pub(in crate::app) fn slow_order(home: &Home, command: &Command, unknown: &str, limit: Duration) -> Result<Reply, Failure> {
-    order_with(home, command, unknown, (limit, Show { quiet: true, ..Show::default() }))
+pub(in crate::app) fn slow_order(
+    home: &Home,
+    command: &Command,
+    unknown: &str,
+    limit: Duration,
+) -> Result<Reply, Failure> {
+    order_with(
+        home,
+        command,
+        unknown,
+        (
+            limit,
+            Show {
+                quiet: true,
+                ..Show::default()
+            },
+        ),
+    )
 }
 
-fn order_with(home: &Home, command: &Command, unknown: &str, (limit, show): (Duration, Show)) -> Result<Reply, Failure> {
+fn order_with(
+    home: &Home,
+    command: &Command,
+    unknown: &str,
+    (limit, show): (Duration, Show),
+) -> Result<Reply, Failure> {
     if !listens(home)? {
         return Err(no_daemon(home));
     }
@@ -94,19 +144,31 @@ fn order_with(home: &Home, command: &Command, unknown: &str, (limit, show): (Dur
             // What was not heard now must not fall on what there is at the next start.
             withdraw(home, &id);
             let secs = limit.as_secs();
-            Err(Failure::new(Exit::TryAgain, format!("the daemon did not answer within {secs} s; {unknown}"))
-                .hint("agent-monitor shows what it is doing"))
+            Err(Failure::new(
+                Exit::TryAgain,
+                format!("the daemon did not answer within {secs} s; {unknown}"),
+            )
+            .hint("agent-monitor shows what it is doing"))
         }
     }
 }
 
 /// Wakes the agent, if there is a reason to.
 pub(super) fn heartbeat(home: &Home, json: bool) -> Result<Exit, Failure> {
-    wait::print(&order(home, &Command::Heartbeat, "nothing is known of a heartbeat")?, json)
+    wait::print(
+        &order(home, &Command::Heartbeat, "nothing is known of a heartbeat")?,
+        json,
+    )
 }
 
 /// Archives sessions.
-pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bool, json: bool) -> Result<Exit, Failure> {
+pub(super) fn reset(
+    home: &Home,
+    target: &str,
+    wait: Option<Duration>,
+    queue: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
     if target != "all" {
         check_session(home, target)?;
     }
@@ -114,7 +176,13 @@ pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bo
         return Err(no_daemon(home));
     }
     let id = Id::new();
-    match leave(home, &id, &Command::Reset { target: target.to_owned() })? {
+    match leave(
+        home,
+        &id,
+        &Command::Reset {
+            target: target.to_owned(),
+        },
+    )? {
         Rung::NoReader if queue => queued(&id, json),
         Rung::NoReader if withdraw(home, &id) => Err(no_daemon(home)),
         Rung::NoReader | Rung::Heard | Rung::Full => {
@@ -125,7 +193,12 @@ pub(super) fn reset(home: &Home, target: &str, wait: Option<Duration>, queue: bo
 }
 
 /// Takes back what a run changed in files.
-pub(super) fn undo(home: &Home, run: Option<String>, wait: Option<Duration>, json: bool) -> Result<Exit, Failure> {
+pub(super) fn undo(
+    home: &Home,
+    run: Option<String>,
+    wait: Option<Duration>,
+    json: bool,
+) -> Result<Exit, Failure> {
     if !listens(home)? {
         return Err(no_daemon(home));
     }
@@ -155,8 +228,17 @@ pub(super) fn compact(
         return Err(no_daemon(home));
     }
     match wait {
-        Some(limit) => wait::and_print(home, &id, limit, json, Show { quiet, ..Show::default() })
-            .map_err(|failure| failure.hint("agent-send --sessions shows what there is")),
+        Some(limit) => wait::and_print(
+            home,
+            &id,
+            limit,
+            json,
+            Show {
+                quiet,
+                ..Show::default()
+            },
+        )
+        .map_err(|failure| failure.hint("agent-send --sessions shows what there is")),
         None => {
             if json {
                 cli::json(&Reply::new(id.as_str(), Status::Accepted));
@@ -182,10 +264,23 @@ fn command(home: &Home, message: &Message) -> Result<Command, Failure> {
             stream: message.stream,
             attachments: attach(home, message)?,
         },
-        Kind::System { source } => Command::System { words, source: source.clone() },
-        Kind::Notify { source, reference, data } => {
+        Kind::System { source } => Command::System {
+            words,
+            source: source.clone(),
+        },
+        Kind::Notify {
+            source,
+            reference,
+            data,
+        } => {
             let (source, reference, data) = (source.clone(), reference.clone(), data.clone());
-            Command::Notify { words, source, reference, data, attachments: Vec::new() }
+            Command::Notify {
+                words,
+                source,
+                reference,
+                data,
+                attachments: Vec::new(),
+            }
         }
         Kind::Raw { to } => Command::Raw {
             to: to.clone(),
@@ -203,11 +298,16 @@ fn attach(home: &Home, message: &Message) -> Result<Vec<crate::control::Attachme
         return Ok(Vec::new());
     }
     make_spool(home)?;
-    attached::leave(&home.spool_tmp(), &home.spool_new(), &message.id, &message.attach).map_err(|error| match error {
+    attached::leave(
+        &home.spool_tmp(),
+        &home.spool_new(),
+        &message.id,
+        &message.attach,
+    )
+    .map_err(|error| match error {
         attached::Error::Io(error) => error.into(),
-        error @ attached::Error::Unfit { .. } => {
-            Failure::new(Exit::Usage, error.to_string()).hint("nothing was sent; --attach takes regular files of at most 20 MB")
-        }
+        error @ attached::Error::Unfit { .. } => Failure::new(Exit::Usage, error.to_string())
+            .hint("nothing was sent; --attach takes regular files of at most 20 MB"),
     })
 }
 
@@ -215,7 +315,10 @@ fn attach(home: &Home, message: &Message) -> Result<Vec<crate::control::Attachme
 fn check_target(home: &Home, kind: &Kind) -> Result<(), Failure> {
     match kind {
         // Other names mean conversations of our own, there or new.
-        Kind::User { session: Some(session), .. } if session.starts_with('@') => check_session(home, session),
+        Kind::User {
+            session: Some(session),
+            ..
+        } if session.starts_with('@') => check_session(home, session),
         Kind::Raw { to } if to != "owner" && to.parse::<i64>().is_err() => check_contact(home, to),
         _ => Ok(()),
     }
@@ -233,18 +336,34 @@ fn check_session(home: &Home, target: &str) -> Result<(), Failure> {
 pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
     match People::read(&home.people())?.find(to).as_slice() {
         [_] => Ok(()),
-        [] => Err(Failure::new(Exit::Failed, format!("nobody is called {}", text::visible(to)))
-            .hint("people are known by name once they wrote to the bot; a numeric chat id always works")),
+        [] => Err(Failure::new(
+            Exit::Failed,
+            format!("nobody is called {}", text::visible(to)),
+        )
+        .hint(
+            "people are known by name once they wrote to the bot; a numeric chat id always works",
+        )),
         several => {
             let line = |one: &Contact| format!("{}  {}", one.id, text::visible(&one.name));
-            Err(ambiguous(to, &several.iter().map(line).collect::<Vec<String>>().join("\n  ")))
+            Err(ambiguous(
+                to,
+                &several
+                    .iter()
+                    .map(line)
+                    .collect::<Vec<String>>()
+                    .join("\n  "),
+            ))
         }
     }
 }
 
 /// Returns the failure of a name that may mean each of `list`.
 pub(super) fn ambiguous(target: &str, list: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("{} may mean several:\n  {list}", text::visible(target))).hint("name one of these")
+    Failure::new(
+        Exit::Usage,
+        format!("{} may mean several:\n  {list}", text::visible(target)),
+    )
+    .hint("name one of these")
 }
 
 fn make_spool(home: &Home) -> Result<(), Failure> {
@@ -259,8 +378,11 @@ fn make_spool(home: &Home) -> Result<(), Failure> {
 pub(super) fn leave(home: &Home, id: &Id, command: &Command) -> Result<Rung, Failure> {
     let line = encode(id, command);
     if line.len() as u64 > MAX_COMMAND {
-        return Err(Failure::new(Exit::Data, format!("the message is larger than {MAX_COMMAND} bytes"))
-            .hint("send the part that matters, or the whole as a file: --attach FILE"));
+        return Err(Failure::new(
+            Exit::Data,
+            format!("the message is larger than {MAX_COMMAND} bytes"),
+        )
+        .hint("send the part that matters, or the whole as a file: --attach FILE"));
     }
     make_spool(home)?;
     spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
@@ -292,9 +414,18 @@ pub(super) fn listens(home: &Home) -> Result<bool, Failure> {
 /// Returns the failure of what needs a daemon.
 pub(super) fn no_daemon(home: &Home) -> Failure {
     let fifo = home.fifo();
-    let unit = if home.state().starts_with("/var/lib") { "sudo systemctl" } else { "systemctl --user" };
-    Failure::new(Exit::NoDaemon, format!("no daemon is listening on {}", fifo.display()))
-        .hint(format!("{unit} start agent-daemon, or: agent-daemon run; agent-monitor shows the exact command"))
+    let unit = if home.state().starts_with("/var/lib") {
+        "sudo systemctl"
+    } else {
+        "systemctl --user"
+    };
+    Failure::new(
+        Exit::NoDaemon,
+        format!("no daemon is listening on {}", fifo.display()),
+    )
+    .hint(format!(
+        "{unit} start agent-daemon, or: agent-daemon run; agent-monitor shows the exact command"
+    ))
 }
 
 pub(super) fn queued(id: &Id, json: bool) -> Result<Exit, Failure> {

@@ -57,14 +57,22 @@ pub(super) enum Ended {
 }
 
 /// Prints the reply to an earlier message.
-pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, quiet: bool) -> Result<Exit, Failure> {
+pub(super) fn result(
+    home: &Home,
+    id: &Id,
+    wait: Option<Duration>,
+    json: bool,
+    quiet: bool,
+) -> Result<Exit, Failure> {
     let spooled = home.spool_new().join(format!("{id}.json"));
     if let Some(limit) = wait {
         // A line that was just written to the FIFO is known in a moment; a slip of the pen never is.
         let until = Instant::now() + limit.min(UNKNOWN);
         // In this order: what leaves the spool is in the queue already.
         let known = || -> Result<bool, Failure> {
-            Ok(spooled.exists() || query::reply(home, id)?.is_some() || queue::knows(&home.queue_db(), id.as_str())?)
+            Ok(spooled.exists()
+                || query::reply(home, id)?.is_some()
+                || queue::knows(&home.queue_db(), id.as_str())?)
         };
         let mut is_known = known()?;
         while !is_known && Instant::now() < until {
@@ -72,7 +80,16 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
             is_known = known()?;
         }
         if is_known {
-            return and_print(home, id, limit, json, Show { quiet, ..Show::default() });
+            return and_print(
+                home,
+                id,
+                limit,
+                json,
+                Show {
+                    quiet,
+                    ..Show::default()
+                },
+            );
         }
     }
     match query::reply(home, id)? {
@@ -83,27 +100,40 @@ pub(super) fn result(home: &Home, id: &Id, wait: Option<Duration>, json: bool, q
                 return Ok(Exit::TryAgain);
             }
             Asks::default().tell(&reply, false);
-            Err(Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
-                .hint(format!("agent-send --result {id} --wait")))
+            Err(
+                Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
+                    .hint(format!("agent-send --result {id} --wait")),
+            )
         }
-        None if spooled.exists() => {
-            Err(Failure::new(Exit::TryAgain, format!("{id} waits in the spool for the daemon")).hint("agent-daemon run"))
-        }
-        None => {
-            Err(Failure::new(Exit::Failed, format!("no message has the id {id}")).hint("replies are kept 24 hours, ids 14 days"))
-        }
+        None if spooled.exists() => Err(Failure::new(
+            Exit::TryAgain,
+            format!("{id} waits in the spool for the daemon"),
+        )
+        .hint("agent-daemon run")),
+        None => Err(
+            Failure::new(Exit::Failed, format!("no message has the id {id}"))
+                .hint("replies are kept 24 hours, ids 14 days"),
+        ),
     }
 }
 
 /// Waits for an answer and prints it.
-pub(super) fn and_print(home: &Home, id: &Id, limit: Duration, json: bool, show: Show) -> Result<Exit, Failure> {
+pub(super) fn and_print(
+    home: &Home,
+    id: &Id,
+    limit: Duration,
+    json: bool,
+    show: Show,
+) -> Result<Exit, Failure> {
     let (tell, news) = mpsc::channel();
     match wait(home, id, Some(limit), show, &tell, &news)? {
         Ended::Answered(reply, false) => print(&reply, json),
         Ended::Answered(_, true) => Ok(Exit::Ok),
         Ended::TimedOut | Ended::Interrupted => {
             if json {
-                cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}));
+                cli::json(
+                    &serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}),
+                );
             } else {
                 cli::out(id.as_str());
                 cli::err(&format!(
@@ -146,7 +176,9 @@ pub(super) fn wait(
             }
             return Ok(Ended::Answered(Box::new(reply), shown));
         }
-        let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.map_or(LOOK, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
         if left.is_zero() {
             progress.end();
             tail.into_iter().for_each(Tail::break_off);
@@ -163,7 +195,11 @@ pub(super) fn wait(
             progress.beside(|| asks.tell(reply, show.person));
         }
         let listens = show.person && asks.are_open();
-        let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() { SHOW } else { LOOK };
+        let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() {
+            SHOW
+        } else {
+            LOOK
+        };
         let heard = news.recv_timeout(left.min(pace)).ok();
         if heard == Some(News::Interrupt) {
             return Ok(Ended::Interrupted);
@@ -194,11 +230,15 @@ pub(super) fn wait(
 fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::RecommendedWatcher> {
     let prefix = format!("{id}.");
     let ours = move |path: &std::path::PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(&prefix))
     };
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // Our own looking makes events too.
-        if event.is_ok_and(|event| (event.kind.is_create() || event.kind.is_modify()) && event.paths.iter().any(&ours)) {
+        if event.is_ok_and(|event| {
+            (event.kind.is_create() || event.kind.is_modify()) && event.paths.iter().any(&ours)
+        }) {
             // The receiver is gone when the answer came: nothing to tell.
             let _ = tell.send(News::Written);
         }
@@ -211,10 +251,15 @@ fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::Reco
 pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
     if json {
         cli::json(reply);
-        return Ok(if reply.status == Status::Error { Exit::Failed } else { Exit::Ok });
+        return Ok(if reply.status == Status::Error {
+            Exit::Failed
+        } else {
+            Exit::Ok
+        });
     }
     if let Some(error) = &reply.error {
-        return Err(Failure::new(Exit::Failed, error.clone()).hint("agent-send --status shows the last trouble"));
+        return Err(Failure::new(Exit::Failed, error.clone())
+            .hint("agent-send --status shows the last trouble"));
     }
     if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
         cli::speech(text);

@@ -19,7 +19,11 @@ pub(super) struct GetUpdates {
 
 impl GetUpdates {
     pub(super) fn new(offset: Option<i64>, timeout_secs: u64) -> Self {
-        Self { offset, timeout: timeout_secs, allowed_updates: WANTED }
+        Self {
+            offset,
+            timeout: timeout_secs,
+            allowed_updates: WANTED,
+        }
     }
 }
 
@@ -40,7 +44,12 @@ pub(super) struct SetWebhook<'a> {
 impl<'a> SetWebhook<'a> {
     pub(super) fn new(url: &'a str, secret_token: &'a str) -> Self {
         // One at a time: what is brought side by side has no order.
-        Self { url, secret_token, allowed_updates: WANTED, max_connections: 1 }
+        Self {
+            url,
+            secret_token,
+            allowed_updates: WANTED,
+            max_connections: 1,
+        }
     }
 }
 

@@ -23,11 +23,21 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Telegram {
     /// Fetches a file into the new file `to`, which is gone again when it fails.
-    pub(super) async fn fetch_file(&self, media: &Media, to: &Path, max: u64) -> Result<(), FetchError> {
+    pub(super) async fn fetch_file(
+        &self,
+        media: &Media,
+        to: &Path,
+        max: u64,
+    ) -> Result<(), FetchError> {
         let payload = GetFile::new(FileId(media.handle.clone()));
-        let answer = self.in_turn(&payload, TIMEOUT).await.map_err(|error| meaning(&error, max))?;
+        let answer = self
+            .in_turn(&payload, TIMEOUT)
+            .await
+            .map_err(|error| meaning(&error, max))?;
         let Some(path) = answer.get("file_path").and_then(Value::as_str) else {
-            return Err(FetchError::Never("Telegram names no place of the file".to_owned()));
+            return Err(FetchError::Never(
+                "Telegram names no place of the file".to_owned(),
+            ));
         };
         let partial = Partial::create(to).await?;
         self.load(&segments(path)?, partial, max).await
@@ -37,14 +47,21 @@ impl Telegram {
     async fn load(&self, path: &[&str], mut partial: Partial, max: u64) -> Result<(), FetchError> {
         let begun = Instant::now();
         let too_slow = |_| FetchError::Again("the file came too slowly from Telegram".to_owned());
-        let begin = timeout_at(begun + time_for(0), self.api.file(path)).await.map_err(too_slow)?;
+        let begin = timeout_at(begun + time_for(0), self.api.file(path))
+            .await
+            .map_err(too_slow)?;
         let mut response = begin.map_err(|error| meaning(&error, max))?;
         let mut got = 0;
         // What the server says about the size is not believed: it is counted.
         while let Some(piece) = timeout_at(begun + time_for(got), response.chunk())
             .await
             .map_err(too_slow)?
-            .map_err(|error| FetchError::Again(format!("the file broke off: {}", reason(&error.without_url()))))?
+            .map_err(|error| {
+                FetchError::Again(format!(
+                    "the file broke off: {}",
+                    reason(&error.without_url())
+                ))
+            })?
         {
             got += piece.len() as u64;
             if got > max {
@@ -65,12 +82,25 @@ struct Partial {
 
 impl Partial {
     async fn create(path: &Path) -> Result<Self, FetchError> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await.map_err(|error| ours(&error))?;
-        Ok(Self { path: path.to_owned(), file, whole: false })
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .await
+            .map_err(|error| ours(&error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            whole: false,
+        })
     }
 
     async fn write(&mut self, piece: &[u8]) -> Result<(), FetchError> {
-        self.file.write_all(piece).await.map_err(|error| ours(&error))
+        self.file
+            .write_all(piece)
+            .await
+            .map_err(|error| ours(&error))
     }
 
     async fn keep(mut self) -> Result<(), FetchError> {
@@ -102,19 +132,31 @@ fn segments(path: &str) -> Result<Vec<&str>, FetchError> {
         return Err(FetchError::Never(reason.to_owned()));
     }
     let segments: Vec<&str> = path.split('/').collect();
-    if segments.iter().any(|segment| matches!(*segment, "" | "." | "..") || segment.contains(char::is_control)) {
-        return Err(FetchError::Never("Telegram names a place that is none".to_owned()));
+    if segments
+        .iter()
+        .any(|segment| matches!(*segment, "" | "." | "..") || segment.contains(char::is_control))
+    {
+        return Err(FetchError::Never(
+            "Telegram names a place that is none".to_owned(),
+        ));
     }
     Ok(segments)
 }
 
 fn meaning(error: &Error, max: u64) -> FetchError {
     match error {
-        _ if says(error, "file is too big") => FetchError::TooLarge { max: max.min(HANDED_OUT) },
+        _ if says(error, "file is too big") => FetchError::TooLarge {
+            max: max.min(HANDED_OUT),
+        },
         // A wrong token, a limit, a server in trouble: none of it is about the file.
-        Error::Refused { status: 401 | 429 | 500.., .. } | Error::Refused { retry_after: Some(_), .. } => {
-            FetchError::Again(error.to_string())
+        Error::Refused {
+            status: 401 | 429 | 500..,
+            ..
         }
+        | Error::Refused {
+            retry_after: Some(_),
+            ..
+        } => FetchError::Again(error.to_string()),
         Error::Refused { .. } => FetchError::Never(error.to_string()),
         Error::Unreachable(_) | Error::Lost(_) => FetchError::Again(error.to_string()),
     }
@@ -126,10 +168,29 @@ mod tests {
 
     #[test]
     fn a_path_stays_below_the_servers_files() {
-        assert_eq!(segments("photos/file_1.jpg").unwrap(), ["photos", "file_1.jpg"]);
-        assert_eq!(segments("a b/%2e%2e/?x#y").unwrap(), ["a b", "%2e%2e", "?x#y"]);
-        for path in ["", "../x", "a/../b", "a//b", "./a", "a/", "a\nb", "/var/lib/telegram-bot-api/x", "C:\\x"] {
-            assert!(matches!(segments(path), Err(FetchError::Never(_))), "{path:?}");
+        assert_eq!(
+            segments("photos/file_1.jpg").unwrap(),
+            ["photos", "file_1.jpg"]
+        );
+        assert_eq!(
+            segments("a b/%2e%2e/?x#y").unwrap(),
+            ["a b", "%2e%2e", "?x#y"]
+        );
+        for path in [
+            "",
+            "../x",
+            "a/../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\nb",
+            "/var/lib/telegram-bot-api/x",
+            "C:\\x",
+        ] {
+            assert!(
+                matches!(segments(path), Err(FetchError::Never(_))),
+                "{path:?}"
+            );
         }
     }
 
@@ -141,15 +202,37 @@ mod tests {
             retry_after: None,
             moved_to: None,
         };
-        let again = [refused(401, ""), refused(429, ""), refused(502, ""), Error::Lost(String::new())];
-        assert!(again.iter().all(|error| matches!(meaning(error, 5), FetchError::Again(_))));
+        let again = [
+            refused(401, ""),
+            refused(429, ""),
+            refused(502, ""),
+            Error::Lost(String::new()),
+        ];
+        assert!(
+            again
+                .iter()
+                .all(|error| matches!(meaning(error, 5), FetchError::Again(_)))
+        );
         let never = [
-            refused(400, "Bad Request: wrong file_id or the file is temporarily unavailable"),
+            refused(
+                400,
+                "Bad Request: wrong file_id or the file is temporarily unavailable",
+            ),
             refused(404, ""),
             refused(302, ""),
         ];
-        assert!(never.iter().all(|error| matches!(meaning(error, 5), FetchError::Never(_))));
-        assert_eq!(meaning(&refused(400, "Bad Request: file is too big"), 5), FetchError::TooLarge { max: 5 });
-        assert_eq!(meaning(&refused(400, "Bad Request: file is too big"), u64::MAX), FetchError::TooLarge { max: 20 << 20 });
+        assert!(
+            never
+                .iter()
+                .all(|error| matches!(meaning(error, 5), FetchError::Never(_)))
+        );
+        assert_eq!(
+            meaning(&refused(400, "Bad Request: file is too big"), 5),
+            FetchError::TooLarge { max: 5 }
+        );
+        assert_eq!(
+            meaning(&refused(400, "Bad Request: file is too big"), u64::MAX),
+            FetchError::TooLarge { max: 20 << 20 }
+        );
     }
 }

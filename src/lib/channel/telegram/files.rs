@@ -38,7 +38,8 @@ impl Telegram {
         let photos = || open.iter().filter(|(kind, _)| *kind == MediaKind::Photo);
         let as_documents = photos().any(|(_, file)| file.bytes > PHOTO_MAX);
         let (caption, open) = (&caption, &open);
-        let send = |as_documents| self.reach(to, move |to| self.upload(to, open, caption, as_documents));
+        let send =
+            |as_documents| self.reach(to, move |to| self.upload(to, open, caption, as_documents));
         let mut sent = send(as_documents).await;
         if let Err(error) = &sent
             && !as_documents
@@ -52,12 +53,29 @@ impl Telegram {
         message_id(result.get(0).unwrap_or(&result))
     }
 
-    async fn upload(&self, to: To, files: &[(MediaKind, Upload)], caption: &Caption, as_documents: bool) -> Result<Value, Error> {
-        let kind = |kind| if as_documents { MediaKind::Document } else { kind };
+    async fn upload(
+        &self,
+        to: To,
+        files: &[(MediaKind, Upload)],
+        caption: &Caption,
+        as_documents: bool,
+    ) -> Result<Value, Error> {
+        let kind = |kind| {
+            if as_documents {
+                MediaKind::Document
+            } else {
+                kind
+            }
+        };
         let timeout = time_for(files.iter().map(|(_, file)| file.bytes).sum());
         let mut fields = vec![("chat_id", to.chat.to_string())];
-        fields.extend(to.topic().map(|topic| ("message_thread_id", topic.0.0.to_string())));
-        let reply = to.reply().and_then(|reply| serde_json::to_string(&reply).ok());
+        fields.extend(
+            to.topic()
+                .map(|topic| ("message_thread_id", topic.0.0.to_string())),
+        );
+        let reply = to
+            .reply()
+            .and_then(|reply| serde_json::to_string(&reply).ok());
         fields.extend(reply.map(|reply| ("reply_parameters", reply)));
         if let [(of, file)] = files {
             let (method, field) = method(kind(*of));
@@ -65,20 +83,36 @@ impl Telegram {
             if kind(*of) == MediaKind::Video {
                 fields.push(("supports_streaming", "true".to_owned()));
             }
-            return self.api.upload(method, fields, vec![(field.to_owned(), file.again().await?)], timeout).await;
+            return self
+                .api
+                .upload(
+                    method,
+                    fields,
+                    vec![(field.to_owned(), file.again().await?)],
+                    timeout,
+                )
+                .await;
         }
-        let (mut media, mut parts) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+        let (mut media, mut parts) = (
+            Vec::with_capacity(files.len()),
+            Vec::with_capacity(files.len()),
+        );
         for (number, (of, file)) in files.iter().enumerate() {
             let name = format!("file{number}");
-            let mut item = json!({"type": method(kind(*of)).1, "media": format!("attach://{name}")});
+            let mut item =
+                json!({"type": method(kind(*of)).1, "media": format!("attach://{name}")});
             if number == 0 {
-                caption.fields().for_each(|(name, value)| item[name] = Value::String(value));
+                caption
+                    .fields()
+                    .for_each(|(name, value)| item[name] = Value::String(value));
             }
             media.push(item);
             parts.push((name, file.again().await?));
         }
         fields.push(("media", Value::Array(media).to_string()));
-        self.api.upload("sendMediaGroup", fields, parts, timeout).await
+        self.api
+            .upload("sendMediaGroup", fields, parts, timeout)
+            .await
     }
 }
 
@@ -92,16 +126,32 @@ impl Caption {
     /// Returns the words of a message, marked when it may have arrived already and the mark fits.
     fn of(message: &Outgoing<'_>) -> Self {
         let words = message.markup.unwrap_or(message.plain);
-        let mark = if words.is_empty() { super::send::MARK.trim_end() } else { super::send::MARK };
-        let takes_words = message.files.iter().all(|(file, _)| file.kind.takes_words());
+        let mark = if words.is_empty() {
+            super::send::MARK.trim_end()
+        } else {
+            super::send::MARK
+        };
+        let takes_words = message
+            .files
+            .iter()
+            .all(|(file, _)| file.kind.takes_words());
         let marked = message.resent && takes_words && units(message.plain) + units(mark) <= CAPTION;
-        let words = if marked { format!("{mark}{words}") } else { words.to_owned() };
-        Self { marked_up: message.markup.is_some() && !words.is_empty(), words }
+        let words = if marked {
+            format!("{mark}{words}")
+        } else {
+            words.to_owned()
+        };
+        Self {
+            marked_up: message.markup.is_some() && !words.is_empty(),
+            words,
+        }
     }
 
     fn fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         let words = (!self.words.is_empty()).then(|| ("caption", self.words.clone()));
-        words.into_iter().chain(self.marked_up.then(|| ("parse_mode", "HTML".to_owned())))
+        words
+            .into_iter()
+            .chain(self.marked_up.then(|| ("parse_mode", "HTML".to_owned())))
     }
 }
 
@@ -116,7 +166,9 @@ pub(super) fn albums(files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
     let mut albums: Vec<Vec<OutFile>> = Vec::new();
     for file in files {
         let joins = |album: &Vec<OutFile>| {
-            album.len() < ALBUM && sort(&file).is_some() && album.last().is_some_and(|last| sort(last) == sort(&file))
+            album.len() < ALBUM
+                && sort(&file).is_some()
+                && album.last().is_some_and(|last| sort(last) == sort(&file))
         };
         match albums.last_mut().filter(|album| joins(album)) {
             Some(album) => album.push(file),
@@ -128,16 +180,30 @@ pub(super) fn albums(files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
 
 /// Refuses what no call can carry: the caller should not have asked.
 fn check(files: &[(OutFile, PathBuf)], caption: &Caption) -> Result<(), SendError> {
-    if let Some((file, _)) = files.iter().find(|(file, _)| !file.kind.takes_words() && !caption.words.is_empty()) {
-        return Err(unsendable(&format!("a {} takes no words", file.kind.as_str())));
+    if let Some((file, _)) = files
+        .iter()
+        .find(|(file, _)| !file.kind.takes_words() && !caption.words.is_empty())
+    {
+        return Err(unsendable(&format!(
+            "a {} takes no words",
+            file.kind.as_str()
+        )));
     }
     if files.len() > ALBUM {
         return Err(unsendable("an album has at most 10 files"));
     }
     let of = |kinds: &[MediaKind]| files.iter().all(|(file, _)| kinds.contains(&file.kind));
-    let fit =
-        files.len() == 1 || of(&[MediaKind::Photo, MediaKind::Video]) || of(&[MediaKind::Audio]) || of(&[MediaKind::Document]);
-    if fit { Ok(()) } else { Err(unsendable("in an album are pictures and videos, or music, or other files")) }
+    let fit = files.len() == 1
+        || of(&[MediaKind::Photo, MediaKind::Video])
+        || of(&[MediaKind::Audio])
+        || of(&[MediaKind::Document]);
+    if fit {
+        Ok(())
+    } else {
+        Err(unsendable(
+            "in an album are pictures and videos, or music, or other files",
+        ))
+    }
 }
 
 /// Returns the method that sends a file alone and the name of the file in it.

@@ -52,7 +52,10 @@ pub fn plain(text: &str, limit: usize) -> Vec<String> {
     let source = clean(text);
     let mut flow = Flow::default();
     flow.push(&source, Style::default(), Origin::Exact(0), 0);
-    flow.parts(&source, limit).into_iter().map(|part| part.plain).collect()
+    flow.parts(&source, limit)
+        .into_iter()
+        .map(|part| part.plain)
+        .collect()
 }
 
 /// Writes the events of the parser into a flow.
@@ -120,11 +123,13 @@ impl<'a> Writer<'a> {
                     self.put_within(&text, range);
                     self.depth[Inline::Code as usize] -= 1;
                 }
-                Event::InlineHtml(tag) => match switches.next_if(|switch| switch.range.start == range.start) {
-                    Some(switch) => self.switch(&switch),
-                    None if is_line_break(&tag) => self.new_line(&range),
-                    None => self.put_within(&tag, range),
-                },
+                Event::InlineHtml(tag) => {
+                    match switches.next_if(|switch| switch.range.start == range.start) {
+                        Some(switch) => self.switch(&switch),
+                        None if is_line_break(&tag) => self.new_line(&range),
+                        None => self.put_within(&tag, range),
+                    }
+                }
                 Event::SoftBreak | Event::HardBreak => self.new_line(&range),
                 Event::Rule => {
                     self.open_block();
@@ -132,10 +137,17 @@ impl<'a> Writer<'a> {
                     self.gap(Gap::Paragraph);
                 }
                 Event::TaskListMarker(done) => {
-                    self.marker.truncate(self.marker.strip_suffix("• ").map_or(self.marker.len(), str::len));
+                    self.marker.truncate(
+                        self.marker
+                            .strip_suffix("• ")
+                            .map_or(self.marker.len(), str::len),
+                    );
                     self.marker.push_str(if done { "☑ " } else { "☐ " });
                 }
-                Event::Html(text) | Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => {
+                Event::Html(text)
+                | Event::InlineMath(text)
+                | Event::DisplayMath(text)
+                | Event::FootnoteReference(text) => {
                     self.put_within(&text, range);
                 }
             }
@@ -172,7 +184,11 @@ impl<'a> Writer<'a> {
                 self.pre_start = start;
             }
             Tag::List(first) => {
-                self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+                self.gap(if self.lists.is_empty() {
+                    Gap::Paragraph
+                } else {
+                    Gap::Line
+                });
                 self.lists.push(first);
             }
             Tag::Item => self.open_item(),
@@ -187,8 +203,17 @@ impl<'a> Writer<'a> {
             Tag::Emphasis => self.depth[Inline::Italic as usize] += 1,
             Tag::Strong => self.depth[Inline::Bold as usize] += 1,
             Tag::Strikethrough => self.depth[Inline::Strike as usize] += 1,
-            Tag::Link { link_type: LinkType::Email, dest_url, .. } => self.open_link(&format!("mailto:{dest_url}"), ""),
-            Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => self.open_link(&dest_url, &title),
+            Tag::Link {
+                link_type: LinkType::Email,
+                dest_url,
+                ..
+            } => self.open_link(&format!("mailto:{dest_url}"), ""),
+            Tag::Link {
+                dest_url, title, ..
+            }
+            | Tag::Image {
+                dest_url, title, ..
+            } => self.open_link(&dest_url, &title),
             Tag::HtmlBlock => self.gap(Gap::Paragraph),
             // Not enabled in the parser, or without a look of its own.
             _ => {}
@@ -214,7 +239,11 @@ impl<'a> Writer<'a> {
             TagEnd::HtmlBlock => self.close_lines(),
             TagEnd::List(_) => {
                 self.lists.pop();
-                self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+                self.gap(if self.lists.is_empty() {
+                    Gap::Paragraph
+                } else {
+                    Gap::Line
+                });
             }
             TagEnd::Item => {
                 self.put_marker();
@@ -241,14 +270,22 @@ impl<'a> Writer<'a> {
         if !is_blank(code) {
             return self.close_lines();
         }
-        let language = self.pre.take().and_then(|pre| self.flow.languages.get_mut(pre)).map(std::mem::take);
+        let language = self
+            .pre
+            .take()
+            .and_then(|pre| self.flow.languages.get_mut(pre))
+            .map(std::mem::take);
         self.put(&language.unwrap_or_default(), None, range.end);
         self.gap(Gap::Paragraph);
     }
 
     /// Writes what stands in a row behind its last column. CommonMark drops it: `a|b` in a cell is two.
     fn put_excess_cells(&mut self, row: &Range<usize>) {
-        let excess = self.source.get(self.last_end..row.end).unwrap_or("").trim_matches(['|', ' ', '\t', '\n', '>']);
+        let excess = self
+            .source
+            .get(self.last_end..row.end)
+            .unwrap_or("")
+            .trim_matches(['|', ' ', '\t', '\n', '>']);
         if !excess.is_empty() {
             self.put(excess, None, row.end);
             self.table.iter_mut().for_each(Table::close_cell);
@@ -269,25 +306,44 @@ impl<'a> Writer<'a> {
             self.put_within(text, range);
         } else {
             let source = self.source;
-            self.put(source.get(from..range.end).unwrap_or(""), Some(from), range.end);
+            self.put(
+                source.get(from..range.end).unwrap_or(""),
+                Some(from),
+                range.end,
+            );
         }
     }
 
     fn switch(&mut self, switch: &Switch) {
-        self.lead = if switch.on { self.lead.or(Some(switch.range.start)) } else { self.lead };
+        self.lead = if switch.on {
+            self.lead.or(Some(switch.range.start))
+        } else {
+            self.lead
+        };
         let depth = &mut self.depth[switch.style as usize];
-        *depth = if switch.on { *depth + 1 } else { depth.saturating_sub(1) };
+        *depth = if switch.on {
+            *depth + 1
+        } else {
+            depth.saturating_sub(1)
+        };
     }
 
     /// Returns the style in force. Telegram allows no other style with code and none inside `pre`, so
     /// code gives way to a spoiler or a link, and everything else gives way to code.
     fn style(&self) -> Style {
         let on = |style: Inline| self.depth[style as usize] > 0;
-        let boxed = Style { quote: self.quote, pre: self.pre, ..Style::default() };
+        let boxed = Style {
+            quote: self.quote,
+            pre: self.pre,
+            ..Style::default()
+        };
         let link = self.links.first().and_then(|link| link.index);
         match () {
             () if self.pre.is_some() => boxed,
-            () if on(Inline::Code) && !on(Inline::Spoiler) && link.is_none() => Style { code: true, ..boxed },
+            () if on(Inline::Code) && !on(Inline::Spoiler) && link.is_none() => Style {
+                code: true,
+                ..boxed
+            },
             () => Style {
                 link,
                 spoiler: on(Inline::Spoiler),
@@ -306,12 +362,20 @@ impl<'a> Writer<'a> {
 fn language(info: &str) -> (&str, &str) {
     let info = info.trim();
     let word = info.split([' ', '\t', ',', '{']).next().unwrap_or("");
-    let plain = word.len() <= 32 && word.chars().all(|c| c.is_ascii_alphanumeric() || "+-#._".contains(c));
-    (if plain { word } else { "" }, if plain && word == info { "" } else { info })
+    let plain = word.len() <= 32
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-#._".contains(c));
+    (
+        if plain { word } else { "" },
+        if plain && word == info { "" } else { info },
+    )
 }
 
 fn is_line_break(tag: &str) -> bool {
-    let name = tag.trim_start_matches('<').trim_end_matches(['>', '/', ' ']);
+    let name = tag
+        .trim_start_matches('<')
+        .trim_end_matches(['>', '/', ' ']);
     name.eq_ignore_ascii_case("br")
 }
 

@@ -40,7 +40,9 @@ pub(super) struct Identity {
 
 /// Returns true for what was said in a group.
 pub(super) fn is_of_group(raw: &Value) -> bool {
-    raw.pointer("/message/chat/id").and_then(Value::as_i64).is_some_and(|id| id < 0)
+    raw.pointer("/message/chat/id")
+        .and_then(Value::as_i64)
+        .is_some_and(|id| id < 0)
 }
 
 /// Returns the id of an update, `None` when it is none.
@@ -65,33 +67,62 @@ pub(super) fn incoming(raw: &Value, us: &Identity) -> Option<Incoming> {
     }
     let read = read(key.clone(), message, words, edited, us);
     if read.is_none() {
-        tracing::warn!(key, "a message that does not say where it came from cannot be answered");
+        tracing::warn!(
+            key,
+            "a message that does not say where it came from cannot be answered"
+        );
     }
     read
 }
 
-fn read(key: String, message: Fields<'_>, words: words::Words<'_>, edited: bool, us: &Identity) -> Option<Incoming> {
+fn read(
+    key: String,
+    message: Fields<'_>,
+    words: words::Words<'_>,
+    edited: bool,
+    us: &Identity,
+) -> Option<Incoming> {
     let chat = message.object("chat")?;
     let id = chat.number("id")?;
     let sender = people::sender(message);
     // The chat with a person has the id of that person.
-    let private = chat
-        .text("type")
-        .map_or_else(|| sender.as_ref().is_some_and(|sender| sender.id == id.to_string()), |kind| kind == "private");
+    let private = chat.text("type").map_or_else(
+        || {
+            sender
+                .as_ref()
+                .is_some_and(|sender| sender.id == id.to_string())
+        },
+        |kind| kind == "private",
+    );
     let quoted = quote::quoted(message, us);
     // Somebody else's words command nothing and call nobody.
     let forwarded = people::is_forwarded(message);
-    let call = if private || forwarded { Call::Nobody } else { address::call(&words, us) };
+    let call = if private || forwarded {
+        Call::Nobody
+    } else {
+        address::call(&words, us)
+    };
     let answers = quoted.as_ref().is_some_and(|quoted| quoted.own) && call != Call::Other;
-    let command = message.text("text").filter(|_| !forwarded && (private || call == Call::Command));
+    let command = message
+        .text("text")
+        .filter(|_| !forwarded && (private || call == Call::Command));
     let media = media::files(message);
     // A text is nothing else, whatever new fields come with it.
-    let kind = if message.text("text").is_some() { None } else { kind::kind(message, &media) };
-    let kind = kind.or_else(|| (words.text.is_empty() && media.is_empty()).then(|| "message without content".to_owned()));
+    let kind = if message.text("text").is_some() {
+        None
+    } else {
+        kind::kind(message, &media)
+    };
+    let kind = kind.or_else(|| {
+        (words.text.is_empty() && media.is_empty()).then(|| "message without content".to_owned())
+    });
     Some(Incoming {
         key,
         sender,
-        chat: ChatRef { chat: id.to_string(), topic: topic(message) },
+        chat: ChatRef {
+            chat: id.to_string(),
+            topic: topic(message),
+        },
         group: (!private).then(|| text::shorten(chat.text("title").unwrap_or_default(), TITLE_MAX)),
         addressed: private || answers || matches!(call, Call::Us | Call::Command),
         message_id: message.number("message_id")?.to_string(),
@@ -110,12 +141,17 @@ fn read(key: String, message: Fields<'_>, words: words::Words<'_>, edited: bool,
 
 /// Returns the topic of a forum; the General one has no id, and other threads are only replies.
 fn topic(message: Fields<'_>) -> Option<String> {
-    let thread = message.number("message_thread_id").filter(|_| message.yes("is_topic_message"))?;
+    let thread = message
+        .number("message_thread_id")
+        .filter(|_| message.yes("is_topic_message"))?;
     (thread != 1).then(|| thread.to_string())
 }
 
 fn album(message: Fields<'_>) -> Option<String> {
-    message.text("media_group_id").map(str::to_owned).or_else(|| Some(message.number("media_group_id")?.to_string()))
+    message
+        .text("media_group_id")
+        .map(str::to_owned)
+        .or_else(|| Some(message.number("media_group_id")?.to_string()))
 }
 
 /// Returns true for a message that only tells what happened. That a group got another id is for
@@ -123,7 +159,11 @@ fn album(message: Fields<'_>) -> Option<String> {
 fn is_service(message: Fields<'_>) -> bool {
     if let Some(to) = message.number("migrate_to_chat_id") {
         let from = message.object("chat").and_then(|chat| chat.number("id"));
-        tracing::info!(from, to, "a group has a new id: name it in [telegram.groups] instead of the old one");
+        tracing::info!(
+            from,
+            to,
+            "a group has a new id: name it in [telegram.groups] instead of the old one"
+        );
     }
     service::is_service(message)
 }

@@ -8,14 +8,20 @@ pub(super) fn mended(body: &[u8]) -> String {
     let mut rest = body.as_ref();
     while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);
-        let follows = || after.get(5..).and_then(|next| unit(next.strip_prefix('\\')?));
+        let follows = || {
+            after
+                .get(5..)
+                .and_then(|next| unit(next.strip_prefix('\\')?))
+        };
         let taken = match unit(after) {
             Some(0xd800..=0xdbff) if matches!(follows(), Some(0xdc00..=0xdfff)) => 11,
             Some(0xd800..=0xdfff) => 0,
             _ => after.chars().next().map_or(0, char::len_utf8),
         };
         let lone = taken == 0 && !after.is_empty();
-        let (escape, behind) = after.split_at_checked(if lone { 5 } else { taken }).unwrap_or((after, ""));
+        let (escape, behind) = after
+            .split_at_checked(if lone { 5 } else { taken })
+            .unwrap_or((after, ""));
         out.push('\\');
         out.push_str(if lone { "ufffd" } else { escape });
         rest = behind;

@@ -31,6 +31,10 @@ pub use send::Telegram;
 /// `fuzz/`, which sees no more than what is public.
 #[cfg(fuzzing)]
 pub fn read_update(raw: &serde_json::Value) -> (Option<i64>, Option<super::Incoming>) {
-    let us = incoming::Identity { bot: 42, username: Some("our_bot".to_owned()), aliases: vec!["Robo".to_owned()] };
+    let us = incoming::Identity {
+        bot: 42,
+        username: Some("our_bot".to_owned()),
+        aliases: vec!["Robo".to_owned()],
+    };
     (incoming::update_id(raw), incoming::incoming(raw, &us))
 }

@@ -29,7 +29,13 @@ impl Pace {
     /// Begins rested; when it is not `on`, only `retry_after` makes anybody wait.
     pub(super) fn new(on: bool) -> Self {
         let everybody = Line::new(Instant::now(), None, on.then_some(EVERYBODY));
-        Self { on, lines: Mutex::new(Lines { everybody, chats: HashMap::new() }) }
+        Self {
+            on,
+            lines: Mutex::new(Lines {
+                everybody,
+                chats: HashMap::new(),
+            }),
+        }
     }
 
     /// Returns whether calls are paced.
@@ -78,7 +84,9 @@ impl Pace {
         }
         pause(wait).await;
         // Somebody waits for it who must be heard.
-        let Ok(_first) = mine.try_lock() else { return false };
+        let Ok(_first) = mine.try_lock() else {
+            return false;
+        };
         let mut lines = self.lines();
         let now = Instant::now();
         lines.wait(Some(chat), 2, now).is_zero() && lines.take(Some(chat), 1, now)
@@ -101,12 +109,17 @@ impl Pace {
     fn gates(&self, chat: Option<i64>) -> (Gate, Gate) {
         let mut lines = self.lines();
         let all = lines.everybody.gate.clone();
-        let Some(chat) = chat else { return (Gate::default(), all) };
+        let Some(chat) = chat else {
+            return (Gate::default(), all);
+        };
         if !lines.chats.contains_key(&chat) {
             let now = Instant::now();
             lines.chats.retain(|_, line| !line.is_rested(now));
             let interval = self.on.then_some(INTERVAL);
-            lines.chats.insert(chat, Line::new(now, interval, (self.on && chat < 0).then_some(GROUP)));
+            lines.chats.insert(
+                chat,
+                Line::new(now, interval, (self.on && chat < 0).then_some(GROUP)),
+            );
         }
         (lines.chats[&chat].gate.clone(), all)
     }
@@ -138,11 +151,13 @@ impl Lines {
 
     /// Returns how long it takes until there is room for `calls`.
     fn wait(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
-        self.wait_for_chat(chat, calls, now).max(self.everybody.wait(calls, now))
+        self.wait_for_chat(chat, calls, now)
+            .max(self.everybody.wait(calls, now))
     }
 
     fn wait_for_chat(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
-        self.chat(chat).map_or(Duration::ZERO, |line| line.wait(calls, now))
+        self.chat(chat)
+            .map_or(Duration::ZERO, |line| line.wait(calls, now))
     }
 
     /// Takes the room for `calls`, if it is there.
@@ -172,7 +187,14 @@ struct Line {
 
 impl Line {
     fn new(now: Instant, interval: Option<Duration>, most: Option<(usize, Duration)>) -> Self {
-        Self { full: now, interval, most, calls: VecDeque::new(), closed: now, gate: Gate::default() }
+        Self {
+            full: now,
+            interval,
+            most,
+            calls: VecDeque::new(),
+            closed: now,
+            gate: Gate::default(),
+        }
     }
 
     fn wait(&mut self, calls: u32, now: Instant) -> Duration {
@@ -187,7 +209,9 @@ impl Line {
             }
             let over = (self.calls.len() + calls as usize).saturating_sub(most);
             let last = over.checked_sub(1).and_then(|last| self.calls.get(last));
-            last.map_or(Duration::ZERO, |call| (*call + time).saturating_duration_since(now))
+            last.map_or(Duration::ZERO, |call| {
+                (*call + time).saturating_duration_since(now)
+            })
         });
         closed.max(bucket).max(most)
     }

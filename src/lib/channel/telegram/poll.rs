@@ -47,7 +47,11 @@ impl Telegram {
         let mut prompt = true;
         loop {
             let began = Instant::now();
-            let timeout = if prompt { Duration::ZERO } else { self.poll_timeout };
+            let timeout = if prompt {
+                Duration::ZERO
+            } else {
+                self.poll_timeout
+            };
             let wait = match self.ask(offset, timeout, patience(self.poll_timeout)).await {
                 Ok(updates) => {
                     prompt = false;
@@ -97,7 +101,11 @@ impl Telegram {
     ///
     /// # Errors
     /// When Telegram cannot be asked or nobody takes batches; says why.
-    pub(super) async fn collect(&self, mut offset: Offset, batches: &mpsc::Sender<Batch>) -> Result<(), String> {
+    pub(super) async fn collect(
+        &self,
+        mut offset: Offset,
+        batches: &mpsc::Sender<Batch>,
+    ) -> Result<(), String> {
         let mut line = Line::default();
         loop {
             let updates = match self.ask(offset, Duration::ZERO, PROMPT).await {
@@ -112,24 +120,46 @@ impl Telegram {
             match self.hand_over(&updates, batches).await {
                 Handed::Nothing => return Ok(()),
                 // What came before comes again for ever: this server does not hear what is acknowledged.
-                Handed::Taken(next) if offset.is_some_and(|(before, _)| next <= before) => return Ok(()),
+                Handed::Taken(next) if offset.is_some_and(|(before, _)| next <= before) => {
+                    return Ok(());
+                }
                 Handed::Taken(next) => offset = Some((next, clock::now_ms())),
-                Handed::Refused | Handed::Closed => return Err("what came could not be stored".to_owned()),
+                Handed::Refused | Handed::Closed => {
+                    return Err("what came could not be stored".to_owned());
+                }
             }
         }
     }
 
     /// Takes the webhook away that keeps us from polling, and nothing of what waits behind it.
     async fn unhook(&self) {
-        match self.api.call(&DeleteWebhook { drop_pending_updates: Some(false) }, PROMPT).await {
-            Ok(_) => tracing::warn!("a webhook was set for this bot; it was removed, messages are fetched by polls"),
-            Err(error) => tracing::warn!(%error, "the webhook that is set for this bot could not be removed"),
+        match self
+            .api
+            .call(
+                &DeleteWebhook {
+                    drop_pending_updates: Some(false),
+                },
+                PROMPT,
+            )
+            .await
+        {
+            Ok(_) => tracing::warn!(
+                "a webhook was set for this bot; it was removed, messages are fetched by polls"
+            ),
+            Err(error) => {
+                tracing::warn!(%error, "the webhook that is set for this bot could not be removed")
+            }
         }
     }
 
     /// Asks for updates; gives up after `patience`, or when the machine slept meanwhile: nobody knows
     /// then what became of the connection.
-    async fn ask(&self, offset: Offset, timeout: Duration, patience: Duration) -> Result<Vec<Value>, Trouble> {
+    async fn ask(
+        &self,
+        offset: Offset,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Vec<Value>, Trouble> {
         let payload = GetUpdates::new(usable(offset, clock::now_ms()), timeout.as_secs());
         let call = tokio::time::timeout(patience, self.api.call(&payload, patience + GRACE.1));
         let answer = tokio::select! {
@@ -147,7 +177,11 @@ impl Telegram {
         let bot = self.bot_id();
         let Some(last) = updates.iter().filter_map(update_id).max() else {
             // Something that is no update would come at once again.
-            return if updates.is_empty() { Handed::Nothing } else { Handed::Refused };
+            return if updates.is_empty() {
+                Handed::Nothing
+            } else {
+                Handed::Refused
+            };
         };
         let next = last.saturating_add(1);
         // Without our name nobody could say who in a group speaks to us: a question would only be overheard.
@@ -155,7 +189,11 @@ impl Telegram {
             match self.learn_name().await {
                 Ok(()) => {}
                 // It would be refused again.
-                Err(error @ Error::Refused { status: 400..=428, .. }) => tracing::warn!(%error, "the bot's name is not known"),
+                Err(
+                    error @ Error::Refused {
+                        status: 400..=428, ..
+                    },
+                ) => tracing::warn!(%error, "the bot's name is not known"),
                 Err(error) => {
                     tracing::warn!(%error, "what came waits until the bot's name is known");
                     return Handed::Refused;
@@ -166,9 +204,20 @@ impl Telegram {
         let mut updates: Vec<&Value> = updates.iter().collect();
         // Their ids are their order, whatever order they come in (core.telegram.org/bots/api#update).
         updates.sort_by_key(|raw| update_id(raw));
-        let items = updates.into_iter().filter_map(|raw| incoming(raw, &us)).collect();
+        let items = updates
+            .into_iter()
+            .filter_map(|raw| incoming(raw, &us))
+            .collect();
         let (done, taken) = oneshot::channel();
-        if batches.send(Batch { offset: Some((bot, next)), items, done }).await.is_err() {
+        if batches
+            .send(Batch {
+                offset: Some((bot, next)),
+                items,
+                done,
+            })
+            .await
+            .is_err()
+        {
             return Handed::Closed;
         }
         match taken.await {
@@ -203,7 +252,9 @@ fn patience(timeout: Duration) -> Duration {
 fn usable(offset: Offset, now_ms: i64) -> Option<i64> {
     let (next, moved) = offset?;
     let age = now_ms.saturating_sub(moved);
-    (-OFFSET_AHEAD_MS..OFFSET_LIFE_MS).contains(&age).then_some(next)
+    (-OFFSET_AHEAD_MS..OFFSET_LIFE_MS)
+        .contains(&age)
+        .then_some(next)
 }
 
 /// Returns when more time went by than our timers counted, and how much.
@@ -234,7 +285,8 @@ mod tests {
     fn an_offset_lives_six_days_whatever_happens_to_the_clock() {
         const DAY: i64 = 24 * 3600 * 1000;
         let now = 20_000 * DAY;
-        let check = |moved, expected| assert_eq!(usable(Some((7, moved)), now), expected, "{moved}");
+        let check =
+            |moved, expected| assert_eq!(usable(Some((7, moved)), now), expected, "{moved}");
         check(now, Some(7));
         check(now - 6 * DAY + 1, Some(7));
         check(now - 6 * DAY, None);
@@ -246,7 +298,13 @@ mod tests {
         check(0, None);
         check(i64::MIN, None);
         check(i64::MAX, None);
-        assert_eq!((usable(Some((7, i64::MIN)), i64::MAX), usable(Some((7, i64::MAX)), i64::MIN)), (None, None));
+        assert_eq!(
+            (
+                usable(Some((7, i64::MIN)), i64::MAX),
+                usable(Some((7, i64::MAX)), i64::MIN)
+            ),
+            (None, None)
+        );
         assert_eq!(usable(None, now), None);
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use teloxide::payloads::{AnswerCallbackQuery, AnswerCallbackQuerySetters, EditMessageText, EditMessageTextSetters};
+use teloxide::payloads::{
+    AnswerCallbackQuery, AnswerCallbackQuerySetters, EditMessageText, EditMessageTextSetters,
+};
 use teloxide::types::{CallbackQueryId, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity};
 
 use super::Telegram;
@@ -37,13 +39,18 @@ pub(super) fn keyboard(rows: &[Vec<Button>]) -> Option<InlineKeyboardMarkup> {
         let label = text::shorten(text::visible(&button.label).trim(), LABEL);
         let fits = !label.is_empty() && (1..=DATA).contains(&button.data.len());
         if !fits {
-            tracing::error!(label, bytes = button.data.len(), "a button that Telegram does not take is left out");
+            tracing::error!(
+                label,
+                bytes = button.data.len(),
+                "a button that Telegram does not take is left out"
+            );
         }
         fits.then(|| InlineKeyboardButton::callback(label, button.data.clone()))
     };
     let mut keyboard = Vec::with_capacity(rows.len());
     for row in rows {
-        let row: Vec<InlineKeyboardButton> = row.iter().filter_map(one).take(in_row.min(left)).collect();
+        let row: Vec<InlineKeyboardButton> =
+            row.iter().filter_map(one).take(in_row.min(left)).collect();
         left -= row.len();
         if !row.is_empty() {
             keyboard.push(row);
@@ -55,7 +62,12 @@ pub(super) fn keyboard(rows: &[Vec<Button>]) -> Option<InlineKeyboardMarkup> {
 impl Telegram {
     /// Makes a message say `text`, without buttons. As code: no word in it becomes a link, a command or
     /// a mention.
-    pub(super) async fn close_message(&self, chat: &ChatRef, message: &str, text: &str) -> Result<(), SendError> {
+    pub(super) async fn close_message(
+        &self,
+        chat: &ChatRef,
+        message: &str,
+        text: &str,
+    ) -> Result<(), SendError> {
         let text = cut(text, LIMIT)?;
         let code = [MessageEntity::code(0, units(&text))];
         let to = To::new(chat, Some(message))?;
@@ -64,17 +76,24 @@ impl Telegram {
         }
         let call = |to: To| {
             let payload = to.message().map(|id| {
-                EditMessageText::new(to.id(), id, text.clone()).entities(code.clone()).link_preview_options(no_preview())
+                EditMessageText::new(to.id(), id, text.clone())
+                    .entities(code.clone())
+                    .link_preview_options(no_preview())
             });
             async move {
                 match payload {
                     Some(payload) => self.api.call(&payload, TIMEOUT).await,
-                    None => Err(refused(400, "the message is in a group that has a new id, and has another one there")),
+                    None => Err(refused(
+                        400,
+                        "the message is in a group that has a new id, and has another one there",
+                    )),
                 }
             }
         };
         match self.reach(to, call).await {
-            Err(error) if !says(&error, "message is not modified") => Err(classify_repeatable(&error)),
+            Err(error) if !says(&error, "message is not modified") => {
+                Err(classify_repeatable(&error))
+            }
             _ => Ok(()),
         }
     }
@@ -104,36 +123,73 @@ mod tests {
     use super::*;
 
     fn shown(rows: &[Vec<Button>]) -> Value {
-        keyboard(rows).map_or(Value::Null, |keyboard| serde_json::to_value(keyboard).unwrap())
+        keyboard(rows).map_or(Value::Null, |keyboard| {
+            serde_json::to_value(keyboard).unwrap()
+        })
     }
 
     fn button(label: &str, data: &str) -> Button {
-        Button { label: label.to_owned(), data: data.to_owned() }
+        Button {
+            label: label.to_owned(),
+            data: data.to_owned(),
+        }
     }
 
     #[test]
     fn rows_stay_rows() {
-        let rows = [vec![button("Approve", "a:y:k3f9w2"), button("Deny", "a:n:k3f9w2")], vec![button("😀", "x")]];
+        let rows = [
+            vec![
+                button("Approve", "a:y:k3f9w2"),
+                button("Deny", "a:n:k3f9w2"),
+            ],
+            vec![button("😀", "x")],
+        ];
         let key = |text: &str, data: &str| json!({"text": text, "callback_data": data});
-        let expected = json!([[key("Approve", "a:y:k3f9w2"), key("Deny", "a:n:k3f9w2")], [key("😀", "x")]]);
+        let expected = json!([
+            [key("Approve", "a:y:k3f9w2"), key("Deny", "a:n:k3f9w2")],
+            [key("😀", "x")]
+        ]);
         assert_eq!(shown(&rows), json!({"inline_keyboard": expected}));
     }
 
     #[test]
     fn what_telegram_refuses_is_left_out_and_the_rest_stays() {
         assert_eq!(
-            [shown(&[]), shown(&[vec![]]), shown(&[vec![button(" ", "x"), button("x", "")]])],
+            [
+                shown(&[]),
+                shown(&[vec![]]),
+                shown(&[vec![button(" ", "x"), button("x", "")]])
+            ],
             [Value::Null, Value::Null, Value::Null]
         );
         let (most, more) = ("ü".repeat(32), format!("{}x", "ü".repeat(32)));
-        let rows =
-            [vec![button("no", &more)], vec![button("yes", &most), button(&"l".repeat(70), "x"), button("a\u{202e}b\n", "y")]];
-        let labels = [("yes", most.as_str()), (&format!("{}…", "l".repeat(64)), "x"), ("a\\u{202e}b\\u{a}", "y")];
-        let keys: Vec<Value> = labels.map(|(text, data)| json!({"text": text, "callback_data": data})).to_vec();
+        let rows = [
+            vec![button("no", &more)],
+            vec![
+                button("yes", &most),
+                button(&"l".repeat(70), "x"),
+                button("a\u{202e}b\n", "y"),
+            ],
+        ];
+        let labels = [
+            ("yes", most.as_str()),
+            (&format!("{}…", "l".repeat(64)), "x"),
+            ("a\\u{202e}b\\u{a}", "y"),
+        ];
+        let keys: Vec<Value> = labels
+            .map(|(text, data)| json!({"text": text, "callback_data": data}))
+            .to_vec();
         assert_eq!(shown(&rows), json!({"inline_keyboard": [keys]}));
         let many = shown(&vec![vec![button("x", "x"); 9]; 20]);
-        let rows: Vec<usize> =
-            many["inline_keyboard"].as_array().unwrap().iter().map(|row| row.as_array().unwrap().len()).collect();
-        assert_eq!((rows.len(), rows.iter().sum::<usize>(), rows[0], rows[12]), (13, 100, 8, 4));
+        let rows: Vec<usize> = many["inline_keyboard"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row.as_array().unwrap().len())
+            .collect();
+        assert_eq!(
+            (rows.len(), rows.iter().sum::<usize>(), rows[0], rows[12]),
+            (13, 100, 8, 4)
+        );
     }
 }

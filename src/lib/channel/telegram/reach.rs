@@ -28,11 +28,18 @@ pub(super) struct To {
 impl To {
     /// Reads where a message goes, and which one it answers.
     pub(super) fn new(chat: &ChatRef, reply_to: Option<&str>) -> Result<Self, SendError> {
-        let never = |_| SendError::Never { reason: format!("{} is no chat id", chat.chat), chat_is_there: false };
+        let never = |_| SendError::Never {
+            reason: format!("{} is no chat id", chat.chat),
+            chat_is_there: false,
+        };
         Ok(Self {
             chat: chat.chat.parse().map_err(never)?,
             // The General topic is addressed without its id.
-            topic: chat.topic.as_deref().filter(|topic| *topic != "1").and_then(|topic| topic.parse().ok()),
+            topic: chat
+                .topic
+                .as_deref()
+                .filter(|topic| *topic != "1")
+                .and_then(|topic| topic.parse().ok()),
             reply_to: reply_to.and_then(|id| id.parse().ok()),
         })
     }
@@ -46,7 +53,8 @@ impl To {
     }
 
     pub(super) fn reply(self) -> Option<ReplyParameters> {
-        self.reply_to.map(|id| ReplyParameters::new(MessageId(id)).allow_sending_without_reply())
+        self.reply_to
+            .map(|id| ReplyParameters::new(MessageId(id)).allow_sending_without_reply())
     }
 
     /// Returns the message it is about.
@@ -57,7 +65,11 @@ impl To {
 
 impl Telegram {
     /// Makes a call about no chat, in its turn.
-    pub(super) async fn in_turn<P: Payload + Serialize>(&self, payload: &P, timeout: Duration) -> Result<Value, Error> {
+    pub(super) async fn in_turn<P: Payload + Serialize>(
+        &self,
+        payload: &P,
+        timeout: Duration,
+    ) -> Result<Value, Error> {
         self.pace.turn(None).await;
         let result = self.api.call(payload, timeout).await;
         self.heed(None, result.as_ref().err());
@@ -102,14 +114,21 @@ impl Telegram {
             self.heed(Some(to.chat), result.as_ref().err());
             let Err(error) = result else { return result };
             to = match error {
-                Error::Refused { moved_to: Some(new), .. } if moves < MOVES && new != to.chat => {
+                Error::Refused {
+                    moved_to: Some(new),
+                    ..
+                } if moves < MOVES && new != to.chat => {
                     moves += 1;
                     self.note_move(to.chat, new);
                     self.moved(to)
                 }
                 // In the wrong place of the right group is better than nowhere.
                 _ if to.topic.is_some() && refusal::topic_is_gone(&error) => {
-                    tracing::warn!(chat = to.chat, topic = to.topic, "a topic is gone; what was for it goes to its chat");
+                    tracing::warn!(
+                        chat = to.chat,
+                        topic = to.topic,
+                        "a topic is gone; what was for it goes to its chat"
+                    );
                     To { topic: None, ..to }
                 }
                 error => return Err(error),
@@ -120,7 +139,11 @@ impl Telegram {
 
     /// Does as Telegram asks: nobody comes back before the time.
     fn heed(&self, chat: Option<i64>, error: Option<&Error>) {
-        if let Some(Error::Refused { retry_after: Some(wait), .. }) = error {
+        if let Some(Error::Refused {
+            retry_after: Some(wait),
+            ..
+        }) = error
+        {
             self.pace.close(chat, *wait);
         }
     }
@@ -128,7 +151,11 @@ impl Telegram {
     /// Returns where a chat is now. What was answered and the topics stayed at the old id.
     fn moved(&self, to: To) -> To {
         let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        moved.get(&to.chat).map_or(to, |new| To { chat: *new, topic: None, reply_to: None })
+        moved.get(&to.chat).map_or(to, |new| To {
+            chat: *new,
+            topic: None,
+            reply_to: None,
+        })
     }
 
     fn note_move(&self, old: i64, new: i64) {
@@ -139,7 +166,10 @@ impl Telegram {
         );
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever was sent to the old id goes to the newest at once.
-        moved.values_mut().filter(|id| **id == old).for_each(|id| *id = new);
+        moved
+            .values_mut()
+            .filter(|id| **id == old)
+            .for_each(|id| *id = new);
         moved.remove(&new);
         moved.insert(old, new);
     }

@@ -59,9 +59,19 @@ const REFUSALS: &[(&str, About)] = &[
 ];
 
 fn about(error: &Error) -> Option<About> {
-    let Error::Refused { status: 400, description, .. } = error else { return None };
+    let Error::Refused {
+        status: 400,
+        description,
+        ..
+    } = error
+    else {
+        return None;
+    };
     let description = description.to_lowercase();
-    REFUSALS.iter().find(|(words, _)| description.contains(words)).map(|(_, about)| *about)
+    REFUSALS
+        .iter()
+        .find(|(words, _)| description.contains(words))
+        .map(|(_, about)| *about)
 }
 
 /// Returns true when the topic is gone and the chat may still be there.
@@ -78,7 +88,10 @@ pub(super) fn is_no_photo(error: &Error) -> bool {
 pub(super) fn is_about_buttons(error: &Error) -> bool {
     // "BUTTON_DATA_INVALID", "can't parse inline keyboard button", "REPLY_MARKUP_TOO_LONG".
     let is_bad = matches!(error, Error::Refused { status: 400, .. });
-    is_bad && ["button", "keyboard", "reply_markup", "reply markup"].iter().any(|words| says(error, words))
+    is_bad
+        && ["button", "keyboard", "reply_markup", "reply markup"]
+            .iter()
+            .any(|words| says(error, words))
 }
 
 /// Returns true when the refusal says `words`, in any letter case.
@@ -90,12 +103,24 @@ pub(super) fn says(error: &Error, words: &str) -> bool {
 /// that will never go away.
 pub(super) fn classify(error: &Error, marked_up: bool) -> SendError {
     let reason = error.to_string();
-    let never = |chat_is_there| SendError::Never { reason: reason.clone(), chat_is_there };
+    let never = |chat_is_there| SendError::Never {
+        reason: reason.clone(),
+        chat_is_there,
+    };
     match *error {
-        Error::Unreachable(_) => SendError::NotSent { reason, retry_after: None },
+        Error::Unreachable(_) => SendError::NotSent {
+            reason,
+            retry_after: None,
+        },
         Error::Lost(_) => SendError::Unknown(reason),
         // Whatever it is about: it asks us to come back.
-        Error::Refused { retry_after: Some(wait), .. } => SendError::NotSent { reason, retry_after: Some(wait) },
+        Error::Refused {
+            retry_after: Some(wait),
+            ..
+        } => SendError::NotSent {
+            reason,
+            retry_after: Some(wait),
+        },
         Error::Refused { status: 400, .. } => match about(error) {
             Some(About::Chat | About::Topic) => never(false),
             Some(About::Message | About::Photo) => never(true),
@@ -106,15 +131,26 @@ pub(super) fn classify(error: &Error, marked_up: bool) -> SendError {
         Error::Refused { status: 403, .. } => never(false),
         Error::Refused { status: 413, .. } => never(true),
         // The token or the address is wrong: nothing is lost, a person must act.
-        Error::Refused { status: 401 | 404, .. } => SendError::NotSent { reason, retry_after: Some(UNAUTHORIZED) },
-        Error::Refused { .. } => SendError::NotSent { reason, retry_after: None },
+        Error::Refused {
+            status: 401 | 404, ..
+        } => SendError::NotSent {
+            reason,
+            retry_after: Some(UNAUTHORIZED),
+        },
+        Error::Refused { .. } => SendError::NotSent {
+            reason,
+            retry_after: None,
+        },
     }
 }
 
 /// As [`classify`], for a call that may be made twice without harm: it is never unknown.
 pub(super) fn classify_repeatable(error: &Error) -> SendError {
     match classify(error, false) {
-        SendError::Unknown(reason) => SendError::NotSent { reason, retry_after: None },
+        SendError::Unknown(reason) => SendError::NotSent {
+            reason,
+            retry_after: None,
+        },
         other => other,
     }
 }
@@ -124,7 +160,12 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, description: &str) -> Error {
-        Error::Refused { status, description: description.to_owned(), retry_after: None, moved_to: None }
+        Error::Refused {
+            status,
+            description: description.to_owned(),
+            retry_after: None,
+            moved_to: None,
+        }
     }
 
     /// `again`, `plain`, `unknown`, `message` (it never arrives) or `chat` (nothing does).
@@ -133,8 +174,14 @@ mod tests {
             SendError::NotSent { .. } => "again",
             SendError::Markup(_) => "plain",
             SendError::Unknown(_) => "unknown",
-            SendError::Never { chat_is_there: true, .. } => "message",
-            SendError::Never { chat_is_there: false, .. } => "chat",
+            SendError::Never {
+                chat_is_there: true,
+                ..
+            } => "message",
+            SendError::Never {
+                chat_is_there: false,
+                ..
+            } => "chat",
         }
     }
 
@@ -145,7 +192,10 @@ mod tests {
             (Error::Unreachable("x".into()), "again"),
             (refused(400, ""), "plain"),
             (refused(401, "Unauthorized"), "again"),
-            (refused(403, "Forbidden: bot was blocked by the user"), "chat"),
+            (
+                refused(403, "Forbidden: bot was blocked by the user"),
+                "chat",
+            ),
             (refused(404, "Not Found"), "again"),
             (refused(413, "Request Entity Too Large"), "message"),
             (refused(429, "Too Many Requests"), "again"),
@@ -161,7 +211,10 @@ mod tests {
     #[test]
     fn a_bad_request_is_read_by_its_words() {
         let table = [
-            ("can't parse entities: Unsupported start tag \"x\" at byte offset 0", "plain"),
+            (
+                "can't parse entities: Unsupported start tag \"x\" at byte offset 0",
+                "plain",
+            ),
             ("ENTITY_BOUNDS_INVALID", "plain"),
             ("something that nobody has seen before", "plain"),
             ("chat not found", "chat"),
@@ -169,7 +222,10 @@ mod tests {
             ("message thread not found", "chat"),
             ("group chat was upgraded to a supergroup chat", "chat"),
             ("have no rights to send a message", "chat"),
-            ("not enough rights to send text messages to the chat", "chat"),
+            (
+                "not enough rights to send text messages to the chat",
+                "chat",
+            ),
             ("not enough rights to send photos to the chat", "message"),
             ("CHAT_SEND_PHOTOS_FORBIDDEN", "message"),
             ("CHAT_WRITE_FORBIDDEN", "chat"),
@@ -189,9 +245,20 @@ mod tests {
     fn who_asks_us_to_come_back_is_asked_again_whatever_the_status() {
         for status in [400, 403, 413, 420, 429, 500] {
             let wait = Some(Duration::from_secs(7));
-            let error = Error::Refused { status, description: "chat not found".to_owned(), retry_after: wait, moved_to: None };
+            let error = Error::Refused {
+                status,
+                description: "chat not found".to_owned(),
+                retry_after: wait,
+                moved_to: None,
+            };
             let reason = error.to_string();
-            assert_eq!(classify(&error, true), SendError::NotSent { reason, retry_after: wait });
+            assert_eq!(
+                classify(&error, true),
+                SendError::NotSent {
+                    reason,
+                    retry_after: wait
+                }
+            );
         }
     }
 
@@ -199,6 +266,12 @@ mod tests {
     fn what_may_be_done_twice_is_never_unknown() {
         let lost = Error::Lost("timed out".to_owned());
         let reason = lost.to_string();
-        assert_eq!(classify_repeatable(&lost), SendError::NotSent { reason, retry_after: None });
+        assert_eq!(
+            classify_repeatable(&lost),
+            SendError::NotSent {
+                reason,
+                retry_after: None
+            }
+        );
     }
 }

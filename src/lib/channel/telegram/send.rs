@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use teloxide::payloads::{
-    GetMe, SendMessage, SendMessageSetters, SetMessageReaction, SetMessageReactionSetters, SetMyCommands, SetMyCommandsSetters,
+    GetMe, SendMessage, SendMessageSetters, SetMessageReaction, SetMessageReactionSetters,
+    SetMyCommands, SetMyCommandsSetters,
 };
-use teloxide::types::{BotCommandScope, ChatId, InlineKeyboardMarkup, LinkPreviewOptions, ParseMode, ReactionType};
+use teloxide::types::{
+    BotCommandScope, ChatId, InlineKeyboardMarkup, LinkPreviewOptions, ParseMode, ReactionType,
+};
 use tokio::sync::Notify;
 
 use super::api::{Api, Error, refused};
@@ -63,11 +66,15 @@ impl Telegram {
         token: Secret,
         changed: Arc<Notify>,
     ) -> Result<Self, reqwest::Error> {
-        let official = reqwest::Url::parse(&config.api_url).is_ok_and(|url| url.host_str() == Some(PACED));
+        let official =
+            reqwest::Url::parse(&config.api_url).is_ok_and(|url| url.host_str() == Some(PACED));
         let hook = Hook::new(config, http);
         Ok(Self {
             api: Api::new(&config.api_url, token)?,
-            pulse: Arc::new(Pulse::new(if hook.is_some() { "webhook" } else { "polling" }, changed)),
+            pulse: Arc::new(Pulse::new(
+                if hook.is_some() { "webhook" } else { "polling" },
+                changed,
+            )),
             hook,
             told: Mutex::default(),
             username: Mutex::default(),
@@ -85,8 +92,16 @@ impl Telegram {
 
     /// Returns by what the bot is known now.
     pub(super) fn identity(&self) -> Identity {
-        let username = self.username.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Identity { bot: self.bot_id(), username, aliases: self.aliases.clone() }
+        let username = self
+            .username
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        Identity {
+            bot: self.bot_id(),
+            username,
+            aliases: self.aliases.clone(),
+        }
     }
 
     /// Learns the bot's name, when it is not known yet.
@@ -98,7 +113,10 @@ impl Telegram {
             return Ok(());
         }
         let me = self.in_turn(&GetMe::new(), TIMEOUT).await?;
-        let name = me.get("username").and_then(Value::as_str).map(str::to_owned);
+        let name = me
+            .get("username")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         *self.username.lock().unwrap_or_else(PoisonError::into_inner) = name;
         Ok(())
     }
@@ -113,7 +131,10 @@ impl Telegram {
             match self.in_turn(&menu, TIMEOUT).await {
                 Ok(_) => {}
                 Err(error) if owner.is_some() && says(&error, "chat not found") => {
-                    tracing::debug!(owner, "an owner who has not written yet sees the menu of everybody");
+                    tracing::debug!(
+                        owner,
+                        "an owner who has not written yet sees the menu of everybody"
+                    );
                 }
                 Err(error) => tracing::warn!(%error, owner, "the command menu could not be set"),
             }
@@ -131,7 +152,11 @@ impl Telegram {
     async fn send_words(&self, message: Outgoing<'_>) -> Result<String, SendError> {
         let marked_up = message.markup.is_some();
         let words = message.markup.unwrap_or(message.plain);
-        let words = &if message.resent { format!("{MARK}{words}") } else { words.to_owned() };
+        let words = &if message.resent {
+            format!("{MARK}{words}")
+        } else {
+            words.to_owned()
+        };
         let send = |to: To, buttons: Option<InlineKeyboardMarkup>| async move {
             let mut payload = SendMessage::new(to.id(), words).link_preview_options(no_preview());
             if marked_up {
@@ -165,15 +190,25 @@ impl Telegram {
     /// of that message.
     async fn react(&self, message: &Outgoing<'_>, emoji: &str) -> Result<String, SendError> {
         let emoji = plain_emoji(emoji);
-        let reactions = Some(ReactionType::Emoji { emoji: emoji.clone() }).filter(|_| !emoji.is_empty());
+        let reactions = Some(ReactionType::Emoji {
+            emoji: emoji.clone(),
+        })
+        .filter(|_| !emoji.is_empty());
         let to = To::new(message.chat, message.reply_to)?;
-        let Some(id) = to.message() else { return Err(unsendable("a reaction needs a message that it is put on")) };
+        let Some(id) = to.message() else {
+            return Err(unsendable("a reaction needs a message that it is put on"));
+        };
         let call = |to: To| {
-            let payload = to.message().map(|id| SetMessageReaction::new(to.id(), id).reaction(reactions.clone()));
+            let payload = to
+                .message()
+                .map(|id| SetMessageReaction::new(to.id(), id).reaction(reactions.clone()));
             async move {
                 match payload {
                     Some(payload) => self.api.call(&payload, TIMEOUT).await,
-                    None => Err(refused(400, "the message is in a group that has a new id, and has another one there")),
+                    None => Err(refused(
+                        400,
+                        "the message is in a group that has a new id, and has another one there",
+                    )),
                 }
             }
         };
@@ -193,16 +228,34 @@ impl Channel for Telegram {
     }
 
     fn render(&self, markdown: &str) -> Vec<Rendered> {
-        format::render(markdown, LIMIT).into_iter().map(|part| Rendered { markup: Some(part.html), plain: part.plain }).collect()
+        format::render(markdown, LIMIT)
+            .into_iter()
+            .map(|part| Rendered {
+                markup: Some(part.html),
+                plain: part.plain,
+            })
+            .collect()
     }
 
     fn plain(&self, text: &str) -> Vec<Rendered> {
-        format::plain(text, LIMIT).into_iter().map(|plain| Rendered { markup: None, plain }).collect()
+        format::plain(text, LIMIT)
+            .into_iter()
+            .map(|plain| Rendered {
+                markup: None,
+                plain,
+            })
+            .collect()
     }
 
     fn caption(&self, text: &str) -> Option<Rendered> {
         let mut parts = format::plain(text, CAPTION).into_iter();
-        parts.next().filter(|_| parts.next().is_none()).map(|plain| Rendered { markup: None, plain })
+        parts
+            .next()
+            .filter(|_| parts.next().is_none())
+            .map(|plain| Rendered {
+                markup: None,
+                plain,
+            })
     }
 
     fn albums(&self, files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
@@ -221,27 +274,55 @@ impl Channel for Telegram {
         Box::pin(self.send_message(message))
     }
 
-    fn fetch<'a>(&'a self, media: &'a Media, to: &'a Path, max: u64) -> BoxFuture<'a, Result<(), FetchError>> {
+    fn fetch<'a>(
+        &'a self,
+        media: &'a Media,
+        to: &'a Path,
+        max: u64,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
         Box::pin(self.fetch_file(media, to, max))
     }
 
-    fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn mark<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        message: &'a str,
+        emoji: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.mark_message(chat, message, emoji))
     }
 
-    fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> BoxFuture<'a, Result<String, SendError>> {
+    fn show<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, SendError>> {
         Box::pin(self.show_words(chat, text))
     }
 
-    fn change<'a>(&'a self, chat: &'a ChatRef, id: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn change<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        id: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.change_words(chat, id, text))
     }
 
-    fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn remove<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.remove_words(chat, id))
     }
 
-    fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn close<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        message: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.close_message(chat, message, text))
     }
 
@@ -249,7 +330,12 @@ impl Channel for Telegram {
         Box::pin(self.answer_query(press, text))
     }
 
-    fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> BoxFuture<'a, Result<(), SendError>> {
+    fn draft<'a>(
+        &'a self,
+        chat: &'a ChatRef,
+        number: i64,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.show_draft(chat, number, text))
     }
 
@@ -265,8 +351,15 @@ impl Channel for Telegram {
 /// Returns the menu of everybody and that of each owner.
 fn menus(owners: &[i64]) -> Vec<(Option<i64>, SetMyCommands)> {
     let everybody = (None, SetMyCommands::new(commands::menu(false)));
-    let scope = |owner: &i64| BotCommandScope::Chat { chat_id: ChatId(*owner).into() };
-    let theirs = owners.iter().map(|owner| (Some(*owner), SetMyCommands::new(commands::menu(true)).scope(scope(owner))));
+    let scope = |owner: &i64| BotCommandScope::Chat {
+        chat_id: ChatId(*owner).into(),
+    };
+    let theirs = owners.iter().map(|owner| {
+        (
+            Some(*owner),
+            SetMyCommands::new(commands::menu(true)).scope(scope(owner)),
+        )
+    });
     std::iter::once(everybody).chain(theirs).collect()
 }
 
@@ -284,18 +377,26 @@ pub(super) fn no_preview() -> LinkPreviewOptions {
 /// Returns the id of a message that was sent. Without one it did arrive, and nobody can say as what.
 pub(super) fn message_id(sent: &Value) -> Result<String, SendError> {
     let id = sent.get("message_id").and_then(Value::as_i64);
-    id.map(|id| id.to_string()).ok_or_else(|| SendError::Unknown("the answer names no message id".to_owned()))
+    id.map(|id| id.to_string())
+        .ok_or_else(|| SendError::Unknown("the answer names no message id".to_owned()))
 }
 
 /// What cannot be sent at all, whoever tries.
 pub(super) fn unsendable(reason: &str) -> SendError {
-    SendError::Never { reason: reason.to_owned(), chat_is_there: true }
+    SendError::Never {
+        reason: reason.to_owned(),
+        chat_is_there: true,
+    }
 }
 
 /// Returns an emoji as Telegram lists its reactions: without the sign for "as a picture" and without a
 /// skin tone.
 pub(super) fn plain_emoji(emoji: &str) -> String {
-    emoji.trim().chars().filter(|c| !matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')).collect()
+    emoji
+        .trim()
+        .chars()
+        .filter(|c| !matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}'))
+        .collect()
 }
 
 #[cfg(test)]
@@ -304,8 +405,13 @@ mod tests {
 
     #[test]
     fn a_reaction_is_written_as_telegram_lists_it() {
-        for (written, listed) in [("❤️", "❤"), (" 👍🏽 ", "👍"), ("🤷🏻‍♂️", "🤷‍♂"), ("🔥", "🔥"), ("", "")]
-        {
+        for (written, listed) in [
+            ("❤️", "❤"),
+            (" 👍🏽 ", "👍"),
+            ("🤷🏻‍♂️", "🤷‍♂"),
+            ("🔥", "🔥"),
+            ("", ""),
+        ] {
             assert_eq!(plain_emoji(written), listed);
         }
     }
@@ -313,8 +419,20 @@ mod tests {
     #[test]
     fn only_the_official_server_is_paced_unless_the_settings_say_otherwise() {
         let paced = |api_url: &str, pace| {
-            let config = config::Telegram { api_url: api_url.to_owned(), pace, ..config::Telegram::default() };
-            Telegram::new(&config, &config::Http::default(), Secret::new("1:x"), Arc::default()).unwrap().pace.is_on()
+            let config = config::Telegram {
+                api_url: api_url.to_owned(),
+                pace,
+                ..config::Telegram::default()
+            };
+            Telegram::new(
+                &config,
+                &config::Http::default(),
+                Secret::new("1:x"),
+                Arc::default(),
+            )
+            .unwrap()
+            .pace
+            .is_on()
         };
         assert!(paced("https://api.telegram.org", None));
         assert!(paced("https://API.telegram.org/", None));
@@ -326,8 +444,10 @@ mod tests {
 
     #[test]
     fn everybody_has_a_menu_and_each_owner_one_of_their_own() {
-        let sent: Vec<Value> =
-            menus(&[7, 8]).iter().map(|(_, menu)| serde_json::to_value(menu).unwrap()["scope"].clone()).collect();
+        let sent: Vec<Value> = menus(&[7, 8])
+            .iter()
+            .map(|(_, menu)| serde_json::to_value(menu).unwrap()["scope"].clone())
+            .collect();
         let of = |owner: i64| serde_json::json!({"type": "chat", "chat_id": owner});
         assert_eq!(sent, [Value::Null, of(7), of(8)]);
     }

@@ -19,7 +19,11 @@ impl Telegram {
     /// Takes in what comes for ever, from update `offset` (the next id, and when it was last moved) on,
     /// as soon as no other daemon of this machine uses the token. Every batch goes to `batches`, and
     /// Telegram is told that it came only when it was taken. Ends when nobody takes batches.
-    pub async fn receive(self: Arc<Self>, offset: Option<(i64, i64)>, batches: mpsc::Sender<Batch>) {
+    pub async fn receive(
+        self: Arc<Self>,
+        offset: Option<(i64, i64)>,
+        batches: mpsc::Sender<Batch>,
+    ) {
         let _claim = tokio::select! {
             claim = self.hold() => claim,
             () = batches.closed() => return,
@@ -34,7 +38,11 @@ impl Telegram {
     ///
     /// # Errors
     /// When another daemon has the token, Telegram cannot be asked or nobody takes batches; says why.
-    pub async fn receive_once(self: Arc<Self>, offset: Option<(i64, i64)>, batches: mpsc::Sender<Batch>) -> Result<(), String> {
+    pub async fn receive_once(
+        self: Arc<Self>,
+        offset: Option<(i64, i64)>,
+        batches: mpsc::Sender<Batch>,
+    ) -> Result<(), String> {
         let _claim = match claim::take(&self.claim_name()).await {
             Ok(Held::ByOther { pid }) => {
                 let state = conflict(pid);
@@ -75,7 +83,9 @@ impl Telegram {
             match claim::take(&name).await {
                 Ok(Held::ByUs(claim)) => {
                     if waited {
-                        tracing::info!("the other agent-daemon is gone: messages come here from now on");
+                        tracing::info!(
+                            "the other agent-daemon is gone: messages come here from now on"
+                        );
                         self.pulse.wrong("connecting");
                     }
                     return Some(claim);
@@ -89,7 +99,9 @@ impl Telegram {
                     waited = true;
                 }
                 Ok(Held::ByStranger) => {
-                    tracing::warn!("a process of another user says that it uses this token; it is not obeyed");
+                    tracing::warn!(
+                        "a process of another user says that it uses this token; it is not obeyed"
+                    );
                     return None;
                 }
                 Err(error) => {

@@ -56,7 +56,11 @@ pub(super) struct Link {
 impl Link {
     /// Returns the units of ` (url)`, or 0 when the text says it.
     fn spelled_units(&self) -> usize {
-        if self.spelled { units(&self.url) + " ()".len() } else { 0 }
+        if self.spelled {
+            units(&self.url) + " ()".len()
+        } else {
+            0
+        }
     }
 }
 
@@ -77,7 +81,9 @@ impl Flow {
 
     /// Returns the style of the last span.
     pub(super) fn last_style(&self) -> Style {
-        self.spans.last().map_or_else(Style::default, |span| span.style)
+        self.spans
+            .last()
+            .map_or_else(Style::default, |span| span.style)
     }
 
     /// Appends `text`; `lead` is where its source begins, markup included.
@@ -95,7 +101,12 @@ impl Flow {
         });
         if !continues {
             let lead = lead.max(self.spans.last().map_or(0, |last| last.lead));
-            self.spans.push(Span { start, style, origin, lead });
+            self.spans.push(Span {
+                start,
+                style,
+                origin,
+                lead,
+            });
         }
         self.text.push_str(text);
     }
@@ -113,14 +124,24 @@ impl Flow {
     /// and origins point into.
     pub(super) fn parts(&self, source: &str, limit: usize) -> Vec<Part> {
         let pieces = self.pieces(limit);
-        let starts = pieces.iter().skip(1).map(|next| self.source_of(next.start)).chain([Some(source.len())]);
+        let starts = pieces
+            .iter()
+            .skip(1)
+            .map(|next| self.source_of(next.start))
+            .chain([Some(source.len())]);
         let mut from = Some(0);
         let mut parts = Vec::with_capacity(pieces.len());
         for (piece, to) in pieces.iter().zip(starts) {
-            let slice = from.zip(to).and_then(|(from, to)| source.get(from..to)).map(|slice| slice.trim_matches('\n').trim_end());
+            let slice = from
+                .zip(to)
+                .and_then(|(from, to)| source.get(from..to))
+                .map(|slice| slice.trim_matches('\n').trim_end());
             let slice = slice.filter(|slice| !is_blank(slice) && units(slice) <= limit);
             let plain = slice.map_or_else(|| self.spelled(piece), str::to_owned);
-            parts.push(Part { html: self.html(piece), plain });
+            parts.push(Part {
+                html: self.html(piece),
+                plain,
+            });
             from = to;
         }
         parts
@@ -153,7 +174,9 @@ impl Flow {
 
     /// Returns where the piece that begins at `start` ends: always behind `start`.
     fn cut(&self, start: usize, end: usize, limit: usize) -> usize {
-        let Some(window) = self.window(start, end, limit) else { return end };
+        let Some(window) = self.window(start, end, limit) else {
+            return end;
+        };
         let mut cuts = Cuts::default();
         let mut cost = Cost::at(self, start);
         let mut visible = false;
@@ -162,8 +185,16 @@ impl Flow {
             let (at, next) = (start + offset, start + offset + letter.len());
             let used = cost.units;
             let span = cost.add(letter, next);
-            if visible && letter.trim_start().is_empty() && letter != "\u{a0}" && span.origin != Origin::Marker {
-                let paragraph = span.style.pre.is_none() && self.text.get(next..).is_some_and(|rest| rest.starts_with('\n'));
+            if visible
+                && letter.trim_start().is_empty()
+                && letter != "\u{a0}"
+                && span.origin != Origin::Marker
+            {
+                let paragraph = span.style.pre.is_none()
+                    && self
+                        .text
+                        .get(next..)
+                        .is_some_and(|rest| rest.starts_with('\n'));
                 match letter {
                     "\n" if paragraph => cuts.paragraph.at(at, used, limit),
                     "\n" => cuts.line.at(at, used, limit),
@@ -181,7 +212,8 @@ impl Flow {
             }
             cuts.letter = next;
         }
-        cuts.best().unwrap_or_else(|| self.cut_inside_letter(start, window, limit))
+        cuts.best()
+            .unwrap_or_else(|| self.cut_inside_letter(start, window, limit))
     }
 
     /// Returns the text from `start` that is one character over `limit`, or `None` when the rest fits.
@@ -215,7 +247,9 @@ impl Flow {
 
     /// Returns the span that holds the byte at `at`.
     fn span_index(&self, at: usize) -> usize {
-        self.spans.partition_point(|span| span.start <= at).saturating_sub(1)
+        self.spans
+            .partition_point(|span| span.start <= at)
+            .saturating_sub(1)
     }
 
     /// Returns where the source of the text at `at` begins, if that is one place.
@@ -233,9 +267,19 @@ impl Flow {
     fn runs(&self, piece: &Range<usize>) -> impl Iterator<Item = (Style, &str)> {
         let (first, piece) = (self.span_index(piece.start), piece.clone());
         (first..self.spans.len()).map_while(move |index| {
-            let span = self.spans.get(index).filter(|span| span.start < piece.end)?;
-            let end = self.spans.get(index + 1).map_or(self.text.len(), |next| next.start);
-            Some((span.style, self.text.get(span.start.max(piece.start)..end.min(piece.end))?))
+            let span = self
+                .spans
+                .get(index)
+                .filter(|span| span.start < piece.end)?;
+            let end = self
+                .spans
+                .get(index + 1)
+                .map_or(self.text.len(), |next| next.start);
+            Some((
+                span.style,
+                self.text
+                    .get(span.start.max(piece.start)..end.min(piece.end))?,
+            ))
         })
     }
 
@@ -244,8 +288,10 @@ impl Flow {
         let mut out = String::new();
         let mut open: Option<usize> = None;
         for (style, text) in self.runs(piece).chain([(Style::default(), "")]) {
-            if let Some(link) =
-                open.filter(|_| style.link != open).and_then(|link| self.links.get(link)).filter(|link| link.spelled)
+            if let Some(link) = open
+                .filter(|_| style.link != open)
+                .and_then(|link| self.links.get(link))
+                .filter(|link| link.spelled)
             {
                 out.extend([" (", &link.url, ")"]);
             }
@@ -266,7 +312,12 @@ struct Cost<'a> {
 
 impl<'a> Cost<'a> {
     fn at(flow: &'a Flow, start: usize) -> Self {
-        let mut cost = Self { flow, span: flow.span_index(start), charged: None, units: 0 };
+        let mut cost = Self {
+            flow,
+            span: flow.span_index(start),
+            charged: None,
+            units: 0,
+        };
         cost.charge();
         cost
     }
@@ -274,7 +325,12 @@ impl<'a> Cost<'a> {
     /// Counts `text`, which ends at `end`, and returns the span it ends in.
     fn add(&mut self, text: &str, end: usize) -> &'a Span {
         self.units += units(text);
-        while self.flow.spans.get(self.span + 1).is_some_and(|next| next.start < end) {
+        while self
+            .flow
+            .spans
+            .get(self.span + 1)
+            .is_some_and(|next| next.start < end)
+        {
             self.span += 1;
             self.charge();
         }
@@ -282,10 +338,16 @@ impl<'a> Cost<'a> {
     }
 
     fn charge(&mut self) {
-        let link = self.flow.spans.get(self.span).and_then(|span| span.style.link);
+        let link = self
+            .flow
+            .spans
+            .get(self.span)
+            .and_then(|span| span.style.link);
         if link.is_some() && link != self.charged {
             self.charged = link;
-            self.units += link.and_then(|link| self.flow.links.get(link)).map_or(0, Link::spelled_units);
+            self.units += link
+                .and_then(|link| self.flow.links.get(link))
+                .map_or(0, Link::spelled_units);
         }
     }
 }
@@ -300,7 +362,10 @@ struct Place {
 impl Place {
     fn at(&mut self, at: usize, used: usize, limit: usize) {
         if used <= limit {
-            *self = Self { at: Some(at), full: used >= limit / 4 };
+            *self = Self {
+                at: Some(at),
+                full: used >= limit / 4,
+            };
         }
     }
 }
@@ -318,8 +383,12 @@ struct Cuts {
 impl Cuts {
     fn best(&self) -> Option<usize> {
         let places = [&self.paragraph, &self.line, &self.sentence, &self.space];
-        let full = places.iter().find(|place| place.full).and_then(|place| place.at);
-        full.or_else(|| places.iter().find_map(|place| place.at)).or(Some(self.letter).filter(|at| *at > 0))
+        let full = places
+            .iter()
+            .find(|place| place.full)
+            .and_then(|place| place.at);
+        full.or_else(|| places.iter().find_map(|place| place.at))
+            .or(Some(self.letter).filter(|at| *at > 0))
     }
 }
 

@@ -32,7 +32,12 @@ pub(super) enum Trouble {
 impl Trouble {
     /// Returns whether the old connections are not to be used again.
     pub(super) fn needs_new_connection(&self) -> bool {
-        matches!(self, Self::Silent(_) | Self::Slept(_) | Self::Call(Error::Lost(_) | Error::Refused { status: 409, .. }))
+        matches!(
+            self,
+            Self::Silent(_)
+                | Self::Slept(_)
+                | Self::Call(Error::Lost(_) | Error::Refused { status: 409, .. })
+        )
     }
 
     /// Returns whether updates are brought to somebody and cannot be fetched.
@@ -44,14 +49,18 @@ impl Trouble {
     /// Returns what is wrong in words for people.
     fn state(&self) -> String {
         match self {
-            Self::Call(Error::Refused { status: 401, .. }) => "unauthorized: the bot token is wrong".to_owned(),
+            Self::Call(Error::Refused { status: 401, .. }) => {
+                "unauthorized: the bot token is wrong".to_owned()
+            }
             Self::Call(Error::Refused { status: 404, .. }) => {
                 "unauthorized: there is no such bot, the token or api_url is wrong".to_owned()
             }
             Self::Call(Error::Refused { status: 409, .. }) if self.is_webhook() => {
                 "conflict: a webhook is set for this bot, so that nothing can be fetched".to_owned()
             }
-            Self::Call(Error::Refused { status: 409, .. }) => "conflict: another program polls with the same token".to_owned(),
+            Self::Call(Error::Refused { status: 409, .. }) => {
+                "conflict: another program polls with the same token".to_owned()
+            }
             other => other.to_string(),
         }
     }
@@ -75,15 +84,25 @@ impl Line {
     }
 
     /// Notes a failed call and returns how long to wait. It is logged when it is news.
-    pub(super) fn fails(&mut self, trouble: &Trouble, poll_timeout: Duration, pulse: &Pulse) -> Duration {
+    pub(super) fn fails(
+        &mut self,
+        trouble: &Trouble,
+        poll_timeout: Duration,
+        pulse: &Pulse,
+    ) -> Duration {
         let backoff = net::backoff(self.failures, BACKOFF.0, BACKOFF.1);
         let wait = match trouble {
             Trouble::Slept(_) => Duration::ZERO,
             // The time for waiting is over already, once.
             Trouble::Silent(_) if self.failures == 0 => Duration::ZERO,
-            Trouble::Call(Error::Refused { status: 401 | 404, .. }) => UNAUTHORIZED,
+            Trouble::Call(Error::Refused {
+                status: 401 | 404, ..
+            }) => UNAUTHORIZED,
             Trouble::Call(Error::Refused { status: 409, .. }) => poll_timeout.max(backoff),
-            Trouble::Call(Error::Refused { retry_after: Some(wait), .. }) => (*wait).clamp(BACKOFF.0, LONGEST),
+            Trouble::Call(Error::Refused {
+                retry_after: Some(wait),
+                ..
+            }) => (*wait).clamp(BACKOFF.0, LONGEST),
             Trouble::Silent(_) | Trouble::Call(_) => backoff,
         };
         self.failures = self.failures.saturating_add(1);
@@ -112,36 +131,63 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, retry_after: Option<u64>) -> Trouble {
-        Error::Refused { status, description: "d".to_owned(), retry_after: retry_after.map(Duration::from_secs), moved_to: None }
-            .into()
+        Error::Refused {
+            status,
+            description: "d".to_owned(),
+            retry_after: retry_after.map(Duration::from_secs),
+            moved_to: None,
+        }
+        .into()
     }
 
     #[test]
     fn how_long_is_waited_after_what() {
         let secs = |troubles: &[Trouble]| {
-            let (mut line, pulse) = (Line::default(), Pulse::new("polling", std::sync::Arc::default()));
-            let wait = troubles.iter().map(|trouble| line.fails(trouble, Duration::from_secs(50), &pulse)).last();
+            let (mut line, pulse) = (
+                Line::default(),
+                Pulse::new("polling", std::sync::Arc::default()),
+            );
+            let wait = troubles
+                .iter()
+                .map(|trouble| line.fails(trouble, Duration::from_secs(50), &pulse))
+                .last();
             wait.expect("a trouble").as_secs_f64().round()
         };
         let silent = Trouble::Silent(Duration::from_secs(60));
         assert_eq!(secs(&[Trouble::Slept(Duration::from_secs(36_000))]), 0.0);
         assert_eq!(secs(std::slice::from_ref(&silent)), 0.0);
         assert!(secs(&[silent.clone(), silent]) >= 1.0);
-        assert_eq!([401, 404].map(|status| secs(&[refused(status, None)])), [300.0, 300.0]);
+        assert_eq!(
+            [401, 404].map(|status| secs(&[refused(status, None)])),
+            [300.0, 300.0]
+        );
         assert_eq!(secs(&[refused(409, None)]), 50.0);
-        assert_eq!([0, 7, 1_000_000].map(|wait| secs(&[refused(429, Some(wait))])), [1.0, 7.0, 3600.0]);
+        assert_eq!(
+            [0, 7, 1_000_000].map(|wait| secs(&[refused(429, Some(wait))])),
+            [1.0, 7.0, 3600.0]
+        );
         assert_eq!(secs(&[refused(502, None)]), 1.0);
     }
 
     #[test]
     fn a_webhook_is_told_from_another_poller() {
         let conflict = |description: &str| {
-            Trouble::from(Error::Refused { status: 409, description: description.to_owned(), retry_after: None, moved_to: None })
+            Trouble::from(Error::Refused {
+                status: 409,
+                description: description.to_owned(),
+                retry_after: None,
+                moved_to: None,
+            })
         };
-        let hooked = conflict("Conflict: can't use getUpdates method while webhook is active; use deleteWebhook");
+        let hooked = conflict(
+            "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook",
+        );
         let polled = conflict("Conflict: terminated by other getUpdates request");
         assert!(hooked.is_webhook() && !polled.is_webhook());
-        assert_eq!(polled.state(), "conflict: another program polls with the same token");
+        assert_eq!(
+            polled.state(),
+            "conflict: another program polls with the same token"
+        );
         let mut line = Line::default();
         assert_eq!((line.may_unhook(), line.may_unhook()), (true, false));
     }

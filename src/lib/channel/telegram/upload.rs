@@ -45,7 +45,10 @@ impl Upload {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory => {
                 unfit(&format!("cannot be read: {error}"))
             }
-            _ => SendError::NotSent { reason: format!("{} cannot be read: {error}", file.filename), retry_after: None },
+            _ => SendError::NotSent {
+                reason: format!("{} cannot be read: {error}", file.filename),
+                retry_after: None,
+            },
         };
         let open = File::open(path).await.map_err(|error| unreadable(&error))?;
         let meta = open.metadata().await.map_err(|error| unreadable(&error))?;
@@ -53,16 +56,26 @@ impl Upload {
             _ if !meta.is_file() => Err(unfit("is no file")),
             0 => Err(unfit("is empty")),
             bytes if bytes > MAX => Err(unfit("is larger than 50 MB")),
-            bytes => Ok(Self { file: open, name: file.filename.clone(), bytes }),
+            bytes => Ok(Self {
+                file: open,
+                name: file.filename.clone(),
+                bytes,
+            }),
         }
     }
 
     /// Returns the same open file, to be read from its beginning. One of them is read at a time.
     pub(super) async fn again(&self) -> Result<Self, Error> {
-        let unreadable = |error: std::io::Error| Error::Unreachable(format!("{} cannot be read: {error}", self.name));
+        let unreadable = |error: std::io::Error| {
+            Error::Unreachable(format!("{} cannot be read: {error}", self.name))
+        };
         let mut file = self.file.try_clone().await.map_err(unreadable)?;
         file.rewind().await.map_err(unreadable)?;
-        Ok(Self { file, name: self.name.clone(), bytes: self.bytes })
+        Ok(Self {
+            file,
+            name: self.name.clone(),
+            bytes: self.bytes,
+        })
     }
 
     /// Returns it as a part of a form; what was read is noted in `progress`.
@@ -83,7 +96,10 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn of(files: &[(String, Upload)]) -> Self {
-        Self { read: Arc::default(), total: files.iter().map(|(_, file)| file.bytes).sum() }
+        Self {
+            read: Arc::default(),
+            total: files.iter().map(|(_, file)| file.bytes).sum(),
+        }
     }
 
     /// Returns whether all was read, so that all may have been sent.

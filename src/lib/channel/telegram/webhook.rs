@@ -49,7 +49,11 @@ impl Hook {
     pub(super) fn new(telegram: &config::Telegram, http: &config::Http) -> Option<Self> {
         let path = telegram.webhook_path()?.to_owned();
         let listen = http.address()?;
-        Some(Self { url: telegram.webhook.clone(), path, listen: (!http.enabled).then_some(listen) })
+        Some(Self {
+            url: telegram.webhook.clone(),
+            path,
+            listen: (!http.enabled).then_some(listen),
+        })
     }
 }
 
@@ -57,9 +61,14 @@ impl Telegram {
     /// Is told messages until nobody takes them.
     pub(super) async fn be_told(&self, hook: &Hook, batches: &mpsc::Sender<Batch>) {
         let Some(secret) = new_secret() else {
-            return self.pulse.wrong("webhook: this machine gives no random numbers");
+            return self
+                .pulse
+                .wrong("webhook: this machine gives no random numbers");
         };
-        let told = Told { secret: secret.clone(), batches: batches.clone() };
+        let told = Told {
+            secret: secret.clone(),
+            batches: batches.clone(),
+        };
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
         let open = async {
             match &hook.listen {
@@ -73,13 +82,20 @@ impl Telegram {
         }
     }
 
-    async fn listen(&self, hook: &Hook, listen: &Listen, secret: &Secret, batches: &mpsc::Sender<Batch>) {
+    async fn listen(
+        &self,
+        hook: &Hook,
+        listen: &Listen,
+        secret: &Secret,
+        batches: &mpsc::Sender<Batch>,
+    ) {
         let mut tries = 0;
         let listener = loop {
             match Listener::bind(listen, MODE).await {
                 Ok(listener) => break listener,
                 Err(error) => {
-                    let state = format!("webhook: cannot listen on {}: {error}", listen_text(listen));
+                    let state =
+                        format!("webhook: cannot listen on {}: {error}", listen_text(listen));
                     if self.pulse.read().state != state {
                         tracing::error!("{state}");
                     }
@@ -89,8 +105,15 @@ impl Telegram {
                 }
             }
         };
-        tracing::info!(listen = listen_text(listen), path = hook.path, "listening for Telegram's messages");
-        tokio::join!(serve::serve(self, listener, &hook.path, secret, batches), self.keep_hooked(hook, secret));
+        tracing::info!(
+            listen = listen_text(listen),
+            path = hook.path,
+            "listening for Telegram's messages"
+        );
+        tokio::join!(
+            serve::serve(self, listener, &hook.path, secret, batches),
+            self.keep_hooked(hook, secret)
+        );
     }
 
     /// Tells Telegram where to bring messages, again when somebody told it otherwise, and looks now and
@@ -100,7 +123,11 @@ impl Telegram {
         let (mut set_at, pause) = (None, self.poll_timeout);
         loop {
             let Some(since) = set_at else {
-                match self.api.call(&SetWebhook::new(&hook.url, secret.expose()), TIMEOUT).await {
+                match self
+                    .api
+                    .call(&SetWebhook::new(&hook.url, secret.expose()), TIMEOUT)
+                    .await
+                {
                     Ok(_) => {
                         line.works(&self.pulse);
                         set_at = Some(clock::now_ms());
@@ -117,7 +144,10 @@ impl Telegram {
                     // Whoever it is shall not be fought.
                     tokio::time::sleep(pause).await;
                 }
-                Ok(info) => match undelivered(&info, since.max(self.pulse.read().last_update_at.unwrap_or(0))) {
+                Ok(info) => match undelivered(
+                    &info,
+                    since.max(self.pulse.read().last_update_at.unwrap_or(0)),
+                ) {
                     None => line.works(&self.pulse),
                     Some(state) => {
                         if self.pulse.read().state != state {
@@ -145,13 +175,22 @@ impl Telegram {
 /// that we know of something better.
 fn undelivered(info: &Value, since: i64) -> Option<String> {
     let at = info.get("last_error_date").and_then(Value::as_i64)?;
-    let waiting = info.get("pending_update_count").and_then(Value::as_i64).unwrap_or(0);
+    let waiting = info
+        .get("pending_update_count")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
     // It counts whole seconds.
     if waiting == 0 || at.saturating_mul(1000).saturating_add(999) < since {
         return None;
     }
-    let words = info.get("last_error_message").and_then(Value::as_str).unwrap_or("no reason named");
-    Some(format!("webhook: Telegram cannot bring what waits: {}", text::shorten(words, 200)))
+    let words = info
+        .get("last_error_message")
+        .and_then(Value::as_str)
+        .unwrap_or("no reason named");
+    Some(format!(
+        "webhook: Telegram cannot bring what waits: {}",
+        text::shorten(words, 200)
+    ))
 }
 
 fn listen_text(listen: &Listen) -> String {
@@ -164,7 +203,13 @@ fn listen_text(listen: &Listen) -> String {
 /// Returns 32 random bytes in hex.
 fn new_secret() -> Option<Secret> {
     let random = ring::rand::generate::<[u8; 32]>(&ring::rand::SystemRandom::new()).ok()?;
-    Some(Secret::new(random.expose().iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    Some(Secret::new(
+        random
+            .expose()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>(),
+    ))
 }
 
 #[cfg(test)]
@@ -176,17 +221,25 @@ mod tests {
     #[test]
     fn an_error_counts_while_something_waits_and_nothing_better_came_since() {
         let info = |waiting: i64| json!({"url": "u", "pending_update_count": waiting, "last_error_date": 1000, "last_error_message": "Connection refused"});
-        let words = Some("webhook: Telegram cannot bring what waits: Connection refused".to_owned());
+        let words =
+            Some("webhook: Telegram cannot bring what waits: Connection refused".to_owned());
         assert_eq!(undelivered(&info(2), 900_000), words);
         assert_eq!(undelivered(&info(2), 1_000_900), words);
         assert_eq!(undelivered(&info(2), 1_001_000), None);
         assert_eq!(undelivered(&info(0), 900_000), None);
-        assert_eq!(undelivered(&json!({"url": "u", "pending_update_count": 3}), 0), None);
+        assert_eq!(
+            undelivered(&json!({"url": "u", "pending_update_count": 3}), 0),
+            None
+        );
     }
 
     #[test]
     fn a_secret_is_new_each_time_and_made_of_what_telegram_takes() {
         let (one, two) = (new_secret().expect("random"), new_secret().expect("random"));
-        assert!(one != two && one.expose().len() == 64 && one.expose().bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert!(
+            one != two
+                && one.expose().len() == 64
+                && one.expose().bytes().all(|byte| byte.is_ascii_hexdigit())
+        );
     }
 }

@@ -34,6 +34,8 @@ const RUNNERS: &[&str] = &[
 /// Returns whether a program is one of them; `python3.12` is `python`.
 pub(super) fn is_runner(name: &str) -> bool {
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-_".contains(c));
-    let mut runners = RUNNERS.iter().flat_map(|line| line.split_ascii_whitespace());
+    let mut runners = RUNNERS
+        .iter()
+        .flat_map(|line| line.split_ascii_whitespace());
     runners.any(|runner| runner.eq_ignore_ascii_case(name) || runner.eq_ignore_ascii_case(bare))
 }

@@ -46,9 +46,11 @@ impl Home {
 
 fn ensure_parents(dir: &Path) -> Result<(), Error> {
     match dir.parent() {
-        Some(parent) if !parent.exists() => {
-            DirBuilder::new().recursive(true).mode(DIR_MODE).create(parent).map_err(Error::io("create", parent))
-        }
+        Some(parent) if !parent.exists() => DirBuilder::new()
+            .recursive(true)
+            .mode(DIR_MODE)
+            .create(parent)
+            .map_err(Error::io("create", parent)),
         _ => Ok(()),
     }
 }
@@ -56,14 +58,18 @@ fn ensure_parents(dir: &Path) -> Result<(), Error> {
 /// A link to a directory is fine: people move `state` to another disk.
 fn ensure_dir(dir: &Path) -> Result<Metadata, Error> {
     match DirBuilder::new().mode(DIR_MODE).create(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::io("create", dir)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", dir)(error));
+        }
         Ok(()) | Err(_) => {}
     }
     let metadata = std::fs::metadata(dir).map_err(Error::io("look at", dir))?;
     if metadata.is_dir() {
         Ok(metadata)
     } else {
-        Err(Error::io("use as a directory", dir)(std::io::ErrorKind::NotADirectory.into()))
+        Err(Error::io("use as a directory", dir)(
+            std::io::ErrorKind::NotADirectory.into(),
+        ))
     }
 }
 
@@ -72,8 +78,11 @@ fn repair_files(state: &Path) -> Result<(), Error> {
         let entry = entry.map_err(Error::io("list", state))?;
         // Links are not followed: chmod would change what is not ours. A file that has just been
         // removed (a journal of SQLite, a temporary file) needs no repair.
-        let Ok(metadata) = entry.metadata() else { continue };
-        let ours = metadata.is_file() || std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type());
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        let ours =
+            metadata.is_file() || std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type());
         if ours && metadata.mode() & 0o177 != 0 {
             match set_mode(&entry.path(), FILE_MODE) {
                 Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
@@ -85,5 +94,6 @@ fn repair_files(state: &Path) -> Result<(), Error> {
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Error::io("make private", path))
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(Error::io("make private", path))
 }

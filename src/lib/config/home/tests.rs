@@ -11,20 +11,33 @@ fn resolve(flags: HomeFlags, variables: &[(&str, &str)]) -> Result<Home, Error> 
 /// Config file, workspace and state.
 fn check(flags: HomeFlags, variables: &[(&str, &str)], expected: [&str; 3]) {
     let home = resolve(flags, variables).expect("home");
-    let found = [home.config_file(), home.workspace(), home.state()].map(|path| path.display().to_string());
+    let found =
+        [home.config_file(), home.workspace(), home.state()].map(|path| path.display().to_string());
     assert_eq!(found, expected);
 }
 
 fn flags(home: Option<&str>, instance: Option<&str>, config: Option<&str>) -> HomeFlags {
-    HomeFlags { home: home.map(PathBuf::from), instance: instance.map(str::to_owned), config: config.map(PathBuf::from) }
+    HomeFlags {
+        home: home.map(PathBuf::from),
+        instance: instance.map(str::to_owned),
+        config: config.map(PathBuf::from),
+    }
 }
 
 const USER: (&str, &str) = ("HOME", "/home/ada");
 
 #[test]
 fn the_flag_wins_over_everything() {
-    let env = [USER, ("AGENT_HOME", "/b"), ("STATE_DIRECTORY", "/var/lib/agent")];
-    check(flags(Some("/a"), None, None), &env, ["/a/agent.toml", "/a/workspace", "/a/state"]);
+    let env = [
+        USER,
+        ("AGENT_HOME", "/b"),
+        ("STATE_DIRECTORY", "/var/lib/agent"),
+    ];
+    check(
+        flags(Some("/a"), None, None),
+        &env,
+        ["/a/agent.toml", "/a/workspace", "/a/state"],
+    );
 }
 
 #[test]
@@ -34,7 +47,11 @@ fn agent_home_wins_over_systemd_and_an_empty_one_is_unset() {
         &[USER, ("AGENT_HOME", "/b"), ("STATE_DIRECTORY", "/s")],
         ["/b/agent.toml", "/b/workspace", "/b/state"],
     );
-    let xdg = ["/home/ada/.config/agent/agent.toml", "/home/ada/.local/share/agent/workspace", "/home/ada/.local/state/agent"];
+    let xdg = [
+        "/home/ada/.config/agent/agent.toml",
+        "/home/ada/.local/share/agent/workspace",
+        "/home/ada/.local/state/agent",
+    ];
     check(HomeFlags::default(), &[USER, ("AGENT_HOME", "")], xdg);
 }
 
@@ -46,20 +63,52 @@ fn a_relative_home_becomes_absolute() {
 
 #[test]
 fn xdg_variables_are_followed_when_they_are_absolute() {
-    let env = [USER, ("XDG_CONFIG_HOME", "/c"), ("XDG_DATA_HOME", "/d"), ("XDG_STATE_HOME", "relative")];
-    check(HomeFlags::default(), &env, ["/c/agent/agent.toml", "/d/agent/workspace", "/home/ada/.local/state/agent"]);
+    let env = [
+        USER,
+        ("XDG_CONFIG_HOME", "/c"),
+        ("XDG_DATA_HOME", "/d"),
+        ("XDG_STATE_HOME", "relative"),
+    ];
+    check(
+        HomeFlags::default(),
+        &env,
+        [
+            "/c/agent/agent.toml",
+            "/d/agent/workspace",
+            "/home/ada/.local/state/agent",
+        ],
+    );
 }
 
 #[test]
 fn a_system_unit_keeps_everything_in_its_directories() {
-    let env = [("CONFIGURATION_DIRECTORY", "/etc/agent:/etc/other"), ("STATE_DIRECTORY", "/var/lib/agent"), USER];
-    check(HomeFlags::default(), &env, ["/etc/agent/agent.toml", "/var/lib/agent/workspace", "/var/lib/agent"]);
+    let env = [
+        ("CONFIGURATION_DIRECTORY", "/etc/agent:/etc/other"),
+        ("STATE_DIRECTORY", "/var/lib/agent"),
+        USER,
+    ];
+    check(
+        HomeFlags::default(),
+        &env,
+        [
+            "/etc/agent/agent.toml",
+            "/var/lib/agent/workspace",
+            "/var/lib/agent",
+        ],
+    );
 }
 
 #[test]
 fn a_user_unit_and_the_shell_agree() {
-    let env = [USER, ("STATE_DIRECTORY", "/home/ada/.local/state/agent"), ("CONFIGURATION_DIRECTORY", "/home/ada/.config/agent")];
-    assert_eq!(resolve(HomeFlags::default(), &env).expect("unit"), resolve(HomeFlags::default(), &[USER]).expect("shell"));
+    let env = [
+        USER,
+        ("STATE_DIRECTORY", "/home/ada/.local/state/agent"),
+        ("CONFIGURATION_DIRECTORY", "/home/ada/.config/agent"),
+    ];
+    assert_eq!(
+        resolve(HomeFlags::default(), &env).expect("unit"),
+        resolve(HomeFlags::default(), &[USER]).expect("shell")
+    );
 }
 
 #[test]
@@ -68,38 +117,83 @@ fn the_system_agents_directory_is_its_users_alone() {
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     std::fs::File::create_new(&file).expect("file");
     symlink(dir.path(), &link).expect("link");
-    let user = if nix::unistd::geteuid().is_root() { 4711 } else { nix::unistd::geteuid().as_raw() };
+    let user = if nix::unistd::geteuid().is_root() {
+        4711
+    } else {
+        nix::unistd::geteuid().as_raw()
+    };
     for path in [dir.path(), &file] {
         // Only root may give away, and only root has to.
         let _ = std::os::unix::fs::chown(path, Some(user), None);
     }
     let of = |path: &Path, user| belongs_to(path, user);
-    assert_eq!([of(dir.path(), user), of(dir.path(), user + 1), of(dir.path(), 0)], [true, false, false]);
-    assert_eq!([of(&file, user), of(&link, user), of(&dir.path().join("none"), user)], [false; 3]);
+    assert_eq!(
+        [
+            of(dir.path(), user),
+            of(dir.path(), user + 1),
+            of(dir.path(), 0)
+        ],
+        [true, false, false]
+    );
+    assert_eq!(
+        [
+            of(&file, user),
+            of(&link, user),
+            of(&dir.path().join("none"), user)
+        ],
+        [false; 3]
+    );
 }
 
 #[test]
 fn credentials_are_systemds_with_any_home() {
-    let home = resolve(flags(Some("/a"), None, None), &[("CREDENTIALS_DIRECTORY", "/run/credentials/agent")]).expect("home");
-    assert_eq!(home.credentials_dir(), Some(Path::new("/run/credentials/agent")));
+    let home = resolve(
+        flags(Some("/a"), None, None),
+        &[("CREDENTIALS_DIRECTORY", "/run/credentials/agent")],
+    )
+    .expect("home");
+    assert_eq!(
+        home.credentials_dir(),
+        Some(Path::new("/run/credentials/agent"))
+    );
 }
 
 #[test]
 fn an_instance_has_directories_of_its_own() {
-    check(flags(Some("/a"), Some("bob"), None), &[], ["/a-bob/agent.toml", "/a-bob/workspace", "/a-bob/state"]);
+    check(
+        flags(Some("/a"), Some("bob"), None),
+        &[],
+        ["/a-bob/agent.toml", "/a-bob/workspace", "/a-bob/state"],
+    );
     let xdg = [
         "/home/ada/.config/agent-bob/agent.toml",
         "/home/ada/.local/share/agent-bob/workspace",
         "/home/ada/.local/state/agent-bob",
     ];
-    check(HomeFlags::default(), &[USER, ("AGENT_INSTANCE", "bob")], xdg);
+    check(
+        HomeFlags::default(),
+        &[USER, ("AGENT_INSTANCE", "bob")],
+        xdg,
+    );
 }
 
 #[test]
 fn a_template_unit_is_not_suffixed_twice() {
-    let env =
-        [("AGENT_INSTANCE", "bob"), ("STATE_DIRECTORY", "/var/lib/agent-bob"), ("CONFIGURATION_DIRECTORY", "/etc/agent"), USER];
-    check(HomeFlags::default(), &env, ["/etc/agent-bob/agent.toml", "/var/lib/agent-bob/workspace", "/var/lib/agent-bob"]);
+    let env = [
+        ("AGENT_INSTANCE", "bob"),
+        ("STATE_DIRECTORY", "/var/lib/agent-bob"),
+        ("CONFIGURATION_DIRECTORY", "/etc/agent"),
+        USER,
+    ];
+    check(
+        HomeFlags::default(),
+        &env,
+        [
+            "/etc/agent-bob/agent.toml",
+            "/var/lib/agent-bob/workspace",
+            "/var/lib/agent-bob",
+        ],
+    );
 }
 
 #[test]
@@ -116,7 +210,10 @@ fn an_instance_that_is_no_name_is_refused() {
 fn the_config_flag_moves_agent_toml_only() {
     let home = resolve(flags(Some("/a"), None, Some("/etc/my.toml")), &[]).expect("home");
     assert_eq!(home.config_file(), Path::new("/etc/my.toml"));
-    assert_eq!((home.providers_dir(), home.env_file()), (PathBuf::from("/a/providers.d"), PathBuf::from("/a/.env")));
+    assert_eq!(
+        (home.providers_dir(), home.env_file()),
+        (PathBuf::from("/a/providers.d"), PathBuf::from("/a/.env"))
+    );
 }
 
 #[test]
@@ -125,15 +222,29 @@ fn printed_paths_are_the_same_everywhere() {
     let shown = |path: &str| home.display(Path::new(path));
     assert_eq!(shown("/s/workspace/memory/x.md"), "workspace/memory/x.md");
     assert_eq!(shown("/s/queue.db"), "state/queue.db");
-    assert_eq!((shown("/s"), shown("/etc/passwd")), ("state".to_owned(), "/etc/passwd".to_owned()));
+    assert_eq!(
+        (shown("/s"), shown("/etc/passwd")),
+        ("state".to_owned(), "/etc/passwd".to_owned())
+    );
 }
 
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).expect("metadata").permissions().mode() & 0o777
+    std::fs::metadata(path)
+        .expect("metadata")
+        .permissions()
+        .mode()
+        & 0o777
 }
 
 fn in_dir(dir: &Path) -> Home {
-    resolve(HomeFlags { home: Some(dir.join("deep/home")), ..HomeFlags::default() }, &[]).expect("home")
+    resolve(
+        HomeFlags {
+            home: Some(dir.join("deep/home")),
+            ..HomeFlags::default()
+        },
+        &[],
+    )
+    .expect("home")
 }
 
 #[test]
@@ -153,7 +264,9 @@ fn create_makes_private_directories_and_repairs_what_is_open() {
         assert_eq!(mode(&path), 0o700, "{}", path.display());
     }
     std::fs::File::create_new(home.queue_db()).expect("file");
-    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod")
+    };
     open(&home.queue_db(), 0o644);
     open(&home.logs(), 0o755);
     open(home.workspace(), 0o755);
@@ -186,6 +299,11 @@ fn state_may_be_a_link_to_another_disk_but_not_a_file() {
     std::fs::remove_file(home.state()).expect("unlink");
     std::fs::File::create_new(home.state()).expect("file");
     let error = home.create().expect_err("a file");
-    assert!(error.to_string().contains(&home.state().display().to_string()), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&home.state().display().to_string()),
+        "{error}"
+    );
     assert!(error.hint().contains("ls -ld"), "{}", error.hint());
 }

@@ -18,13 +18,22 @@ impl Place {
     fn put(&self, name: &str, text: &str) {
         let path = self.0.path().join(name);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("dir");
-        std::fs::File::create_new(path).expect("create").write_all(text.as_bytes()).expect("write");
+        std::fs::File::create_new(path)
+            .expect("create")
+            .write_all(text.as_bytes())
+            .expect("write");
     }
 
     fn home(&self) -> Home {
-        let flags = HomeFlags { home: Some(self.0.path().to_owned()), ..HomeFlags::default() };
+        let flags = HomeFlags {
+            home: Some(self.0.path().to_owned()),
+            ..HomeFlags::default()
+        };
         let credentials = self.0.path().join("credentials");
-        Home::resolve(flags, &|name| (name == "CREDENTIALS_DIRECTORY").then(|| credentials.clone().into())).expect("home")
+        Home::resolve(flags, &|name| {
+            (name == "CREDENTIALS_DIRECTORY").then(|| credentials.clone().into())
+        })
+        .expect("home")
     }
 
     fn load(&self, env: &[(&str, &str)]) -> Result<Loaded, Error> {
@@ -33,7 +42,8 @@ impl Place {
 
     /// `text` with the directory cut out.
     fn short(&self, text: &impl ToString) -> String {
-        text.to_string().replace(&format!("{}/", self.0.path().display()), "")
+        text.to_string()
+            .replace(&format!("{}/", self.0.path().display()), "")
     }
 }
 
@@ -51,17 +61,31 @@ fn refused(agent_toml: &str, env: &[(&str, &str)]) -> (String, String) {
 #[test]
 fn without_any_file_the_offline_model_answers_and_the_doors_are_closed() {
     let dir = tempfile::tempdir().expect("dir");
-    let home = Home::resolve(HomeFlags { home: Some(dir.path().join("none")), ..HomeFlags::default() }, &|_| None).expect("home");
+    let home = Home::resolve(
+        HomeFlags {
+            home: Some(dir.path().join("none")),
+            ..HomeFlags::default()
+        },
+        &|_| None,
+    )
+    .expect("home");
     let loaded = load(&home, &Environment::default(), &[]).expect("load");
     assert_eq!(loaded.config, Config::default());
-    assert_eq!((loaded.config.telegram.enabled, loaded.config.http.enabled), (false, false));
+    assert_eq!(
+        (loaded.config.telegram.enabled, loaded.config.http.enabled),
+        (false, false)
+    );
     assert_eq!((loaded.warnings, loaded.notes), (vec![], vec![]));
-    assert_eq!(loaded.models.get("primary", "test").expect("primary").name, "offline");
+    assert_eq!(
+        loaded.models.get("primary", "test").expect("primary").name,
+        "offline"
+    );
 }
 
 #[test]
 fn each_layer_covers_the_one_below_and_is_named_as_origin() {
-    let toml = "[agent]\nname = \"file\"\nmax_turns = 1\nmax_concurrent_runs = 1\ncall_timeout_secs = 1\n";
+    let toml =
+        "[agent]\nname = \"file\"\nmax_turns = 1\nmax_concurrent_runs = 1\ncall_timeout_secs = 1\n";
     let place = Place::new(toml);
     place.put("credentials/AGENT_AGENT__MAX_CONCURRENT_RUNS", "3\n");
     place.put("credentials/AGENT_AGENT__CALL_TIMEOUT_SECS", "3\n");
@@ -73,15 +97,40 @@ fn each_layer_covers_the_one_below_and_is_named_as_origin() {
     let flags = [("agent.call_timeout_secs".to_owned(), "4".to_owned())];
     let loaded = load(&place.home(), &env, &flags).expect("load");
     let shown = |key: &str| {
-        let setting = loaded.settings().into_iter().find(|setting| setting.key == key).expect(key);
+        let setting = loaded
+            .settings()
+            .into_iter()
+            .find(|setting| setting.key == key)
+            .expect(key);
         (setting.value, place.short(&setting.origin))
     };
-    assert_eq!(shown("agent.mode"), ("\"tools\"".to_owned(), "default".to_owned()));
-    assert_eq!(shown("agent.name"), ("\"file\"".to_owned(), "agent.toml:2".to_owned()));
-    assert_eq!(shown("agent.max_turns"), ("2".to_owned(), "$AGENT_AGENT__MAX_TURNS".to_owned()));
-    assert_eq!(shown("agent.max_concurrent_runs"), ("3".to_owned(), "credential AGENT_AGENT__MAX_CONCURRENT_RUNS".to_owned()));
-    assert_eq!(shown("agent.call_timeout_secs"), ("4".to_owned(), "flag".to_owned()));
-    assert_eq!(shown("telegram.pace"), ("unset".to_owned(), "default".to_owned()));
+    assert_eq!(
+        shown("agent.mode"),
+        ("\"tools\"".to_owned(), "default".to_owned())
+    );
+    assert_eq!(
+        shown("agent.name"),
+        ("\"file\"".to_owned(), "agent.toml:2".to_owned())
+    );
+    assert_eq!(
+        shown("agent.max_turns"),
+        ("2".to_owned(), "$AGENT_AGENT__MAX_TURNS".to_owned())
+    );
+    assert_eq!(
+        shown("agent.max_concurrent_runs"),
+        (
+            "3".to_owned(),
+            "credential AGENT_AGENT__MAX_CONCURRENT_RUNS".to_owned()
+        )
+    );
+    assert_eq!(
+        shown("agent.call_timeout_secs"),
+        ("4".to_owned(), "flag".to_owned())
+    );
+    assert_eq!(
+        shown("telegram.pace"),
+        ("unset".to_owned(), "default".to_owned())
+    );
 }
 
 #[test]
@@ -99,12 +148,30 @@ fn a_variable_is_read_as_the_type_of_its_key() {
         ("AGENT_TELEGRAM__API_URL", "http://127.0.0.1:8081"),
     ];
     let config = loaded("", &env).config;
-    assert_eq!((config.agent.name.as_str(), config.agent.error_message.as_str()), ("123", "true"));
+    assert_eq!(
+        (
+            config.agent.name.as_str(),
+            config.agent.error_message.as_str()
+        ),
+        ("123", "true")
+    );
     assert!((config.cost.day_usd - 5.0).abs() < f64::EPSILON);
-    assert_eq!((config.telegram.owner, config.telegram.allow_from), (vec![1001, 1002], vec![7]));
-    assert_eq!((config.telegram.pace, config.telegram.api_url.as_str()), (Some(false), "http://127.0.0.1:8081"));
-    assert_eq!(config.tools.enabled, Some(vec!["read".to_owned(), "silent".to_owned()]));
-    assert_eq!((config.log.level, config.pipeline.on_busy), (Level::Debug, OnBusy::Collect));
+    assert_eq!(
+        (config.telegram.owner, config.telegram.allow_from),
+        (vec![1001, 1002], vec![7])
+    );
+    assert_eq!(
+        (config.telegram.pace, config.telegram.api_url.as_str()),
+        (Some(false), "http://127.0.0.1:8081")
+    );
+    assert_eq!(
+        config.tools.enabled,
+        Some(vec!["read".to_owned(), "silent".to_owned()])
+    );
+    assert_eq!(
+        (config.log.level, config.pipeline.on_busy),
+        (Level::Debug, OnBusy::Collect)
+    );
 }
 
 #[test]
@@ -118,7 +185,10 @@ fn variables_that_are_no_settings_are_left_alone() {
         ("LOG__LEVEL", "x"),
     ];
     let loaded = loaded("", &env);
-    assert_eq!((loaded.config, loaded.warnings), (Config::default(), vec![]));
+    assert_eq!(
+        (loaded.config, loaded.warnings),
+        (Config::default(), vec![])
+    );
 }
 
 #[test]
@@ -127,8 +197,14 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
         "[telegram]\napi_ulr = \"x\"\n[agnet]\nname = \"a\"\n[cost]\nquux = 1\n[routing]\ntelegramm = \"primary\"\n\
          [telegram.groups.\"-1\"]\nrequire_mentions = true\n",
     );
-    let loaded = place.load(&[("AGENT_AGENT__TIMEZON", "UTC"), ("AGENT_LOG", "debug")]).expect("load");
-    let warnings: Vec<String> = loaded.warnings.iter().map(|warning| place.short(warning)).collect();
+    let loaded = place
+        .load(&[("AGENT_AGENT__TIMEZON", "UTC"), ("AGENT_LOG", "debug")])
+        .expect("load");
+    let warnings: Vec<String> = loaded
+        .warnings
+        .iter()
+        .map(|warning| place.short(warning))
+        .collect();
     assert_eq!(
         warnings,
         [
@@ -146,8 +222,14 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 #[test]
 fn broken_toml_is_shown_where_it_breaks() {
     let (message, hint) = refused("[agent]\nname = \"ä\" 3\n", &[]);
-    assert_eq!(message, "agent.toml:2:12: unexpected key or value, expected newline, `#`\n  2 | name = \"ä\" 3");
-    assert_eq!(hint, "correct line 2 of agent.toml, then `agent-daemon check`");
+    assert_eq!(
+        message,
+        "agent.toml:2:12: unexpected key or value, expected newline, `#`\n  2 | name = \"ä\" 3"
+    );
+    assert_eq!(
+        hint,
+        "correct line 2 of agent.toml, then `agent-daemon check`"
+    );
 }
 
 #[test]
@@ -169,30 +251,57 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "[telegram]\nowner = [\n  1,\n  \"@ada\",\n]\n",
         "agent.toml:2: `telegram.owner`: invalid type: string \"@ada\", expected a whole number",
     );
-    check("telegram = 3\n", "agent.toml:1: `telegram`: invalid type: integer `3`, expected a table");
+    check(
+        "telegram = 3\n",
+        "agent.toml:1: `telegram`: invalid type: integer `3`, expected a table",
+    );
     check(
         "[agent]\ntimezone = \"Mars\"\n",
         "agent.toml:2: `agent.timezone`: no time zone is called `Mars`, expected an IANA name such as `Europe/Berlin` or `UTC`",
     );
     let (message, hint) = refused("", &[("AGENT_TELEGRAM__ENABLED", "yes")]);
-    assert_eq!(message, "$AGENT_TELEGRAM__ENABLED: `telegram.enabled`: invalid type: string \"yes\", expected a boolean");
-    assert_eq!(hint, "correct `telegram.enabled` in $AGENT_TELEGRAM__ENABLED, then `agent-daemon check`");
+    assert_eq!(
+        message,
+        "$AGENT_TELEGRAM__ENABLED: `telegram.enabled`: invalid type: string \"yes\", expected a boolean"
+    );
+    assert_eq!(
+        hint,
+        "correct `telegram.enabled` in $AGENT_TELEGRAM__ENABLED, then `agent-daemon check`"
+    );
 }
 
 #[test]
 fn values_out_of_range_are_refused() {
     let check = |toml: &str, expected: &str| assert_eq!(refused(toml, &[]).0, expected);
-    check("[cost]\nday_usd = -1\n", "agent.toml:2: `cost.day_usd`: expected US dollars, 0 or more (0 = no cap)");
-    check("[cost]\nmonth_usd = nan\n", "agent.toml:2: `cost.month_usd`: expected US dollars, 0 or more (0 = no cap)");
-    check("[agent]\nname = \"a:b\"\n", "agent.toml:2: `agent.name`: expected 1 to 64 letters, digits, `_` or `-`");
-    check("[tools]\nallowed_paths = [\"x\"]\n", "agent.toml:2: `tools.allowed_paths`: expected absolute paths");
+    check(
+        "[cost]\nday_usd = -1\n",
+        "agent.toml:2: `cost.day_usd`: expected US dollars, 0 or more (0 = no cap)",
+    );
+    check(
+        "[cost]\nmonth_usd = nan\n",
+        "agent.toml:2: `cost.month_usd`: expected US dollars, 0 or more (0 = no cap)",
+    );
+    check(
+        "[agent]\nname = \"a:b\"\n",
+        "agent.toml:2: `agent.name`: expected 1 to 64 letters, digits, `_` or `-`",
+    );
+    check(
+        "[tools]\nallowed_paths = [\"x\"]\n",
+        "agent.toml:2: `tools.allowed_paths`: expected absolute paths",
+    );
 }
 
 #[test]
 fn a_token_written_where_its_name_belongs_is_not_repeated() {
     let (message, hint) = refused("[telegram]\ntoken_env = \"123456:canary-token\"\n", &[]);
-    assert!(!message.contains("canary") && !hint.contains("canary"), "{message} {hint}");
-    assert!(message.contains("the secret itself belongs in .env"), "{message}");
+    assert!(
+        !message.contains("canary") && !hint.contains("canary"),
+        "{message} {hint}"
+    );
+    assert!(
+        message.contains("the secret itself belongs in .env"),
+        "{message}"
+    );
 }
 
 /// The files of SPEC.md, appendix A.
@@ -246,13 +355,29 @@ cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
 fn the_appendix_loads_without_a_word() {
     let place = Place::new(APPENDIX_A);
     place.put("providers.d/mock.toml", APPENDIX_A_MOCK);
-    let loaded = place.load(&[("TELEGRAM_BOT_TOKEN", "x"), ("MOCK_KEY", "x"), ("AGENT_HTTP_TOKEN", "x")]).expect("load");
+    let loaded = place
+        .load(&[
+            ("TELEGRAM_BOT_TOKEN", "x"),
+            ("MOCK_KEY", "x"),
+            ("AGENT_HTTP_TOKEN", "x"),
+        ])
+        .expect("load");
     assert_eq!(loaded.warnings, []);
     assert_eq!(loaded.notes, []);
-    let group = Group { require_mention: true, allow_from: Some(vec![1001]), members: Members::Allowed };
-    assert_eq!(loaded.config.telegram.groups, BTreeMap::from([("-100500".to_owned(), group)]));
+    let group = Group {
+        require_mention: true,
+        allow_from: Some(vec![1001]),
+        members: Members::Allowed,
+    };
+    assert_eq!(
+        loaded.config.telegram.groups,
+        BTreeMap::from([("-100500".to_owned(), group)])
+    );
     let primary = loaded.models.get("primary", "test").expect("primary");
-    assert_eq!((primary.model.as_str(), primary.rates), ("mock-model", Some([3.0, 15.0, 0.3, 3.75])));
+    assert_eq!(
+        (primary.model.as_str(), primary.rates),
+        ("mock-model", Some([3.0, 15.0, 0.3, 3.75]))
+    );
 }
 
 #[test]
@@ -260,32 +385,54 @@ fn what_is_active_and_not_built_is_noted() {
     let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n\
                 [telegram]\nenabled = true\nowner = [1]\n[mcp.servers.x]\ncommand = [\"y\"]\n";
     let loaded = loaded(toml, &[]);
-    assert_eq!((loaded.config.agent.mode, &loaded.warnings), (Mode::Plan, &vec![]));
+    assert_eq!(
+        (loaded.config.agent.mode, &loaded.warnings),
+        (Mode::Plan, &vec![])
+    );
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
     assert_eq!(notes, ["agent.mode", "pipeline.on_busy"]);
 }
 
 #[test]
 fn a_bot_that_nobody_may_write_to_is_a_warning() {
-    let warnings = loaded("[telegram]\nenabled = true\ndm_policy = \"allowlist\"\n", &[]).warnings;
+    let warnings = loaded(
+        "[telegram]\nenabled = true\ndm_policy = \"allowlist\"\n",
+        &[],
+    )
+    .warnings;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert_eq!(loaded("[telegram]\nenabled = true\nallow_from = [7, 8]\n", &[]).config.telegram.owners(), [7]);
+    assert_eq!(
+        loaded("[telegram]\nenabled = true\nallow_from = [7, 8]\n", &[])
+            .config
+            .telegram
+            .owners(),
+        [7]
+    );
 }
 
 #[test]
 fn the_file_is_never_touched() {
     let place = Place::new("[agent\n");
     place.load(&[]).expect_err("broken");
-    let names: Vec<_> = std::fs::read_dir(place.0.path()).expect("dir").map(|e| e.expect("entry").file_name()).collect();
+    let names: Vec<_> = std::fs::read_dir(place.0.path())
+        .expect("dir")
+        .map(|e| e.expect("entry").file_name())
+        .collect();
     assert_eq!(names, ["agent.toml"]);
-    assert_eq!(std::fs::read_to_string(place.0.path().join("agent.toml")).expect("file"), "[agent\n");
+    assert_eq!(
+        std::fs::read_to_string(place.0.path().join("agent.toml")).expect("file"),
+        "[agent\n"
+    );
 }
 
 #[test]
 fn a_file_named_by_the_flag_must_exist() {
     let dir = tempfile::tempdir().expect("dir");
-    let flags =
-        HomeFlags { home: Some(dir.path().to_owned()), config: Some(dir.path().join("gone.toml")), ..HomeFlags::default() };
+    let flags = HomeFlags {
+        home: Some(dir.path().to_owned()),
+        config: Some(dir.path().join("gone.toml")),
+        ..HomeFlags::default()
+    };
     let home = Home::resolve(flags, &|_| None).expect("home");
     let error = load(&home, &Environment::default(), &[]).expect_err("gone");
     assert!(error.to_string().contains("gone.toml"), "{error}");
@@ -293,7 +440,8 @@ fn a_file_named_by_the_flag_must_exist() {
 
 #[test]
 fn queries_still_have_their_settings_when_a_provider_is_broken() {
-    let place = Place::new("[agent]\ntimezone = \"Europe/Berlin\"\n[providers]\nload = [\"gone\"]\n");
+    let place =
+        Place::new("[agent]\ntimezone = \"Europe/Berlin\"\n[providers]\nload = [\"gone\"]\n");
     place.load(&[]).expect_err("no provider");
     let config = load_config(&place.home(), &Environment::default()).expect("config");
     assert_eq!(config.agent.timezone.0, chrono_tz::Tz::Europe__Berlin);
@@ -308,14 +456,31 @@ fn a_home_with_settings_that_name_no_provider_loads_those_somebody_signed_in_at(
     place.put("providers.d/b.toml", &file("primary"));
     place.put("providers.d/a.toml", &file("primary"));
     assert_eq!(
-        (names(&place), place.load(&[]).expect("load").origin("providers.load")),
+        (
+            names(&place),
+            place.load(&[]).expect("load").origin("providers.load")
+        ),
         (vec!["offline".to_owned()], Origin::Default)
     );
-    place.put("state/auth.json", r#"{"version": 1, "providers": {"b": {"api_key": {"key": "k"}}}}"#);
+    place.put(
+        "state/auth.json",
+        r#"{"version": 1, "providers": {"b": {"api_key": {"key": "k"}}}}"#,
+    );
     assert_eq!(names(&place), ["b"]);
     let loaded = place.load(&[]).expect("load");
-    assert_eq!(place.short(&loaded.origin("providers.load")), "agent-daemon login (state/auth.json)");
-    assert_eq!(place.load(&[("AGENT_PROVIDERS__LOAD", "a")]).expect("load").config.providers.load, ["a"]);
+    assert_eq!(
+        place.short(&loaded.origin("providers.load")),
+        "agent-daemon login (state/auth.json)"
+    );
+    assert_eq!(
+        place
+            .load(&[("AGENT_PROVIDERS__LOAD", "a")])
+            .expect("load")
+            .config
+            .providers
+            .load,
+        ["a"]
+    );
     // No settings at all: no model, whatever lies there.
     std::fs::remove_file(place.0.path().join("agent.toml")).expect("remove");
     assert_eq!(names(&place), ["offline"]);

@@ -62,37 +62,69 @@ struct Entry {
 }
 
 /// Reads the provider `name` of `providers.load`, and its models.
-pub(super) fn provider(home: &Home, name: &str, warnings: &mut Vec<Warning>) -> Result<(Arc<Provider>, Vec<Model>), Error> {
+pub(super) fn provider(
+    home: &Home,
+    name: &str,
+    warnings: &mut Vec<Warning>,
+) -> Result<(Arc<Provider>, Vec<Model>), Error> {
     let path = home.providers_dir().join(format!("{name}.toml"));
-    let source = if is_name(name) { TomlFile::read(&path)? } else { None };
+    let source = if is_name(name) {
+        TomlFile::read(&path)?
+    } else {
+        None
+    };
     let Some(source) = source else {
         return if name == "offline" {
             let model = built_in();
             Ok((model.provider.clone(), vec![model]))
         } else {
-            Err(Error::NoProviderFile { name: crate::text::visible(name), file: path })
+            Err(Error::NoProviderFile {
+                name: crate::text::visible(name),
+                file: path,
+            })
         };
     };
     let (file, unknown): (File, _) = source.decode()?;
     let known = known_keys();
-    warnings.extend(unknown.iter().map(|key| Warning::unknown_key(source.place(key), key, &known)));
-    Reader { source: &source, path, name }.models(file, warnings)
+    warnings.extend(
+        unknown
+            .iter()
+            .map(|key| Warning::unknown_key(source.place(key), key, &known)),
+    );
+    Reader {
+        source: &source,
+        path,
+        name,
+    }
+    .models(file, warnings)
 }
 
 /// Returns whether a provider can be called so: its file is.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.')
         && !name.starts_with('.')
 }
 
 /// Reads the server of the file `name` without its models.
 pub(super) fn server(home: &Home, name: &str) -> Result<Arc<Provider>, Error> {
     let path = home.providers_dir().join(format!("{name}.toml"));
-    let missing = || Error::NoProviderFile { name: crate::text::visible(name), file: path.clone() };
+    let missing = || Error::NoProviderFile {
+        name: crate::text::visible(name),
+        file: path.clone(),
+    };
     let source = TomlFile::read(&path)?.ok_or_else(missing)?;
     let (file, _): (File, _) = source.decode()?;
-    Ok(Arc::new(Reader { source: &source, path, name }.provider(&file)?))
+    Ok(Arc::new(
+        Reader {
+            source: &source,
+            path,
+            name,
+        }
+        .provider(&file)?,
+    ))
 }
 
 fn built_in() -> Model {
@@ -141,7 +173,10 @@ fn known_keys() -> Vec<String> {
         models: BTreeMap::from([("*".to_owned(), Entry::default())]),
     };
     let value = serde_json::to_value(file).unwrap_or_default();
-    names::leaves(&value).into_iter().map(|(path, _)| path).collect()
+    names::leaves(&value)
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect()
 }
 
 struct Reader<'a> {
@@ -151,10 +186,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn models(&self, file: File, warnings: &mut Vec<Warning>) -> Result<(Arc<Provider>, Vec<Model>), Error> {
+    fn models(
+        &self,
+        file: File,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(Arc<Provider>, Vec<Model>), Error> {
         let provider = Arc::new(self.provider(&file)?);
         let entries = file.models.into_iter();
-        let models: Result<_, Error> = entries.map(|(name, entry)| self.model(&provider, name, entry, warnings)).collect();
+        let models: Result<_, Error> = entries
+            .map(|(name, entry)| self.model(&provider, name, entry, warnings))
+            .collect();
         Ok((provider, models?))
     }
 
@@ -163,21 +204,41 @@ impl Reader<'_> {
             ProviderType::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
             ProviderType::Openai => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
             ProviderType::Offline => ("", ""),
-            ProviderType::Gemini => ("https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
+            ProviderType::Gemini => (
+                "https://generativelanguage.googleapis.com",
+                "GEMINI_API_KEY",
+            ),
         };
-        let url = file.base_url.as_deref().map(|url| url.trim_end_matches('/'));
+        let url = file
+            .base_url
+            .as_deref()
+            .map(|url| url.trim_end_matches('/'));
         if url.is_some_and(|url| !is_http(url)) {
-            return Err(self.error("base_url", "expected an address that begins with http:// or https://"));
+            return Err(self.error(
+                "base_url",
+                "expected an address that begins with http:// or https://",
+            ));
         }
         if file.oauth.is_some() && url.is_some_and(|url| !is_private_way(url)) {
-            let message = "expected https:// (http:// on this machine only): an access token goes there";
+            let message =
+                "expected https:// (http:// on this machine only): an access token goes there";
             return Err(self.error("base_url", message));
         }
-        if file.api_key_env.as_deref().is_some_and(|name| !is_variable(name)) {
-            return Err(self.error("api_key_env", "expected the NAME of a variable; the key itself belongs in .env"));
+        if file
+            .api_key_env
+            .as_deref()
+            .is_some_and(|name| !is_variable(name))
+        {
+            return Err(self.error(
+                "api_key_env",
+                "expected the NAME of a variable; the key itself belongs in .env",
+            ));
         }
         // A server of one's own needs no key unless one is named; a vendor's has a usual name.
-        let key = file.api_key_env.clone().or_else(|| (url.is_none() && !default_key.is_empty()).then(|| default_key.to_owned()));
+        let key = file
+            .api_key_env
+            .clone()
+            .or_else(|| (url.is_none() && !default_key.is_empty()).then(|| default_key.to_owned()));
         let scripts_dir = file.scripts_dir.clone();
         let base_url = url.unwrap_or(default_url).to_owned();
         Ok(Provider {
@@ -185,7 +246,11 @@ impl Reader<'_> {
             kind: file.r#type,
             base_url,
             api_key_env: key,
-            oauth: file.oauth.as_ref().map(|table| self.sign_in(table)).transpose()?,
+            oauth: file
+                .oauth
+                .as_ref()
+                .map(|table| self.sign_in(table))
+                .transpose()?,
             scripts_dir,
             file: Some(self.path.clone()),
         })
@@ -195,7 +260,10 @@ impl Reader<'_> {
         let url = |key: &str, value: &Option<String>| {
             let url = value.clone().filter(|url| is_private_way(url));
             url.ok_or_else(|| {
-                self.error(&format!("oauth.{key}"), "expected an address with https:// (http:// on this machine only)")
+                self.error(
+                    &format!("oauth.{key}"),
+                    "expected an address with https:// (http:// on this machine only)",
+                )
             })
         };
         let client_id = table.client_id.clone().filter(|id| !id.trim().is_empty());
@@ -203,7 +271,10 @@ impl Reader<'_> {
             authorize_url: url("authorize_url", &table.authorize_url)?,
             token_url: url("token_url", &table.token_url)?,
             client_id: client_id.ok_or_else(|| {
-                self.error("oauth.client_id", "expected the id of an application of your own, registered with that issuer")
+                self.error(
+                    "oauth.client_id",
+                    "expected the id of an application of your own, registered with that issuer",
+                )
             })?,
             scope: table.scope.clone().filter(|scope| !scope.trim().is_empty()),
             redirect_port: table.redirect_port.filter(|port| *port > 0),
@@ -222,10 +293,18 @@ impl Reader<'_> {
         let model = match entry.model.filter(|model| !model.is_empty()) {
             Some(model) => model,
             None if offline => name.clone(),
-            None => return Err(self.error(&format!("models.{name}"), "has no `model`: expected the provider's id of the model")),
+            None => {
+                return Err(self.error(
+                    &format!("models.{name}"),
+                    "has no `model`: expected the provider's id of the model",
+                ));
+            }
         };
         let rates = match &entry.cost_per_mtok {
-            Some(rates) => Some(four_rates(rates, provider.kind).ok_or_else(|| self.error(&key("cost_per_mtok"), RATES))?),
+            Some(rates) => Some(
+                four_rates(rates, provider.kind)
+                    .ok_or_else(|| self.error(&key("cost_per_mtok"), RATES))?,
+            ),
             None => offline.then_some([0.0; 4]),
         };
         let max_tokens = entry.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
@@ -234,22 +313,34 @@ impl Reader<'_> {
             return Err(self.error(&key("max_tokens"), "expected at least 1"));
         }
         if context_window <= u64::from(max_tokens) {
-            return Err(self.error(&key("context_window"), "expected more than max_tokens: question and answer share the window"));
+            return Err(self.error(
+                &key("context_window"),
+                "expected more than max_tokens: question and answer share the window",
+            ));
         }
         if entry.fallbacks.contains(&name) {
             return Err(self.error(&key("fallbacks"), "expected other models than itself"));
         }
-        if entry.thinking && provider.kind == ProviderType::Anthropic && max_tokens < LEAST_FOR_THINKING {
+        if entry.thinking
+            && provider.kind == ProviderType::Anthropic
+            && max_tokens < LEAST_FOR_THINKING
+        {
             entry.thinking = false;
             let what = "is off: `max_tokens` is less than 2048, and half of it would be for that";
             warnings.push(self.warning(&key("thinking"), what));
         }
-        if entry.compact_at.is_some_and(|tokens| (1..1000).contains(&tokens)) {
+        if entry
+            .compact_at
+            .is_some_and(|tokens| (1..1000).contains(&tokens))
+        {
             entry.compact_at = None;
             let what = "is ignored: expected at least 1000 tokens, or 0 for that of `[compaction]`";
             warnings.push(self.warning(&key("compact_at"), what));
         }
-        for (last, price) in [("cost_per_minute", entry.cost_per_minute), ("cost_per_request", entry.cost_per_request)] {
+        for (last, price) in [
+            ("cost_per_minute", entry.cost_per_minute),
+            ("cost_per_request", entry.cost_per_request),
+        ] {
             if price.is_some_and(|usd| !is_amount(usd)) {
                 return Err(self.error(&key(last), "expected US dollars, 0 or more"));
             }
@@ -277,11 +368,19 @@ impl Reader<'_> {
     }
 
     fn warning(&self, key: &str, message: &str) -> Warning {
-        Warning { origin: self.source.place(key), key: key.to_owned(), message: message.to_owned() }
+        Warning {
+            origin: self.source.place(key),
+            key: key.to_owned(),
+            message: message.to_owned(),
+        }
     }
 
     fn error(&self, key: &str, message: &str) -> Error {
-        Error::Value { origin: self.source.place(key), key: key.to_owned(), message: message.to_owned() }
+        Error::Value {
+            origin: self.source.place(key),
+            key: key.to_owned(),
+            message: message.to_owned(),
+        }
     }
 }
 
@@ -293,8 +392,20 @@ const RATES: &str = "expected [input, output, cache_read] or [input, output, cac
 fn four_rates(rates: &[f64], kind: ProviderType) -> Option<[f64; 4]> {
     let rates = match *rates {
         [input, output, read, write] => [input, output, read, write],
-        [input, output, read] => [input, output, read, if kind == ProviderType::Anthropic { input * 1.25 } else { input }],
+        [input, output, read] => [
+            input,
+            output,
+            read,
+            if kind == ProviderType::Anthropic {
+                input * 1.25
+            } else {
+                input
+            },
+        ],
         _ => return None,
     };
-    rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0).then_some(rates)
+    rates
+        .iter()
+        .all(|rate| rate.is_finite() && *rate >= 0.0)
+        .then_some(rates)
 }

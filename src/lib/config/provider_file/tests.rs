@@ -9,14 +9,31 @@ fn loaded(files: &[(&str, &str)], extra: &str) -> Result<Loaded, String> {
     let put = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("dir");
-        std::fs::File::create_new(path).expect("create").write_all(text.as_bytes()).expect("write");
+        std::fs::File::create_new(path)
+            .expect("create")
+            .write_all(text.as_bytes())
+            .expect("write");
     };
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-    put("agent.toml", &format!("[providers]\nload = {names:?}\n{extra}"));
-    files.iter().filter(|(_, text)| !text.is_empty()).for_each(|(name, text)| put(&format!("providers.d/{name}.toml"), text));
-    let home = Home::resolve(HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() }, &|_| None).expect("home");
+    put(
+        "agent.toml",
+        &format!("[providers]\nload = {names:?}\n{extra}"),
+    );
+    files
+        .iter()
+        .filter(|(_, text)| !text.is_empty())
+        .for_each(|(name, text)| put(&format!("providers.d/{name}.toml"), text));
+    let home = Home::resolve(
+        HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..HomeFlags::default()
+        },
+        &|_| None,
+    )
+    .expect("home");
     let short = |text: String| text.replace(&format!("{}/", dir.path().display()), "");
-    super::super::load(&home, &Environment::default(), &[]).map_err(|error| short(format!("{error} | {}", error.hint())))
+    super::super::load(&home, &Environment::default(), &[])
+        .map_err(|error| short(format!("{error} | {}", error.hint())))
 }
 
 fn models(files: &[(&str, &str)], extra: &str) -> Models {
@@ -31,43 +48,106 @@ const ANTHROPIC: &str = "type = \"anthropic\"\n[models.primary]\nmodel = \"m\"\n
 
 #[test]
 fn a_short_file_has_the_vendors_defaults() {
-    let primary = models(&[("a", ANTHROPIC)], "").get("primary", "test").expect("primary");
+    let primary = models(&[("a", ANTHROPIC)], "")
+        .get("primary", "test")
+        .expect("primary");
     let provider = &primary.provider;
-    assert_eq!((provider.kind, provider.base_url.as_str()), (ProviderType::Anthropic, "https://api.anthropic.com"));
+    assert_eq!(
+        (provider.kind, provider.base_url.as_str()),
+        (ProviderType::Anthropic, "https://api.anthropic.com")
+    );
     assert_eq!(provider.api_key_env.as_deref(), Some("ANTHROPIC_API_KEY"));
-    assert_eq!((primary.max_tokens, primary.context_window, primary.rates, primary.cache), (8192, 200_000, None, true));
+    assert_eq!(
+        (
+            primary.max_tokens,
+            primary.context_window,
+            primary.rates,
+            primary.cache
+        ),
+        (8192, 200_000, None, true)
+    );
 }
 
 #[test]
 fn a_server_of_ones_own_needs_no_key() {
     let file = "type = \"openai\"\nbase_url = \"http://localhost:11434/v1/\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0, 0]\n";
-    let primary = models(&[("o", file)], "").get("primary", "test").expect("primary");
-    assert_eq!((primary.provider.base_url.as_str(), &primary.provider.api_key_env), ("http://localhost:11434/v1", &None));
+    let primary = models(&[("o", file)], "")
+        .get("primary", "test")
+        .expect("primary");
+    assert_eq!(
+        (
+            primary.provider.base_url.as_str(),
+            &primary.provider.api_key_env
+        ),
+        ("http://localhost:11434/v1", &None)
+    );
     assert_eq!(primary.rates, Some([0.0; 4]));
 }
 
 #[test]
 fn gemini_has_its_own_address_and_key() {
     let file = "type = \"gemini\"\n[models.primary]\nmodel = \"gemini-3-pro\"\ncost_per_mtok = [2, 12, 0.2]\n";
-    let primary = models(&[("g", file)], "").get("primary", "test").expect("primary");
-    let Provider { kind, base_url, api_key_env, .. } = &*primary.provider;
-    assert_eq!((*kind, base_url.as_str()), (ProviderType::Gemini, "https://generativelanguage.googleapis.com"));
-    assert_eq!((api_key_env.as_deref(), primary.rates), (Some("GEMINI_API_KEY"), Some([2.0, 12.0, 0.2, 2.0])));
+    let primary = models(&[("g", file)], "")
+        .get("primary", "test")
+        .expect("primary");
+    let Provider {
+        kind,
+        base_url,
+        api_key_env,
+        ..
+    } = &*primary.provider;
+    assert_eq!(
+        (*kind, base_url.as_str()),
+        (
+            ProviderType::Gemini,
+            "https://generativelanguage.googleapis.com"
+        )
+    );
+    assert_eq!(
+        (api_key_env.as_deref(), primary.rates),
+        (Some("GEMINI_API_KEY"), Some([2.0, 12.0, 0.2, 2.0]))
+    );
 }
 
 #[test]
 fn rates_are_three_or_four_numbers_none_negative() {
     let with = |kind: &str, rates: &str| {
-        loaded(&[("a", &format!("type = \"{kind}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = {rates}\n"))], "")
+        loaded(
+            &[(
+                "a",
+                &format!(
+                    "type = \"{kind}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = {rates}\n"
+                ),
+            )],
+            "",
+        )
     };
-    let rates = |kind, text| with(kind, text).expect("load").models.get("primary", "test").expect("primary").rates;
-    assert_eq!(rates("anthropic", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 5.0]));
+    let rates = |kind, text| {
+        with(kind, text)
+            .expect("load")
+            .models
+            .get("primary", "test")
+            .expect("primary")
+            .rates
+    };
+    assert_eq!(
+        rates("anthropic", "[4, 15, 0.3]"),
+        Some([4.0, 15.0, 0.3, 5.0])
+    );
     assert_eq!(rates("openai", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 4.0]));
     assert_eq!(rates("openai", "[1, 2, 3, 4]"), Some([1.0, 2.0, 3.0, 4.0]));
-    for bad in ["[1, 2]", "[1, 2, 3, 4, 5]", "[1, -2, 3]", "[nan, 1, 1]", "[1, inf, 1]"] {
+    for bad in [
+        "[1, 2]",
+        "[1, 2, 3, 4, 5]",
+        "[1, -2, 3]",
+        "[nan, 1, 1]",
+        "[1, inf, 1]",
+    ] {
         let message = with("openai", bad).expect_err(bad);
         assert!(
-            message.starts_with("providers.d/a.toml:4: `models.primary.cost_per_mtok`: expected [input, output"),
+            message.starts_with(
+                "providers.d/a.toml:4: `models.primary.cost_per_mtok`: expected [input, output"
+            ),
             "{message}"
         );
     }
@@ -78,10 +158,16 @@ fn the_offline_model_is_primary_when_it_is_alone() {
     let alone = models(&[("offline", "")], "");
     assert_eq!(alone.for_role("cli").expect("model").name, "offline");
     assert_eq!(alone.for_role("cli").expect("model").rates, Some([0.0; 4]));
-    let both = models(&[("offline", ""), ("a", ANTHROPIC)], "[routing]\nsystem = \"offline\"\n");
+    let both = models(
+        &[("offline", ""), ("a", ANTHROPIC)],
+        "[routing]\nsystem = \"offline\"\n",
+    );
     assert_eq!(both.names().collect::<Vec<_>>(), ["offline", "primary"]);
     assert_eq!(
-        (both.for_role("cli").expect("model").name.as_str(), both.for_role("system").expect("model").name.as_str()),
+        (
+            both.for_role("cli").expect("model").name.as_str(),
+            both.for_role("system").expect("model").name.as_str()
+        ),
         ("primary", "offline")
     );
     assert_eq!(both.for_role("speech_to_text"), None);
@@ -89,10 +175,20 @@ fn the_offline_model_is_primary_when_it_is_alone() {
 
 #[test]
 fn an_offline_file_can_name_models_and_scripts() {
-    let models = models(&[("offline", "type = \"offline\"\nscripts_dir = \"/s\"\n[models.primary]\n[models.small]\n")], "");
+    let models = models(
+        &[(
+            "offline",
+            "type = \"offline\"\nscripts_dir = \"/s\"\n[models.primary]\n[models.small]\n",
+        )],
+        "",
+    );
     let small = models.get("small", "test").expect("small");
     assert_eq!(
-        (small.model.as_str(), small.rates, small.provider.scripts_dir.as_deref()),
+        (
+            small.model.as_str(),
+            small.rates,
+            small.provider.scripts_dir.as_deref()
+        ),
         ("small", Some([0.0; 4]), Some(std::path::Path::new("/s")))
     );
 }
@@ -124,7 +220,11 @@ fn a_missing_file_and_a_missing_primary_name_the_next_step() {
 
 #[test]
 fn a_provider_name_is_no_path() {
-    assert!(loaded(&[("../agent", "")], "").expect_err("path").contains("is missing"));
+    assert!(
+        loaded(&[("../agent", "")], "")
+            .expect_err("path")
+            .contains("is missing")
+    );
 }
 
 #[test]
@@ -133,13 +233,17 @@ fn unknown_models_in_routing_and_fallbacks_are_refused() {
     refused(
         &[("a", ANTHROPIC)],
         "[routing]\ncli = \"gone\"\n",
-        &format!("agent.toml:4: routing.cli: no model is called `gone` (there are: primary) | {hint}"),
+        &format!(
+            "agent.toml:4: routing.cli: no model is called `gone` (there are: primary) | {hint}"
+        ),
     );
     let file = format!("{ANTHROPIC}fallbacks = [\"gone\"]\n");
     refused(
         &[("a", &file)],
         "",
-        &format!("providers.d/a.toml: models.primary.fallbacks: no model is called `gone` (there are: primary) | {hint}"),
+        &format!(
+            "providers.d/a.toml: models.primary.fallbacks: no model is called `gone` (there are: primary) | {hint}"
+        ),
     );
 }
 
@@ -153,13 +257,22 @@ fn wrong_values_name_file_line_and_key() {
         "type = \"claude\"\n",
         "providers.d/a.toml:1: `type`: unknown variant `claude`, expected one of `anthropic`, `openai`, `gemini`, `offline`",
     );
-    check("base_url = \"x\"\n", "providers.d/a.toml: missing field `type` | correct providers.d/a.toml, then");
-    check("type = \"openai\"\nbase_url = \"localhost\"\n", "providers.d/a.toml:2: `base_url`: expected an address");
+    check(
+        "base_url = \"x\"\n",
+        "providers.d/a.toml: missing field `type` | correct providers.d/a.toml, then",
+    );
+    check(
+        "type = \"openai\"\nbase_url = \"localhost\"\n",
+        "providers.d/a.toml:2: `base_url`: expected an address",
+    );
     check(
         "type = \"openai\"\napi_key_env = \"sk-canary\"\n",
         "providers.d/a.toml:2: `api_key_env`: expected the NAME of a variable",
     );
-    check("type = \"openai\"\n[models.primary]\n", "providers.d/a.toml:2: `models.primary`: has no `model`");
+    check(
+        "type = \"openai\"\n[models.primary]\n",
+        "providers.d/a.toml:2: `models.primary`: has no `model`",
+    );
     check(
         "type = \"openai\"\n[models.primary]\nmodel = \"m\"\nmax_tokens = 9\ncontext_window = 9\n",
         "providers.d/a.toml:5: `models.primary.context_window`",
@@ -176,14 +289,31 @@ fn what_a_model_cannot_be_asked_for_is_a_warning_and_off() {
         "a.toml:5: `models.primary.thinking` is off: `max_tokens` is less than 2048",
         "a.toml:6: `models.primary.compact_at` is ignored: expected at least 1000 tokens",
     ];
-    assert!(warnings.len() == 2 && warnings.iter().zip(says).all(|(warning, says)| warning.contains(says)), "{warnings:?}");
+    assert!(
+        warnings.len() == 2
+            && warnings
+                .iter()
+                .zip(says)
+                .all(|(warning, says)| warning.contains(says)),
+        "{warnings:?}"
+    );
     let primary = loaded.models.get("primary", "test").expect("primary");
-    assert_eq!((primary.thinking, primary.compact_at, primary.max_tokens), (false, 0, 2000));
+    assert_eq!(
+        (primary.thinking, primary.compact_at, primary.max_tokens),
+        (false, 0, 2000)
+    );
 }
 
 #[test]
 fn unknown_keys_are_warnings_and_others_are_read() {
-    let loaded = loaded(&[("a", &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\ntools = false\n"))], "").expect("load");
+    let loaded = loaded(
+        &[(
+            "a",
+            &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\ntools = false\n"),
+        )],
+        "",
+    )
+    .expect("load");
     let warning = loaded.warnings[0].to_string();
     assert!(
         warning.ends_with(
@@ -200,7 +330,13 @@ fn unknown_keys_are_warnings_and_others_are_read() {
 fn a_sign_in_has_two_addresses_that_nobody_reads_along_and_a_client_of_ones_own() {
     let with = |table: &str| loaded(&[("a", &format!("{ANTHROPIC}[oauth]\n{table}"))], "");
     let good = "authorize_url = \"https://id.example/a?x=y\"\ntoken_url = \"http://127.0.0.1:1/t\"\nclient_id = \"me\"\n";
-    let provider = with(good).expect("load").models.get("primary", "test").expect("primary").provider.clone();
+    let provider = with(good)
+        .expect("load")
+        .models
+        .get("primary", "test")
+        .expect("primary")
+        .provider
+        .clone();
     let expected = OAuth {
         authorize_url: "https://id.example/a?x=y".to_owned(),
         token_url: "http://127.0.0.1:1/t".to_owned(),
@@ -209,19 +345,53 @@ fn a_sign_in_has_two_addresses_that_nobody_reads_along_and_a_client_of_ones_own(
         redirect_port: None,
     };
     assert_eq!(provider.oauth, Some(expected));
-    assert_eq!(with(&format!("{good}redirect_prot = 1\n")).expect("load").warnings.len(), 1, "an unknown key is pointed out");
-    for host in
-        ["http://id.example/t", "http://localhost:x@id.example/t", "http://localhost.id.example/t", "ftp://localhost/t", ""]
-    {
+    assert_eq!(
+        with(&format!("{good}redirect_prot = 1\n"))
+            .expect("load")
+            .warnings
+            .len(),
+        1,
+        "an unknown key is pointed out"
+    );
+    for host in [
+        "http://id.example/t",
+        "http://localhost:x@id.example/t",
+        "http://localhost.id.example/t",
+        "ftp://localhost/t",
+        "",
+    ] {
         let error = with(&good.replace("http://127.0.0.1:1/t", host)).expect_err(host);
-        assert!(error.contains("`oauth.token_url`: expected an address with https://"), "{host}: {error}");
+        assert!(
+            error.contains("`oauth.token_url`: expected an address with https://"),
+            "{host}: {error}"
+        );
     }
-    for own in ["http://localhost/t", "http://[::1]:8080/t", "http://127.0.0.1/t"] {
+    for own in [
+        "http://localhost/t",
+        "http://[::1]:8080/t",
+        "http://127.0.0.1/t",
+    ] {
         with(&good.replace("http://127.0.0.1:1/t", own)).expect(own);
     }
-    assert!(with(&good.replace("\"me\"", "\" \"")).expect_err("no client").contains("an application of your own"));
-    let based = |url: &str| loaded(&[("a", &format!("base_url = \"{url}\"\n{ANTHROPIC}[oauth]\n{good}"))], "");
-    assert!(based("http://models.example").expect_err("open").contains("`base_url`: expected https://"));
+    assert!(
+        with(&good.replace("\"me\"", "\" \""))
+            .expect_err("no client")
+            .contains("an application of your own")
+    );
+    let based = |url: &str| {
+        loaded(
+            &[(
+                "a",
+                &format!("base_url = \"{url}\"\n{ANTHROPIC}[oauth]\n{good}"),
+            )],
+            "",
+        )
+    };
+    assert!(
+        based("http://models.example")
+            .expect_err("open")
+            .contains("`base_url`: expected https://")
+    );
     for own in ["https://models.example", "http://127.0.0.1:1"] {
         based(own).expect(own);
     }
@@ -232,8 +402,18 @@ fn embeddings_come_from_a_loaded_provider_that_has_some() {
     let server = "type = \"openai\"\nbase_url = \"http://localhost:1\"\n";
     let with = |provider: &str| format!("[memory.embeddings]\nprovider = {provider:?}\n");
     let models = models(&[("a", ANTHROPIC), ("vec", server)], &with("vec"));
-    assert_eq!(models.providers().map(|provider| provider.name.as_str()).collect::<Vec<_>>(), ["a", "vec"]);
-    assert_eq!(models.provider("vec").map(|provider| provider.kind), Some(ProviderType::Openai), "it needs no model");
+    assert_eq!(
+        models
+            .providers()
+            .map(|provider| provider.name.as_str())
+            .collect::<Vec<_>>(),
+        ["a", "vec"]
+    );
+    assert_eq!(
+        models.provider("vec").map(|provider| provider.kind),
+        Some(ProviderType::Openai),
+        "it needs no model"
+    );
     for own in ["local", "none"] {
         loaded(&[("a", ANTHROPIC)], &with(own)).expect(own);
     }
@@ -254,10 +434,21 @@ fn embeddings_come_from_a_loaded_provider_that_has_some() {
 
 #[test]
 fn a_model_of_this_machine_is_a_directory_by_its_whole_path() {
-    let with = |settings: &str| loaded(&[("a", ANTHROPIC)], &format!("[memory.embeddings]\n{settings}\n"));
+    let with = |settings: &str| {
+        loaded(
+            &[("a", ANTHROPIC)],
+            &format!("[memory.embeddings]\n{settings}\n"),
+        )
+    };
     with("model = \"/srv/model\"").expect("a path");
     let error = with("model = \"bge-m3\"").expect_err("no path");
-    assert!(error.starts_with("agent.toml:4: `memory.embeddings.model`: expected the absolute path"), "{error}");
+    assert!(
+        error.starts_with("agent.toml:4: `memory.embeddings.model`: expected the absolute path"),
+        "{error}"
+    );
     let error = with("dims = 16385").expect_err("too many");
-    assert!(error.starts_with("agent.toml:4: `memory.embeddings.dims`: expected 0"), "{error}");
+    assert!(
+        error.starts_with("agent.toml:4: `memory.embeddings.dims`: expected 0"),
+        "{error}"
+    );
 }

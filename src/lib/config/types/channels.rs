@@ -68,7 +68,11 @@ impl Default for Telegram {
 impl Telegram {
     /// Returns the ids of the owners: `owner`, or when it is empty the first of `allow_from`.
     pub fn owners(&self) -> &[i64] {
-        if self.owner.is_empty() { self.allow_from.get(..1).unwrap_or_default() } else { &self.owner }
+        if self.owner.is_empty() {
+            self.allow_from.get(..1).unwrap_or_default()
+        } else {
+            &self.owner
+        }
     }
 }
 
@@ -77,17 +81,31 @@ impl Telegram {
     /// its address is none that Telegram could use: `https://`, or `http://` on this machine.
     pub fn webhook_path(&self) -> Option<&str> {
         let https = self.webhook.strip_prefix("https://");
-        let local = || self.webhook.strip_prefix("http://").filter(|rest| is_loopback(rest.split('/').next().unwrap_or(rest)));
+        let local = || {
+            self.webhook
+                .strip_prefix("http://")
+                .filter(|rest| is_loopback(rest.split('/').next().unwrap_or(rest)))
+        };
         let rest = https.or_else(local)?;
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let plain = self.webhook.chars().all(|c| c.is_ascii_graphic() && !"?#@\"<>\\^`{|}".contains(c));
+        let plain = self
+            .webhook
+            .chars()
+            .all(|c| c.is_ascii_graphic() && !"?#@\"<>\\^`{|}".contains(c));
         (plain && !host.is_empty() && !host.starts_with(':')).then_some(path)
     }
 }
 
 fn is_loopback(authority: &str) -> bool {
-    let host = authority.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(authority, |(host, _)| host);
-    host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let host = authority
+        .rsplit_once(':')
+        .filter(|(_, port)| port.parse::<u16>().is_ok())
+        .map_or(authority, |(host, _)| host);
+    host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 /// Who may write to the bot directly.
@@ -156,7 +174,11 @@ pub struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        Self { require_mention: true, allow_from: None, members: Members::Allowed }
+        Self {
+            require_mention: true,
+            allow_from: None,
+            members: Members::Allowed,
+        }
     }
 }
 
@@ -221,10 +243,13 @@ impl Http {
     /// Returns what `listen` says; `None` when it says nothing of the kind.
     pub fn address(&self) -> Option<Listen> {
         if let Some(path) = self.listen.strip_prefix("unix:") {
-            return path.starts_with('/').then(|| Listen::Unix(PathBuf::from(path)));
+            return path
+                .starts_with('/')
+                .then(|| Listen::Unix(PathBuf::from(path)));
         }
         let (host, port) = self.listen.rsplit_once(':')?;
-        let good = !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok();
+        let good =
+            !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok();
         good.then(|| Listen::Tcp(self.listen.clone()))
     }
 }
@@ -236,7 +261,10 @@ mod tests {
     #[test]
     fn a_webhook_is_https_or_on_this_machine_and_has_a_path() {
         let check = |webhook: &str, path| {
-            let telegram = Telegram { webhook: webhook.to_owned(), ..Telegram::default() };
+            let telegram = Telegram {
+                webhook: webhook.to_owned(),
+                ..Telegram::default()
+            };
             assert_eq!(telegram.webhook_path(), path, "{webhook}");
         };
         check("https://example.org/telegram", Some("/telegram"));
@@ -261,14 +289,28 @@ mod tests {
     #[test]
     fn an_address_is_a_host_with_a_port_or_a_socket() {
         let check = |listen: &str, address| {
-            let http = Http { listen: listen.to_owned(), ..Http::default() };
+            let http = Http {
+                listen: listen.to_owned(),
+                ..Http::default()
+            };
             assert_eq!(http.address(), address, "{listen}");
         };
         for tcp in ["127.0.0.1:8100", "[::1]:0", "localhost:80"] {
             check(tcp, Some(Listen::Tcp(tcp.to_owned())));
         }
-        check("unix:/run/agent/http", Some(Listen::Unix("/run/agent/http".into())));
-        for bad in ["", "8100", ":8100", "127.0.0.1", "127.0.0.1:70000", "unix:http", "a b:1"] {
+        check(
+            "unix:/run/agent/http",
+            Some(Listen::Unix("/run/agent/http".into())),
+        );
+        for bad in [
+            "",
+            "8100",
+            ":8100",
+            "127.0.0.1",
+            "127.0.0.1:70000",
+            "unix:http",
+            "a b:1",
+        ] {
             check(bad, None);
         }
     }

@@ -22,7 +22,12 @@ pub struct Compaction {
 
 impl Default for Compaction {
     fn default() -> Self {
-        Self { preset: Preset::Standard, compact_at: 0, keep: None, flush: true }
+        Self {
+            preset: Preset::Standard,
+            compact_at: 0,
+            keep: None,
+            flush: true,
+        }
     }
 }
 
@@ -71,7 +76,12 @@ impl Serialize for Keep {
 impl<'de> Deserialize<'de> for Keep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let share = |number: &str| number.parse::<f64>().ok().filter(|share| (0.0..1.0).contains(share));
+        let share = |number: &str| {
+            number
+                .parse::<f64>()
+                .ok()
+                .filter(|share| (0.0..1.0).contains(share))
+        };
         let keep = text.split_once(':').and_then(|(word, number)| match word {
             "fraction" => share(number).map(Self::Fraction),
             "window" => share(number).map(Self::Window),
@@ -114,14 +124,23 @@ impl Compaction {
             Preset::Jeeves => (191_808, 4_000),
             Preset::Jarvis => (100_000, 4_000),
         };
-        let set = [model.compact_at, self.compact_at].into_iter().find(|at| *at > 0).unwrap_or(preset_at);
+        let set = [model.compact_at, self.compact_at]
+            .into_iter()
+            .find(|at| *at > 0)
+            .unwrap_or(preset_at);
         let compact_at = set.max(LEAST).min(room);
         let keep = self.keep.unwrap_or(match self.preset {
             Preset::Standard | Preset::Lucyd | Preset::Jeeves => Keep::Fraction(0.33),
             Preset::Jarvis => Keep::Tokens(20_000),
         });
         let flush_at = compact_at - flush_margin.min(window / 20).min(compact_at / 10);
-        Thresholds { flush_at, compact_at, room, hard_at: window, keep }
+        Thresholds {
+            flush_at,
+            compact_at,
+            room,
+            hard_at: window,
+            keep,
+        }
     }
 }
 
@@ -136,16 +155,37 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let put = |name: &str, text: &str| {
             std::fs::create_dir_all(dir.path().join("providers.d")).expect("dir");
-            atomic::write(&dir.path().join(name), text.as_bytes(), atomic::Durability::Rename).expect("write");
+            atomic::write(
+                &dir.path().join(name),
+                text.as_bytes(),
+                atomic::Durability::Rename,
+            )
+            .expect("write");
         };
-        put("agent.toml", &format!("[providers]\nload = [\"a\"]\n[compaction]\n{settings}"));
-        let model = format!("model = \"m\"\nmax_tokens = {max_tokens}\ncontext_window = {window}\n{more}");
-        put("providers.d/a.toml", &format!("type = \"offline\"\n[models.primary]\n{model}"));
-        let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+        put(
+            "agent.toml",
+            &format!("[providers]\nload = [\"a\"]\n[compaction]\n{settings}"),
+        );
+        let model =
+            format!("model = \"m\"\nmax_tokens = {max_tokens}\ncontext_window = {window}\n{more}");
+        put(
+            "providers.d/a.toml",
+            &format!("type = \"offline\"\n[models.primary]\n{model}"),
+        );
+        let flags = HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..HomeFlags::default()
+        };
         let home = Home::resolve(flags, &|_| None).expect("home");
         let loaded = load(&home, &Environment::of(&[]), &[]).expect("config");
         let model = loaded.models.get("primary", "the test").expect("primary");
-        let Thresholds { flush_at, compact_at, room, hard_at, keep } = loaded.config.compaction.thresholds(&model);
+        let Thresholds {
+            flush_at,
+            compact_at,
+            room,
+            hard_at,
+            keep,
+        } = loaded.config.compaction.thresholds(&model);
         assert_eq!(hard_at, window);
         (flush_at, compact_at, room, keep.to_string())
     }
@@ -155,18 +195,39 @@ mod tests {
         let large = |settings: &str| of(settings, 200_000, 8_192, "");
         let third = || "fraction:0.33".to_owned();
         assert_eq!(large(""), (146_000, 150_000, 191_808, third()));
-        assert_eq!(large("preset = \"lucyd\""), (146_000, 150_000, 191_808, third()));
-        assert_eq!(large("preset = \"jeeves\""), (187_808, 191_808, 191_808, third()));
-        assert_eq!(large("preset = \"jarvis\""), (96_000, 100_000, 191_808, "tokens:20000".to_owned()));
-        assert_eq!(large("compact_at = 50000\nkeep = \"window:0.5\""), (46_000, 50_000, 191_808, "window:0.5".to_owned()));
+        assert_eq!(
+            large("preset = \"lucyd\""),
+            (146_000, 150_000, 191_808, third())
+        );
+        assert_eq!(
+            large("preset = \"jeeves\""),
+            (187_808, 191_808, 191_808, third())
+        );
+        assert_eq!(
+            large("preset = \"jarvis\""),
+            (96_000, 100_000, 191_808, "tokens:20000".to_owned())
+        );
+        assert_eq!(
+            large("compact_at = 50000\nkeep = \"window:0.5\""),
+            (46_000, 50_000, 191_808, "window:0.5".to_owned())
+        );
     }
 
     #[test]
     fn no_conversation_outgrows_its_models_window() {
         let third = || "fraction:0.33".to_owned();
         assert_eq!(of("", 8_000, 2_000, ""), (5_600, 6_000, 6_000, third()));
-        assert_eq!(of("", 32_000, 30_000, ""), (22_400, 24_000, 24_000, third()));
-        assert_eq!(of("compact_at = 50000", 200_000, 8_192, "compact_at = 20000"), (18_000, 20_000, 191_808, third()));
-        assert_eq!(of("compact_at = 900000", 200_000, 8_192, ""), (187_808, 191_808, 191_808, third()));
+        assert_eq!(
+            of("", 32_000, 30_000, ""),
+            (22_400, 24_000, 24_000, third())
+        );
+        assert_eq!(
+            of("compact_at = 50000", 200_000, 8_192, "compact_at = 20000"),
+            (18_000, 20_000, 191_808, third())
+        );
+        assert_eq!(
+            of("compact_at = 900000", 200_000, 8_192, ""),
+            (187_808, 191_808, 191_808, third())
+        );
     }
 }

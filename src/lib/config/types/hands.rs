@@ -97,14 +97,19 @@ impl Default for Exec {
             network: false,
             timeout_secs: 120,
             max_timeout_secs: 600,
-            env: ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "USER", "LOGNAME"].map(str::to_owned).to_vec(),
+            env: ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "USER", "LOGNAME"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 }
 
 /// An entry of `tools.exec.patterns`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table such as { argv = [\"wc\", \"-l\", \"*\"], policy = \"allow\" }")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { argv = [\"wc\", \"-l\", \"*\"], policy = \"allow\" }"
+)]
 pub struct Pattern {
     /// The program and its arguments; `*` stands for one argument, a last `**` for all that follow.
     pub argv: Vec<String>,

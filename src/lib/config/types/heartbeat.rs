@@ -25,7 +25,13 @@ pub struct Heartbeat {
 impl Default for Heartbeat {
     fn default() -> Self {
         let hour = |hour| TimeOfDay(NaiveTime::from_hms_opt(hour, 0, 0).unwrap_or_default());
-        Self { every: Every(30 * 60_000), active_start: hour(8), active_end: hour(23), driver: Driver::Internal, day_usd: 0.0 }
+        Self {
+            every: Every(30 * 60_000),
+            active_start: hour(8),
+            active_end: hour(23),
+            driver: Driver::Internal,
+            day_usd: 0.0,
+        }
     }
 }
 
@@ -47,7 +53,10 @@ pub struct Every(pub i64);
 impl Serialize for Every {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let units = [(3_600_000, "h"), (60_000, "m"), (1000, "s")];
-        let (size, unit) = units.into_iter().find(|(size, _)| self.0 % size == 0).unwrap_or((1, "ms"));
+        let (size, unit) = units
+            .into_iter()
+            .find(|(size, _)| self.0 % size == 0)
+            .unwrap_or((1, "ms"));
         serializer.serialize_str(&format!("{}{unit}", self.0 / size))
     }
 }
@@ -60,9 +69,14 @@ impl<'de> Deserialize<'de> for Every {
             let number: i64 = text.trim().strip_suffix(unit)?.parse().ok()?;
             number.checked_mul(size)
         });
-        millis.filter(|millis| (60_000..=24 * 3_600_000).contains(millis)).map(Self).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{text}` is no span from `1m` to `24h`, expected such as `90s`, `30m` or `2h`"))
-        })
+        millis
+            .filter(|millis| (60_000..=24 * 3_600_000).contains(millis))
+            .map(Self)
+            .ok_or_else(|| {
+                serde::de::Error::custom(format!(
+                    "`{text}` is no span from `1m` to `24h`, expected such as `90s`, `30m` or `2h`"
+                ))
+            })
     }
 }
 
@@ -72,15 +86,28 @@ mod tests {
 
     #[test]
     fn spans_and_times_of_day_are_read_as_they_are_written() {
-        let read = |text: &str| toml::from_str::<Heartbeat>(text).map_err(|error| error.message().to_owned());
-        let own = read("every = \"90m\"\nactive_start = \"22:30\"\nactive_end = \"06:00\"\ndriver = \"cron\"").expect("a table");
+        let read = |text: &str| {
+            toml::from_str::<Heartbeat>(text).map_err(|error| error.message().to_owned())
+        };
+        let own = read(
+            "every = \"90m\"\nactive_start = \"22:30\"\nactive_end = \"06:00\"\ndriver = \"cron\"",
+        )
+        .expect("a table");
         assert_eq!((own.every, own.driver), (Every(5_400_000), Driver::Cron));
         let written = toml::to_string(&own).expect("text");
-        assert!(written.contains("every = \"90m\"") && written.contains("active_start = \"22:30\""), "{written}");
+        assert!(
+            written.contains("every = \"90m\"") && written.contains("active_start = \"22:30\""),
+            "{written}"
+        );
         assert_eq!(read(&written), Ok(own));
-        for bad in
-            ["every = \"30\"", "every = \"10s\"", "every = \"25h\"", "every = 30", "active_end = \"24:00\"", "active_end = \"8\""]
-        {
+        for bad in [
+            "every = \"30\"",
+            "every = \"10s\"",
+            "every = \"25h\"",
+            "every = 30",
+            "active_end = \"24:00\"",
+            "active_end = \"8\"",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -62,13 +62,20 @@ impl Session {
     /// Returns what the person is called who has `id` on `channel`.
     pub fn person_of(&self, channel: &str, id: &str) -> Option<&str> {
         let is = |link: &String| link.split_once(':') == Some((channel, id));
-        self.identity_links.iter().find(|(_, links)| links.iter().any(is)).map(|(person, _)| person.as_str())
+        self.identity_links
+            .iter()
+            .find(|(_, links)| links.iter().any(is))
+            .map(|(person, _)| person.as_str())
     }
 
     /// Returns the ids of `person` on `channel`.
     pub fn ids_of<'a>(&'a self, person: &str, channel: &'a str) -> impl Iterator<Item = &'a str> {
         let links = self.identity_links.get(person).into_iter().flatten();
-        links.filter_map(move |link| link.split_once(':').filter(|(of, _)| *of == channel).map(|(_, id)| id))
+        links.filter_map(move |link| {
+            link.split_once(':')
+                .filter(|(of, _)| *of == channel)
+                .map(|(_, id)| id)
+        })
     }
 }
 
@@ -119,9 +126,15 @@ impl<'de> Deserialize<'de> for TimeOfDay {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let whole = text.len() == 5;
-        NaiveTime::parse_from_str(&text, "%H:%M").ok().filter(|_| whole).map(Self).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{text}` is no time of day, expected HH:MM from `00:00` to `23:59`"))
-        })
+        NaiveTime::parse_from_str(&text, "%H:%M")
+            .ok()
+            .filter(|_| whole)
+            .map(Self)
+            .ok_or_else(|| {
+                serde::de::Error::custom(format!(
+                    "`{text}` is no time of day, expected HH:MM from `00:00` to `23:59`"
+                ))
+            })
     }
 }
 
@@ -155,12 +168,24 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_hours_and_minutes() {
-        let read =
-            |text: &str| serde_json::from_value::<TimeOfDay>(text.into()).ok().and_then(|at| serde_json::to_value(at).ok());
+        let read = |text: &str| {
+            serde_json::from_value::<TimeOfDay>(text.into())
+                .ok()
+                .and_then(|at| serde_json::to_value(at).ok())
+        };
         for good in ["04:00", "00:00", "23:59"] {
             assert_eq!(read(good), Some(good.into()));
         }
-        for bad in ["", "4", "4:00", "24:00", "04:60", "04:00:00", "noon", "٠٤:٠٠"] {
+        for bad in [
+            "",
+            "4",
+            "4:00",
+            "24:00",
+            "04:60",
+            "04:00:00",
+            "noon",
+            "٠٤:٠٠",
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -169,26 +194,49 @@ mod tests {
     fn a_kind_of_conversation_may_have_its_own_end() {
         let session = Session {
             reset: Reset::Daily,
-            reset_for: ResetFor { group: Some(Reset::Never), cli: Some(Reset::Idle), ..ResetFor::default() },
+            reset_for: ResetFor {
+                group: Some(Reset::Never),
+                cli: Some(Reset::Idle),
+                ..ResetFor::default()
+            },
             ..Session::default()
         };
         let of = |kind| session.reset_of(kind);
-        assert_eq!([of(KeyKind::Dm), of(KeyKind::Group), of(KeyKind::Cli)], [Reset::Daily, Reset::Never, Reset::Idle]);
+        assert_eq!(
+            [of(KeyKind::Dm), of(KeyKind::Group), of(KeyKind::Cli)],
+            [Reset::Daily, Reset::Never, Reset::Idle]
+        );
     }
 
     #[test]
     fn an_id_is_its_persons_and_nobody_elses() {
-        let links = [("ada", vec!["telegram:1001", "cli:ada:home"]), ("bob", vec!["telegram:10", "cli:1001"])];
-        let links = links.map(|(name, ids)| (name.to_owned(), ids.into_iter().map(str::to_owned).collect()));
-        let session = Session { identity_links: links.into(), ..Session::default() };
-        let check = |channel, id, expected| assert_eq!(session.person_of(channel, id), expected, "{channel}:{id}");
+        let links = [
+            ("ada", vec!["telegram:1001", "cli:ada:home"]),
+            ("bob", vec!["telegram:10", "cli:1001"]),
+        ];
+        let links = links.map(|(name, ids)| {
+            (
+                name.to_owned(),
+                ids.into_iter().map(str::to_owned).collect(),
+            )
+        });
+        let session = Session {
+            identity_links: links.into(),
+            ..Session::default()
+        };
+        let check = |channel, id, expected| {
+            assert_eq!(session.person_of(channel, id), expected, "{channel}:{id}")
+        };
         check("telegram", "1001", Some("ada"));
         check("cli", "1001", Some("bob"));
         check("cli", "ada:home", Some("ada"));
         check("cli", "ada", None);
         check("telegram", "100", None);
         check("", "telegram:1001", None);
-        assert_eq!(session.ids_of("bob", "telegram").collect::<Vec<_>>(), ["10"]);
+        assert_eq!(
+            session.ids_of("bob", "telegram").collect::<Vec<_>>(),
+            ["10"]
+        );
         assert_eq!(session.ids_of("eve", "telegram").count(), 0);
     }
 }

@@ -24,7 +24,12 @@ impl Owner {
     /// Returns a new run of this process.
     pub(super) fn new() -> Self {
         let pid = i64::from(std::process::id());
-        Self { run: uuid::Uuid::now_v7().to_string(), pid, started: started(pid).unwrap_or(0), boot_id: monitor::boot_id() }
+        Self {
+            run: uuid::Uuid::now_v7().to_string(),
+            pid,
+            started: started(pid).unwrap_or(0),
+            boot_id: monitor::boot_id(),
+        }
     }
 }
 
@@ -70,9 +75,13 @@ impl Holder {
         if self.started != 0 {
             return started(self.pid) == Some(self.started);
         }
-        let Ok(pid) = i32::try_from(self.pid) else { return false };
+        let Ok(pid) = i32::try_from(self.pid) else {
+            return false;
+        };
         // EPERM is somebody else's process, and alive.
-        pid > 0 && nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
+        pid > 0
+            && nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None)
+                != Err(nix::errno::Errno::ESRCH)
     }
 }
 
@@ -80,7 +89,12 @@ impl Holder {
 fn started(pid: i64) -> Option<i64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in parentheses, may have anything in it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -90,7 +104,10 @@ mod tests {
     #[test]
     fn a_claim_ends_with_its_process_its_boot_or_its_lease() {
         let me = Owner::new();
-        let other = Owner { run: "other".to_owned(), ..me.clone() };
+        let other = Owner {
+            run: "other".to_owned(),
+            ..me.clone()
+        };
         let held = |change: &dyn Fn(&mut Holder)| {
             let mut holder = Holder {
                 run: Some(other.run.clone()),
@@ -107,7 +124,10 @@ mod tests {
         assert!(!held(&|holder| holder.run = Some(me.run.clone())));
         assert!(!held(&|holder| holder.lease_until = 999));
         assert!(!held(&|holder| holder.lease_until = 1001 + LEASE_MS));
-        assert!(!held(&|holder| holder.started -= 1), "the number was used again");
+        assert!(
+            !held(&|holder| holder.started -= 1),
+            "the number was used again"
+        );
         assert!(!held(&|holder| holder.boot_id = "another".to_owned()));
         // Linux numbers processes up to 2²².
         assert!(!held(&|holder| (holder.pid, holder.started) = (1 << 23, 0)));

@@ -82,7 +82,11 @@ pub enum Asks {
 impl Means<'_> {
     /// Returns those that cost nothing.
     pub fn rules(zone: Tz) -> Self {
-        Self { zone, model: None, asks: Asks::Later }
+        Self {
+            zone,
+            model: None,
+            asks: Asks::Later,
+        }
     }
 }
 
@@ -139,7 +143,12 @@ pub fn lock_file(home: &Home) -> PathBuf {
 /// # Errors
 /// When the lock or the database cannot be used. What cannot be read of notes and conversations is in
 /// the report, and stops nothing. A damaged database stays as it is, except with `backfill`.
-pub fn run(home: &Home, means: Means<'_>, options: Options<'_>, each: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+pub fn run(
+    home: &Home,
+    means: Means<'_>,
+    options: Options<'_>,
+    each: &mut dyn FnMut(Progress),
+) -> Result<Outcome, Error> {
     if options.dry_run {
         return try_out(home, means, options, each).map(Outcome::Done);
     }
@@ -148,24 +157,42 @@ pub fn run(home: &Home, means: Means<'_>, options: Options<'_>, each: &mut dyn F
         return Ok(Outcome::Busy(lock::holder(&lock_file)?.unwrap_or(0)));
     };
     let path = facts::database(home);
-    let Means { zone, mut model, asks } = means;
+    let Means {
+        zone,
+        mut model,
+        asks,
+    } = means;
     let mut work = |each: &mut dyn FnMut(Progress)| -> Result<Report, Error> {
         // Again and again, for a database that is made anew.
         let model = model.as_mut().map(|model| &mut **model as &mut dyn Model);
-        run::all(home, facts::open(&path)?, Means { zone, model, asks }, options, each)
+        run::all(
+            home,
+            facts::open(&path)?,
+            Means { zone, model, asks },
+            options,
+            each,
+        )
     };
     match work(each) {
         Err(error) if error.is_damage() && options.backfill => {
             let aside = db::set_aside(&path)?;
             let report = work(each)?;
-            Ok(Outcome::Done(Report { set_aside: Some(aside), ..report }))
+            Ok(Outcome::Done(Report {
+                set_aside: Some(aside),
+                ..report
+            }))
         }
         done => done.map(Outcome::Done),
     }
 }
 
 /// Works on a copy in memory; no model is asked.
-fn try_out(home: &Home, means: Means<'_>, options: Options<'_>, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+fn try_out(
+    home: &Home,
+    means: Means<'_>,
+    options: Options<'_>,
+    each: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     let copy = match facts::memory_copy(&facts::database(home)).map_err(Error::from) {
         // It would be set aside.
         Err(error) if error.is_damage() && options.backfill => facts::in_memory()?,

@@ -95,23 +95,37 @@ impl Found {
     /// Returns this and what rules found in the same lines. They find less, and that is nearly always right: what both
     /// read is as the rules have it. The promises of a line are those of who tells more of them apart.
     pub(super) fn beside(mut self, rules: Found) -> Found {
-        self.statements.retain(|one| !rules.statements.iter().any(|rule| is_same(one, rule)));
+        self.statements
+            .retain(|one| !rules.statements.iter().any(|rule| is_same(one, rule)));
         self.statements.extend(rules.statements);
         let count = |promises: &[Promise], of: &Promise| {
-            promises.iter().filter(|one| (&one.path, one.line) == (&of.path, of.line)).count()
+            promises
+                .iter()
+                .filter(|one| (&one.path, one.line) == (&of.path, of.line))
+                .count()
         };
         let is_divided = |of: &Promise| count(&self.promises, of) > count(&rules.promises, of);
-        let (by_model, by_rules) = (self.promises.iter().filter(|one| is_divided(one)), rules.promises.iter());
-        self.promises = by_model.chain(by_rules.filter(|one| !is_divided(one))).cloned().collect();
+        let (by_model, by_rules) = (
+            self.promises.iter().filter(|one| is_divided(one)),
+            rules.promises.iter(),
+        );
+        self.promises = by_model
+            .chain(by_rules.filter(|one| !is_divided(one)))
+            .cloned()
+            .collect();
         self
     }
 }
 
 /// Returns true when a model and a rule read the same in a line, in the same words or not.
 fn is_same(one: &Statement, rule: &Statement) -> bool {
-    let [about, about_rule] = [one, rule].map(|of| (facts::folded(&of.entity), facts::folded(&of.attribute)));
+    let [about, about_rule] =
+        [one, rule].map(|of| (facts::folded(&of.entity), facts::folded(&of.attribute)));
     let [value, value_of_rule] = [one, rule].map(|of| facts::value_key(&of.value));
-    let is_part = |part: &str, whole: &str| part.split(' ').all(|word| whole.split(' ').any(|other| other == word));
+    let is_part = |part: &str, whole: &str| {
+        part.split(' ')
+            .all(|word| whole.split(' ').any(|other| other == word))
+    };
     let overlap = || is_part(&value, &value_of_rule) || is_part(&value_of_rule, &value);
     let is_alike = || about == about_rule && (!extract::holds_many(&about.1) || overlap());
     (&one.path, one.line) == (&rule.path, rule.line)
@@ -166,7 +180,10 @@ pub(super) fn question(lines: &[Line], known: &[String], zone: Tz) -> String {
 
 /// Nothing in a line looks like the next one, or like the end.
 fn plain(text: &str) -> String {
-    text.replace(['⟦', '⟧'], "").lines().collect::<Vec<_>>().join(" / ")
+    text.replace(['⟦', '⟧'], "")
+        .lines()
+        .collect::<Vec<_>>()
+        .join(" / ")
 }
 
 #[derive(Debug, Deserialize)]
@@ -224,10 +241,19 @@ struct EpisodeSaid {
 ///
 /// # Errors
 /// Why it is none: no JSON, not the shape that was asked for, or nothing in it that has that shape.
-pub(super) fn read(answer: &str, lines: &[Line], session: &str, scope: &Scope, zone: Tz) -> Result<Found, String> {
+pub(super) fn read(
+    answer: &str,
+    lines: &[Line],
+    session: &str,
+    scope: &Scope,
+    zone: Tz,
+) -> Result<Found, String> {
     // Fences and a word before it do no harm.
-    let start = answer.find('{').ok_or_else(|| "the answer has no JSON object".to_owned())?;
-    let mut values = serde_json::Deserializer::from_str(answer.get(start..).unwrap_or_default()).into_iter::<Answer>();
+    let start = answer
+        .find('{')
+        .ok_or_else(|| "the answer has no JSON object".to_owned())?;
+    let mut values = serde_json::Deserializer::from_str(answer.get(start..).unwrap_or_default())
+        .into_iter::<Answer>();
     let answer = match values.next() {
         Some(Ok(answer)) => answer,
         Some(Err(error)) => return Err(format!("the answer is not what was asked for: {error}")),
@@ -236,22 +262,36 @@ pub(super) fn read(answer: &str, lines: &[Line], session: &str, scope: &Scope, z
     let mut said = Said::new(lines, session, scope, zone);
     let (facts, all_facts) = shaped::<FactSaid>(answer.facts);
     let (aliases, all_aliases) = shaped::<AliasSaid>(answer.aliases.unwrap_or_default());
-    let (commitments, all_commitments) = shaped::<CommitmentSaid>(answer.commitments.unwrap_or_default());
-    let (read, all) = (facts.len() + aliases.len() + commitments.len(), all_facts + all_aliases + all_commitments);
+    let (commitments, all_commitments) =
+        shaped::<CommitmentSaid>(answer.commitments.unwrap_or_default());
+    let (read, all) = (
+        facts.len() + aliases.len() + commitments.len(),
+        all_facts + all_aliases + all_commitments,
+    );
     if read == 0 && all > 0 {
-        return Err(format!("none of {all} entries has the shape that was asked for"));
+        return Err(format!(
+            "none of {all} entries has the shape that was asked for"
+        ));
     }
-    let aliases = aliases.into_iter().map(|AliasSaid { alias, name, line }| FactSaid {
-        entity: name,
-        attribute: facts::ALIAS.to_owned(),
-        value: alias,
-        confidence: 1.0,
-        line,
-        ended: None,
-    });
+    let aliases = aliases
+        .into_iter()
+        .map(|AliasSaid { alias, name, line }| FactSaid {
+            entity: name,
+            attribute: facts::ALIAS.to_owned(),
+            value: alias,
+            confidence: 1.0,
+            line,
+            ended: None,
+        });
     Ok(Found {
-        statements: aliases.chain(facts).filter_map(|fact| said.statement(fact)).collect(),
-        promises: commitments.into_iter().filter_map(|one| said.promise(one)).collect(),
+        statements: aliases
+            .chain(facts)
+            .filter_map(|fact| said.statement(fact))
+            .collect(),
+        promises: commitments
+            .into_iter()
+            .filter_map(|one| said.promise(one))
+            .collect(),
         episode: answer.episode.and_then(|episode| said.episode(episode)),
     })
 }
@@ -259,7 +299,13 @@ pub(super) fn read(answer: &str, lines: &[Line], session: &str, scope: &Scope, z
 /// Returns those of `values` that have the shape, and how many there were.
 fn shaped<T: for<'a> Deserialize<'a>>(values: Vec<Value>) -> (Vec<T>, usize) {
     let all = values.len();
-    (values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect(), all)
+    (
+        values
+            .into_iter()
+            .filter_map(|value| serde_json::from_value(value).ok())
+            .collect(),
+        all,
+    )
 }
 
 /// What an answer is about.
@@ -290,42 +336,79 @@ impl<'a> Heard<'a> {
                 }
             }
         }
-        Self { line, stated, promised }
+        Self {
+            line,
+            stated,
+            promised,
+        }
     }
 }
 
 impl<'a> Said<'a> {
     fn new(lines: &'a [Line], session: &'a str, scope: &'a Scope, zone: Tz) -> Self {
         let mut words = Words::new();
-        let lines = lines.iter().map(|line| Heard::new(line, &mut words)).collect();
-        Self { lines, words, session, scope, zone }
+        let lines = lines
+            .iter()
+            .map(|line| Heard::new(line, &mut words))
+            .collect();
+        Self {
+            lines,
+            words,
+            session,
+            scope,
+            zone,
+        }
     }
 
     /// Returns the owner's line `number`, if it states `value`: half of the words that say something are there.
-    fn evidence(&mut self, number: usize, value: &str, of: for<'h> fn(&'h Heard<'a>) -> &'h Codes) -> Option<&'a Line> {
+    fn evidence(
+        &mut self,
+        number: usize,
+        value: &str,
+        of: for<'h> fn(&'h Heard<'a>) -> &'h Codes,
+    ) -> Option<&'a Line> {
         let at = number.checked_sub(1)?;
         let wanted = self.words.of_query(value);
         let states = |heard: &Heard<'a>| {
-            let found = wanted.iter().filter(|word| of(heard).contains(&word.code)).count();
+            let found = wanted
+                .iter()
+                .filter(|word| of(heard).contains(&word.code))
+                .count();
             found > 0 && found * 2 >= wanted.len()
         };
-        let heard = self.lines.get(at).filter(|heard| heard.line.who == Who::Owner)?;
+        let heard = self
+            .lines
+            .get(at)
+            .filter(|heard| heard.line.who == Who::Owner)?;
         let only_agrees = heard.line.words.split_whitespace().count() <= MAX_ASSENT;
-        let before = at.checked_sub(1).and_then(|before| self.lines.get(before)).filter(|heard| heard.line.who == Who::Agent);
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| self.lines.get(before))
+            .filter(|heard| heard.line.who == Who::Agent);
         (states(heard) || only_agrees && before.is_some_and(states)).then_some(heard.line)
     }
 
     fn statement(&mut self, fact: FactSaid) -> Option<Statement> {
-        let FactSaid { entity, attribute, value, .. } = &fact;
+        let FactSaid {
+            entity,
+            attribute,
+            value,
+            ..
+        } = &fact;
         if !extract::may_be_kept(&format!("{entity} {attribute} {value}")) {
             return None;
         }
         let line = self.evidence(fact.line, value, |heard| &heard.stated)?;
         let entity = fact.entity.trim();
-        let is_user = ["user", "the user", "i", "me", "myself"].contains(&entity.to_lowercase().as_str());
+        let is_user =
+            ["user", "the user", "i", "me", "myself"].contains(&entity.to_lowercase().as_str());
         Some(Statement {
             scope: self.scope.clone(),
-            entity: if is_user { "user".to_owned() } else { entity.replace('_', " ") },
+            entity: if is_user {
+                "user".to_owned()
+            } else {
+                entity.replace('_', " ")
+            },
             attribute: fact.attribute.trim().to_lowercase().replace('_', " "),
             value: fact.value,
             ended: fact.ended == Some(true),
@@ -359,7 +442,11 @@ impl<'a> Said<'a> {
     /// Nothing in it tells of secrets and rights: whoever reads it later takes it for the truth.
     fn episode(&self, said: EpisodeSaid) -> Option<Told> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
-        let kept = |list: Vec<String>| list.into_iter().filter(|text| extract::may_be_kept(text)).collect();
+        let kept = |list: Vec<String>| {
+            list.into_iter()
+                .filter(|text| extract::may_be_kept(text))
+                .collect()
+        };
         let summary = extract::kept(said.summary.trim());
         (summary.chars().count() >= LEAST_SUMMARY).then(|| Told {
             date: clock::local_date(first.at, self.zone).to_string(),
@@ -367,7 +454,9 @@ impl<'a> Said<'a> {
             topics: kept(said.topics),
             decisions: kept(said.decisions),
             summary,
-            emotional_tone: Some(said.emotional_tone).filter(|tone| extract::may_be_kept(tone)).unwrap_or_default(),
+            emotional_tone: Some(said.emotional_tone)
+                .filter(|tone| extract::may_be_kept(tone))
+                .unwrap_or_default(),
             path: first.path.clone(),
             line: first.line,
             at: last.at,

@@ -15,7 +15,9 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
     let claims = match file.source {
         Source::Item => item(text),
         Source::Memory if is_of_person(&file.shown) => extract::notes_of_person(text),
-        Source::Memory | Source::Session | Source::Summary | Source::Fact => extract::notes(&without_template(&file.shown, text)),
+        Source::Memory | Source::Session | Source::Summary | Source::Fact => {
+            extract::notes(&without_template(&file.shown, text))
+        }
     };
     let at = sources::time_of(&file.shown, file.stamp);
     let scope = sources::scope_of(&file.shown);
@@ -44,7 +46,13 @@ fn is_of_person(shown: &str) -> bool {
 fn without_template(shown: &str, text: &str) -> String {
     let name = shown.strip_prefix("workspace/").unwrap_or(shown);
     let known: Vec<&str> = workspace::template(name).lines().map(str::trim).collect();
-    let lines = text.lines().map(|line| if known.contains(&line.trim()) { "" } else { line });
+    let lines = text.lines().map(|line| {
+        if known.contains(&line.trim()) {
+            ""
+        } else {
+            line
+        }
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -68,12 +76,26 @@ fn item(text: &str) -> Vec<Claim> {
     {
         // The value alone may be that of another, too.
         let (first, last) = (line.min(whom).min(which), line.max(whom).max(which));
-        let words = (1..).zip(&head).filter(|(number, _)| (first..=last).contains(number)).map(|(_, words)| words.trim());
+        let words = (1..)
+            .zip(&head)
+            .filter(|(number, _)| (first..=last).contains(number))
+            .map(|(_, words)| words.trim());
         let quote = words.collect::<Vec<_>>().join(" ");
-        return vec![Claim { entity, attribute, value, ended: false, confidence: 1.0, line, quote }];
+        return vec![Claim {
+            entity,
+            attribute,
+            value,
+            ended: false,
+            confidence: 1.0,
+            line,
+            quote,
+        }];
     }
     // Blank lines in place of the head, so that the others keep their numbers.
-    let body = text.lines().enumerate().map(|(number, line)| if number < head.len() + 2 { "" } else { line });
+    let body = text
+        .lines()
+        .enumerate()
+        .map(|(number, line)| if number < head.len() + 2 { "" } else { line });
     extract::notes(&body.collect::<Vec<_>>().join("\n"))
 }
 
@@ -82,7 +104,11 @@ fn plain(value: &str) -> String {
     let value = value.trim();
     match serde_json::from_str(value) {
         Ok(Value::String(text)) => text,
-        _ => value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(value).to_owned(),
+        _ => value
+            .strip_prefix('\'')
+            .and_then(|rest| rest.strip_suffix('\''))
+            .unwrap_or(value)
+            .to_owned(),
     }
 }
 
@@ -92,34 +118,94 @@ mod tests {
     use super::*;
 
     fn check(shown: &str, source: Source, text: &str, expected: &[(&str, &str, &str, i64)]) {
-        let stamp = Stamp { size: 0, times: (7_000_000, 0) };
-        let file = Candidate { shown: shown.to_owned(), path: shown.into(), source, stamp, gone: None };
+        let stamp = Stamp {
+            size: 0,
+            times: (7_000_000, 0),
+        };
+        let file = Candidate {
+            shown: shown.to_owned(),
+            path: shown.into(),
+            source,
+            stamp,
+            gone: None,
+        };
         let stated = statements(&file, text.as_bytes());
-        let found: Vec<(String, &str, &str, i64)> =
-            stated.iter().map(|one| (one.scope.to_string(), one.attribute.as_str(), one.value.as_str(), one.line)).collect();
-        let found: Vec<(&str, &str, &str, i64)> =
-            found.iter().map(|(scope, a, v, line)| (scope.as_str(), *a, *v, *line)).collect();
+        let found: Vec<(String, &str, &str, i64)> = stated
+            .iter()
+            .map(|one| {
+                (
+                    one.scope.to_string(),
+                    one.attribute.as_str(),
+                    one.value.as_str(),
+                    one.line,
+                )
+            })
+            .collect();
+        let found: Vec<(&str, &str, &str, i64)> = found
+            .iter()
+            .map(|(scope, a, v, line)| (scope.as_str(), *a, *v, *line))
+            .collect();
         assert_eq!(found, expected, "{text}");
     }
 
     #[test]
     fn a_note_states_what_its_owner_wrote_and_not_what_init_did() {
-        check("workspace/USER.md", Source::Memory, workspace::template("USER.md"), &[]);
+        check(
+            "workspace/USER.md",
+            Source::Memory,
+            workspace::template("USER.md"),
+            &[],
+        );
         let text = format!("{}\n- Birthday: 3 May\n", workspace::template("MEMORY.md"));
-        check("workspace/MEMORY.md", Source::Memory, &text, &[("owner", "birthday", "3 May", 5)]);
-        check("workspace/memory/people/1002.md", Source::Memory, "- Birthday: 4 May", &[("person:1002", "birthday", "4 May", 1)]);
+        check(
+            "workspace/MEMORY.md",
+            Source::Memory,
+            &text,
+            &[("owner", "birthday", "3 May", 5)],
+        );
+        check(
+            "workspace/memory/people/1002.md",
+            Source::Memory,
+            "- Birthday: 4 May",
+            &[("person:1002", "birthday", "4 May", 1)],
+        );
         let titled = "# Bob\n\n- Birthday: 4 May\n\nI like jazz.\n\n# Ana\n\n- Birthday: 3 May\n";
-        check("workspace/memory/people/1002.md", Source::Memory, titled, &[("person:1002", "birthday", "4 May", 3)]);
+        check(
+            "workspace/memory/people/1002.md",
+            Source::Memory,
+            titled,
+            &[("person:1002", "birthday", "4 May", 3)],
+        );
         let typed = format!("---\ntype: person\n---\n{titled}");
-        check("workspace/memory/people/1002.md", Source::Memory, &typed, &[("person:1002", "birthday", "4 May", 6)]);
+        check(
+            "workspace/memory/people/1002.md",
+            Source::Memory,
+            &typed,
+            &[("person:1002", "birthday", "4 May", 6)],
+        );
     }
 
     #[test]
     fn an_item_that_is_a_fact_states_that_and_nothing_else() {
         let head = "---\nid: i1\ntype: \"fact\"\nentity: Ana\nattribute: city\nvalue: \"New: York\"\n---\n- Birthday: 3 May\n";
-        check("workspace/memory/items/i1.md", Source::Item, head, &[("owner", "city", "New: York", 6)]);
+        check(
+            "workspace/memory/items/i1.md",
+            Source::Item,
+            head,
+            &[("owner", "city", "New: York", 6)],
+        );
         let note = "---\nid: i1\ntype: note\ntags: x\n---\n- Birthday: 3 May\n";
-        check("workspace/memory/items/i1.md", Source::Item, note, &[("owner", "birthday", "3 May", 6)]);
-        check("workspace/memory/items/i1.md", Source::Item, "- Birthday: 3 May", &[("owner", "birthday", "3 May", 1)]);
+        check(
+            "workspace/memory/items/i1.md",
+            Source::Item,
+            note,
+            &[("owner", "birthday", "3 May", 6)],
+        );
+        check(
+            "workspace/memory/items/i1.md",
+            Source::Item,
+            "- Birthday: 3 May",
+            &[("owner", "birthday", "3 May", 1)],
+        );
     }
 }

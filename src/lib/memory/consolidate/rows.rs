@@ -20,20 +20,36 @@ pub(super) struct File {
 impl File {
     /// Returns the run that claimed it and died.
     pub(super) fn left_by(&self, owner: &Owner, now: i64) -> Option<&str> {
-        self.holder.run.as_deref().filter(|_| self.holder.is_free_for(owner, now))
+        self.holder
+            .run
+            .as_deref()
+            .filter(|_| self.holder.is_free_for(owner, now))
     }
 }
 
 /// Returns what is known of files, by path; one that is only the source of a fact is known too.
 pub(super) fn files(connection: &Connection) -> rusqlite::Result<BTreeMap<String, File>> {
-    let sql = format!("SELECT path, size, mtime, ctime, sha256, {COLUMNS} FROM consolidation_file_hashes");
+    let sql = format!(
+        "SELECT path, size, mtime, ctime, sha256, {COLUMNS} FROM consolidation_file_hashes"
+    );
     let mut query = connection.prepare(&sql)?;
     let rows = query.query_map([], |row| {
-        let stamp = Stamp { size: row.get(1)?, times: (row.get(2)?, row.get(3)?) };
-        Ok((row.get(0)?, File { stamp, sha256: row.get(4)?, holder: Holder::of(row, 5)? }))
+        let stamp = Stamp {
+            size: row.get(1)?,
+            times: (row.get(2)?, row.get(3)?),
+        };
+        Ok((
+            row.get(0)?,
+            File {
+                stamp,
+                sha256: row.get(4)?,
+                holder: Holder::of(row, 5)?,
+            },
+        ))
     })?;
     let mut known: BTreeMap<String, File> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut query = connection.prepare("SELECT DISTINCT path FROM fact_sources WHERE session_id IS NULL")?;
+    let mut query =
+        connection.prepare("SELECT DISTINCT path FROM fact_sources WHERE session_id IS NULL")?;
     for path in query.query_map([], |row| row.get(0))? {
         known.entry(path?).or_default();
     }
@@ -42,8 +58,18 @@ pub(super) fn files(connection: &Connection) -> rusqlite::Result<BTreeMap<String
 
 fn file(connection: &Connection, path: &str) -> rusqlite::Result<File> {
     let sql = format!("SELECT sha256, {COLUMNS} FROM consolidation_file_hashes WHERE path = ?1");
-    let read = |row: &rusqlite::Row<'_>| Ok(File { stamp: Stamp::default(), sha256: row.get(0)?, holder: Holder::of(row, 1)? });
-    Ok(connection.prepare_cached(&sql)?.query_row([path], read).optional()?.unwrap_or_default())
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(File {
+            stamp: Stamp::default(),
+            sha256: row.get(0)?,
+            holder: Holder::of(row, 1)?,
+        })
+    };
+    Ok(connection
+        .prepare_cached(&sql)?
+        .query_row([path], read)
+        .optional()?
+        .unwrap_or_default())
 }
 
 /// Claims the file that was `sha256` when it was worked through last; false when somebody else did, or
@@ -69,15 +95,26 @@ pub(super) fn claim_file(
 }
 
 /// Returns true when the claim is still ours and nobody worked the file through.
-pub(super) fn holds_file(connection: &Connection, path: &str, sha256: Option<&[u8]>, owner: &Owner) -> rusqlite::Result<bool> {
+pub(super) fn holds_file(
+    connection: &Connection,
+    path: &str,
+    sha256: Option<&[u8]>,
+    owner: &Owner,
+) -> rusqlite::Result<bool> {
     let row = file(connection, path)?;
     Ok(row.holder.run.as_ref() == Some(&owner.run) && row.sha256.as_deref() == sha256)
 }
 
 /// Notes that the file was worked through as `done`, or is gone, and lets go of it.
-pub(super) fn file_done(connection: &Connection, path: &str, done: Option<(Stamp, &[u8])>) -> rusqlite::Result<()> {
+pub(super) fn file_done(
+    connection: &Connection,
+    path: &str,
+    done: Option<(Stamp, &[u8])>,
+) -> rusqlite::Result<()> {
     let Some((stamp, sha256)) = done else {
-        connection.prepare_cached("DELETE FROM consolidation_file_hashes WHERE path = ?1")?.execute([path])?;
+        connection
+            .prepare_cached("DELETE FROM consolidation_file_hashes WHERE path = ?1")?
+            .execute([path])?;
         return Ok(());
     };
     connection
@@ -90,7 +127,12 @@ pub(super) fn file_done(connection: &Connection, path: &str, done: Option<(Stamp
 }
 
 /// Notes what a file looks like that says what it said; the claim of `dead`, a run, ends.
-pub(super) fn restamp(connection: &Connection, path: &str, stamp: Stamp, dead: Option<&str>) -> rusqlite::Result<()> {
+pub(super) fn restamp(
+    connection: &Connection,
+    path: &str,
+    stamp: Stamp,
+    dead: Option<&str>,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "UPDATE consolidation_file_hashes SET size = ?2, mtime = ?3, ctime = ?4, run = nullif(run, ?5) WHERE path = ?1",
@@ -114,15 +156,32 @@ pub(super) fn sessions(connection: &Connection) -> rusqlite::Result<BTreeMap<Str
     let sql = format!("SELECT session_id, watermark, seen, {COLUMNS} FROM consolidation_state");
     let mut query = connection.prepare(&sql)?;
     let read = |row: &rusqlite::Row<'_>| {
-        Ok((row.get(0)?, Session { watermark: row.get(1)?, seen: row.get(2)?, holder: Holder::of(row, 3)? }))
+        Ok((
+            row.get(0)?,
+            Session {
+                watermark: row.get(1)?,
+                seen: row.get(2)?,
+                holder: Holder::of(row, 3)?,
+            },
+        ))
     };
     query.query_map([], read)?.collect()
 }
 
 fn session(connection: &Connection, id: &str) -> rusqlite::Result<Session> {
     let sql = format!("SELECT watermark, {COLUMNS} FROM consolidation_state WHERE session_id = ?1");
-    let read = |row: &rusqlite::Row<'_>| Ok(Session { watermark: row.get(0)?, seen: None, holder: Holder::of(row, 1)? });
-    Ok(connection.prepare_cached(&sql)?.query_row([id], read).optional()?.unwrap_or_default())
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Session {
+            watermark: row.get(0)?,
+            seen: None,
+            holder: Holder::of(row, 1)?,
+        })
+    };
+    Ok(connection
+        .prepare_cached(&sql)?
+        .query_row([id], read)
+        .optional()?
+        .unwrap_or_default())
 }
 
 /// Claims the conversation from event `watermark` to event `to`; false when somebody else worked it
@@ -150,7 +209,12 @@ pub(super) fn claim_span(
 }
 
 /// Returns true when the claim is still ours and the watermark where it was.
-pub(super) fn holds_span(connection: &Connection, id: &str, watermark: i64, owner: &Owner) -> rusqlite::Result<bool> {
+pub(super) fn holds_span(
+    connection: &Connection,
+    id: &str,
+    watermark: i64,
+    owner: &Owner,
+) -> rusqlite::Result<bool> {
     let row = session(connection, id)?;
     Ok(row.holder.run.as_ref() == Some(&owner.run) && row.watermark == watermark)
 }
@@ -177,9 +241,18 @@ pub(super) fn let_go(connection: &Connection, id: &str, failed: bool) -> rusqlit
 }
 
 /// Notes that no model could read the span, and why.
-pub(super) fn park(connection: &Connection, id: &str, (first, last): (i64, i64), why: &str, now: i64) -> rusqlite::Result<()> {
+pub(super) fn park(
+    connection: &Connection,
+    id: &str,
+    (first, last): (i64, i64),
+    why: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO parked(session_id, first, last, why, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-    connection.prepare_cached(sql)?.execute((id, first, last, crate::text::shorten(why, 300), now)).map(drop)
+    connection
+        .prepare_cached(sql)?
+        .execute((id, first, last, crate::text::shorten(why, 300), now))
+        .map(drop)
 }
 
 /// Notes what the files of a conversation look like in which nothing is left to do.
@@ -195,7 +268,10 @@ pub(super) fn seen(connection: &Connection, id: &str, seen: &str) -> rusqlite::R
 /// Lets go of everything that `owner` claimed.
 pub(super) fn release(connection: &Connection, owner: &Owner) -> rusqlite::Result<()> {
     for table in ["consolidation_file_hashes", "consolidation_state"] {
-        connection.execute(&format!("UPDATE {table} SET run = NULL WHERE run = ?1"), [&owner.run])?;
+        connection.execute(
+            &format!("UPDATE {table} SET run = NULL WHERE run = ?1"),
+            [&owner.run],
+        )?;
     }
     Ok(())
 }
@@ -211,17 +287,27 @@ pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Returns the conversations that are the source of a fact.
 pub(super) fn sessions_of_facts(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut query = connection.prepare("SELECT DISTINCT session_id FROM fact_sources WHERE session_id IS NOT NULL")?;
+    let mut query = connection
+        .prepare("SELECT DISTINCT session_id FROM fact_sources WHERE session_id IS NOT NULL")?;
     query.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Returns the names that facts of `scope` have, as `Robert (also Bob)`, the newest first, at most `most`: whoever reads on
 /// uses them again.
-pub(super) fn names(connection: &Connection, scope: &str, most: usize) -> rusqlite::Result<Vec<String>> {
+pub(super) fn names(
+    connection: &Connection,
+    scope: &str,
+    most: usize,
+) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT entity || coalesce(' (also ' || group_concat(value, ', ') FILTER (WHERE attribute = 'alias') || ')', '')
                FROM facts WHERE scope = ?1 AND entity_key <> 'user' AND valid_to IS NULL
                GROUP BY entity_key ORDER BY max(updated_at) DESC, entity LIMIT ?2";
-    connection.prepare_cached(sql)?.query_map((scope, i64::try_from(most).unwrap_or(i64::MAX)), |row| row.get(0))?.collect()
+    connection
+        .prepare_cached(sql)?
+        .query_map((scope, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
+            row.get(0)
+        })?
+        .collect()
 }
 
 /// Notes what was done.

@@ -41,8 +41,20 @@ pub(super) fn all(
     each: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let places = Places::of(&facts::database(home));
-    let report = Report { cost_usd: Some(0.0), ..Report::default() };
-    let mut run = Run { home, connection, owner: Owner::new(), places, report, means, options, later: None };
+    let report = Report {
+        cost_usd: Some(0.0),
+        ..Report::default()
+    };
+    let mut run = Run {
+        home,
+        connection,
+        owner: Owner::new(),
+        places,
+        report,
+        means,
+        options,
+        later: None,
+    };
     let worked = run.all(each);
     if worked.is_err() {
         // The process may live on; where this fails, too, its claims end by themselves.
@@ -89,14 +101,26 @@ struct Work {
 
 impl Run<'_, '_> {
     fn all(&mut self, each: &mut dyn FnMut(Progress)) -> Result<(), Error> {
-        let Options { backfill, session, .. } = self.options;
+        let Options {
+            backfill, session, ..
+        } = self.options;
         if backfill {
             self.write(rows::forget)?;
         }
         let is_wanted = |id: &String| session.is_none_or(|wanted| wanted == id);
-        let talks = session::all_transcripts(&self.home.sessions(), &self.home.archive()).map_err(Error::File);
-        let talks = talks.map(|talks| talks.into_iter().filter(|(id, _)| is_wanted(id)).collect::<Vec<_>>());
-        let (files, skipped) = if session.is_none() { sources::notes(self.home) } else { Default::default() };
+        let talks = session::all_transcripts(&self.home.sessions(), &self.home.archive())
+            .map_err(Error::File);
+        let talks = talks.map(|talks| {
+            talks
+                .into_iter()
+                .filter(|(id, _)| is_wanted(id))
+                .collect::<Vec<_>>()
+        });
+        let (files, skipped) = if session.is_none() {
+            sources::notes(self.home)
+        } else {
+            Default::default()
+        };
         self.report.skipped = skipped;
         let total = files.len() + talks.as_ref().map_or(0, Vec::len);
         let mut done = 0;
@@ -114,8 +138,13 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn write<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate);
         let done = transaction.and_then(|transaction| {
             let value = work(&transaction)?;
             transaction.commit().map(|()| value)
@@ -124,7 +153,10 @@ impl Run<'_, '_> {
     }
 
     fn skip(&mut self, path: &str, why: &str) {
-        self.report.skipped.push(Skipped { path: path.to_owned(), why: why.to_owned() });
+        self.report.skipped.push(Skipped {
+            path: path.to_owned(),
+            why: why.to_owned(),
+        });
     }
 
     fn fail(&self) -> impl Fn(rusqlite::Error) -> Error + use<> {
@@ -162,7 +194,13 @@ impl Run<'_, '_> {
                     continue;
                 }
                 Err(Unread::Gone) => {
-                    batch.push(Work { path: file.shown.clone(), before: row.sha256, now: None, lines: 0, file: None });
+                    batch.push(Work {
+                        path: file.shown.clone(),
+                        before: row.sha256,
+                        now: None,
+                        lines: 0,
+                        file: None,
+                    });
                     continue;
                 }
             };
@@ -189,16 +227,36 @@ impl Run<'_, '_> {
             }
         }
         // A disk that is not there is no reason to forget what stands on it.
-        if !known.is_empty() && std::fs::read_dir(self.home.workspace()).is_ok_and(|mut entries| entries.next().is_none()) {
-            self.skip("workspace", "it is empty; what its files stated is kept until there is a file in it again");
+        if !known.is_empty()
+            && std::fs::read_dir(self.home.workspace())
+                .is_ok_and(|mut entries| entries.next().is_none())
+        {
+            self.skip(
+                "workspace",
+                "it is empty; what its files stated is kept until there is a file in it again",
+            );
         }
-        known.retain(|path, _| !self.report.skipped.iter().any(|skipped| skipped.hides(path)));
-        batch.extend(known.into_iter().map(|(path, row)| Work { path, before: row.sha256, now: None, lines: 0, file: None }));
+        known.retain(|path, _| {
+            !self
+                .report
+                .skipped
+                .iter()
+                .any(|skipped| skipped.hides(path))
+        });
+        batch.extend(known.into_iter().map(|(path, row)| Work {
+            path,
+            before: row.sha256,
+            now: None,
+            lines: 0,
+            file: None,
+        }));
         self.batch(batch)?;
         if !restamped.is_empty() {
             self.write(|connection| {
                 let mut all = restamped.iter();
-                all.try_for_each(|(path, stamp, dead)| rows::restamp(connection, path, *stamp, dead.as_deref()))
+                all.try_for_each(|(path, stamp, dead)| {
+                    rows::restamp(connection, path, *stamp, dead.as_deref())
+                })
             })?;
         }
         Ok(())
@@ -213,7 +271,13 @@ impl Run<'_, '_> {
         let mut ours = Vec::with_capacity(all);
         self.write(|connection| {
             for work in &batch {
-                ours.push(rows::claim_file(connection, &work.path, work.before.as_deref(), &owner, clock::now_ms())?);
+                ours.push(rows::claim_file(
+                    connection,
+                    &work.path,
+                    work.before.as_deref(),
+                    &owner,
+                    clock::now_ms(),
+                )?);
             }
             Ok(())
         })?;
@@ -222,7 +286,10 @@ impl Run<'_, '_> {
         let stated: Vec<(Work, Vec<Statement>)> = batch
             .into_iter()
             .map(|mut work| {
-                let statements = work.file.take().map_or_else(Vec::new, |(file, bytes)| notes::statements(&file, &bytes));
+                let statements = work
+                    .file
+                    .take()
+                    .map_or_else(Vec::new, |(file, bytes)| notes::statements(&file, &bytes));
                 (work, statements)
             })
             .collect();
@@ -232,10 +299,26 @@ impl Run<'_, '_> {
                 if !rows::holds_file(connection, &work.path, work.before.as_deref(), &owner)? {
                     continue;
                 }
-                let applied = store::restate(connection, &owner.run, Part::File(&work.path), statements, now)?;
-                let state = work.now.as_ref().map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
+                let applied = store::restate(
+                    connection,
+                    &owner.run,
+                    Part::File(&work.path),
+                    statements,
+                    now,
+                )?;
+                let state = work
+                    .now
+                    .as_ref()
+                    .map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
                 rows::file_done(connection, &work.path, state)?;
-                rows::done(connection, &owner, &work.path, (1, work.lines), &applied, now)?;
+                rows::done(
+                    connection,
+                    &owner,
+                    &work.path,
+                    (1, work.lines),
+                    &applied,
+                    now,
+                )?;
                 done.push(applied);
             }
             Ok(done)
@@ -249,9 +332,13 @@ impl Run<'_, '_> {
     fn take(&mut self, mut applied: Applied) {
         for change in &mut applied.changes {
             match change {
-                Change::New(fact) | Change::Gone(fact) => self.places.bring_up_to_date(&mut fact.source),
+                Change::New(fact) | Change::Gone(fact) => {
+                    self.places.bring_up_to_date(&mut fact.source)
+                }
                 Change::Superseded { old, new } => {
-                    [old, new].into_iter().for_each(|fact| self.places.bring_up_to_date(&mut fact.source));
+                    [old, new]
+                        .into_iter()
+                        .for_each(|fact| self.places.bring_up_to_date(&mut fact.source));
                 }
             }
         }
@@ -261,14 +348,20 @@ impl Run<'_, '_> {
 
     // ------------------------------------------------------------------ conversations
 
-    fn talks(&mut self, talks: &[(String, Vec<PathBuf>)], count: &mut dyn FnMut()) -> Result<(), Error> {
+    fn talks(
+        &mut self,
+        talks: &[(String, Vec<PathBuf>)],
+        count: &mut dyn FnMut(),
+    ) -> Result<(), Error> {
         let known = rows::sessions(&self.connection).map_err(self.fail())?;
         let mut seen = Vec::new();
         for (id, files) in talks {
             count();
             let row = known.get(id).cloned().unwrap_or_default();
             let (looks, is_settled) = self.looks(files);
-            let is_archived = files.iter().all(|file| file.parent() == Some(self.home.archive().as_path()));
+            let is_archived = files
+                .iter()
+                .all(|file| file.parent() == Some(self.home.archive().as_path()));
             let to_the_end = self.options.to_the_end && !is_archived;
             if row.seen.as_ref() == Some(&looks) && !to_the_end {
                 self.report.unchanged += 1;
@@ -288,7 +381,10 @@ impl Run<'_, '_> {
             }
         }
         if !seen.is_empty() {
-            self.write(|connection| seen.iter().try_for_each(|(id, looks)| rows::seen(connection, id, looks)))?;
+            self.write(|connection| {
+                seen.iter()
+                    .try_for_each(|(id, looks)| rows::seen(connection, id, looks))
+            })?;
         }
         if self.options.backfill && !talks.is_empty() {
             self.gone_talks(talks)?;
@@ -317,9 +413,17 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    fn span(&mut self, id: &str, talk: &Talk, watermark: i64, span: &Span) -> Result<Worked, Error> {
+    fn span(
+        &mut self,
+        id: &str,
+        talk: &Talk,
+        watermark: i64,
+        span: &Span,
+    ) -> Result<Worked, Error> {
         let owner = self.owner.clone();
-        if !self.write(|connection| rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms()))? {
+        if !self.write(|connection| {
+            rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms())
+        })? {
             return Ok(Worked::Left);
         }
         let rules = talk.by_rules(id, span, self.means.zone);
@@ -333,15 +437,35 @@ impl Run<'_, '_> {
                 return Ok(None);
             }
             let (run, now) = (owner.run.as_str(), clock::now_ms());
-            let part = Part::Span { session: id, from: span.from, to: span.to };
+            let part = Part::Span {
+                session: id,
+                from: span.from,
+                to: span.to,
+            };
             let applied = store::restate(connection, run, part, &found.statements, now)?;
-            let stretch = episodes::Stretch { session: id, first: span.from, last: span.to };
-            let episode = episodes::restate(connection, run, &Scope::Owner, stretch, found.episode.as_ref(), now)?;
-            let promises = commitments::restate(connection, run, part, &found.promises, episode, now)?;
+            let stretch = episodes::Stretch {
+                session: id,
+                first: span.from,
+                last: span.to,
+            };
+            let episode = episodes::restate(
+                connection,
+                run,
+                &Scope::Owner,
+                stretch,
+                found.episode.as_ref(),
+                now,
+            )?;
+            let promises =
+                commitments::restate(connection, run, part, &found.promises, episode, now)?;
             let ended = match &trouble {
                 None => Worked::Done,
-                Some(Trouble::NotYet | Trouble::Later(_)) => rows::let_go(connection, id, false).map(|_| Worked::Waits)?,
-                Some(Trouble::Failed(_)) if rows::let_go(connection, id, true)? < MAX_FAILURES => Worked::Waits,
+                Some(Trouble::NotYet | Trouble::Later(_)) => {
+                    rows::let_go(connection, id, false).map(|_| Worked::Waits)?
+                }
+                Some(Trouble::Failed(_)) if rows::let_go(connection, id, true)? < MAX_FAILURES => {
+                    Worked::Waits
+                }
                 Some(Trouble::Failed(why)) => {
                     rows::park(connection, id, (span.from, span.to), why, now)?;
                     Worked::Parked
@@ -353,12 +477,21 @@ impl Run<'_, '_> {
             }
             Ok(Some((applied, promises, ended)))
         })?;
-        let Some((applied, promises, ended)) = applied else { return Ok(Worked::Left) };
+        let Some((applied, promises, ended)) = applied else {
+            return Ok(Worked::Left);
+        };
         self.take(applied);
         self.report.promises += promises;
         if let Some(Trouble::Later(why) | Trouble::Failed(why)) = trouble {
-            let told = if ended == Worked::Parked { &mut self.report.parked } else { &mut self.report.waits };
-            told.push(Skipped { path: id.to_owned(), why });
+            let told = if ended == Worked::Parked {
+                &mut self.report.parked
+            } else {
+                &mut self.report.waits
+            };
+            told.push(Skipped {
+                path: id.to_owned(),
+                why,
+            });
         }
         Ok(ended)
     }
@@ -369,14 +502,19 @@ impl Run<'_, '_> {
             return Ok(Err(Trouble::NotYet));
         }
         let (zone, fail) = (self.means.zone, self.fail());
-        let Some(model) = self.means.model.as_mut() else { return Ok(Ok(Found::default())) };
+        let Some(model) = self.means.model.as_mut() else {
+            return Ok(Ok(Found::default()));
+        };
         let lines = talk.lines(span);
         let own = lines.iter().filter(|line| line.who == Who::Owner);
-        let words: usize = own.map(|line: &Line| line.words.split_whitespace().count()).sum();
+        let words: usize = own
+            .map(|line: &Line| line.words.split_whitespace().count())
+            .sum();
         if words < LEAST_WORDS {
             return Ok(Ok(Found::default()));
         }
-        let names = rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(fail)?;
+        let names =
+            rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(fail)?;
         let question = model::question(&lines, &names, zone);
         if self.options.dry_run {
             self.report.asked += 1;
@@ -400,7 +538,9 @@ impl Run<'_, '_> {
         if let Err(Trouble::Later(why)) = &answer {
             self.later = Some(why.clone());
         }
-        Ok(answer.and_then(|answer| model::read(&answer, &lines, id, &Scope::Owner, zone).map_err(Trouble::Failed)))
+        Ok(answer.and_then(|answer| {
+            model::read(&answer, &lines, id, &Scope::Owner, zone).map_err(Trouble::Failed)
+        }))
     }
 
     /// What was said in transcripts that were deleted is withdrawn, when everything is gone through.
@@ -408,8 +548,16 @@ impl Run<'_, '_> {
         let mut gone = rows::sessions_of_facts(&self.connection).map_err(self.fail())?;
         gone.retain(|id| talks.binary_search_by(|(known, _)| known.cmp(id)).is_err());
         for id in gone {
-            let part = Part::Span { session: &id, from: 0, to: i64::MAX };
-            let stretch = episodes::Stretch { session: &id, first: 0, last: i64::MAX };
+            let part = Part::Span {
+                session: &id,
+                from: 0,
+                to: i64::MAX,
+            };
+            let stretch = episodes::Stretch {
+                session: &id,
+                first: 0,
+                last: i64::MAX,
+            };
             let run = self.owner.run.clone();
             let applied = self.write(|connection| {
                 let now = clock::now_ms();
@@ -425,13 +573,28 @@ impl Run<'_, '_> {
     /// Returns what the files of a conversation look like, and whether that will tell a change.
     fn looks(&self, files: &[PathBuf]) -> (String, bool) {
         let (mut looks, mut is_settled, now) = (String::new(), true, clock::now_ms());
-        let name = |path: &Path| path.strip_prefix(self.home.sessions()).unwrap_or(path).display().to_string();
+        let name = |path: &Path| {
+            path.strip_prefix(self.home.sessions())
+                .unwrap_or(path)
+                .display()
+                .to_string()
+        };
         for file in files {
-            let Ok(meta) = std::fs::metadata(file) else { return (String::new(), false) };
+            let Ok(meta) = std::fs::metadata(file) else {
+                return (String::new(), false);
+            };
             let stamp = Stamp::of(&meta);
             is_settled &= stamp.settled(now) == stamp;
             // Writing to a String cannot fail.
-            let _ = writeln!(looks, "{} {} {} {} {}", name(file), meta.ino(), stamp.size, stamp.times.0, stamp.times.1);
+            let _ = writeln!(
+                looks,
+                "{} {} {} {} {}",
+                name(file),
+                meta.ino(),
+                stamp.size,
+                stamp.times.0,
+                stamp.times.1
+            );
         }
         (looks, is_settled)
     }

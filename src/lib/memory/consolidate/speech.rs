@@ -58,23 +58,37 @@ pub(super) struct Span {
 
 impl Talk {
     /// Reads the transcript in `files`. Words up to event `watermark` are not kept.
-    pub(super) fn read(files: &[PathBuf], watermark: i64, is_archived: bool) -> Result<Self, sys::Error> {
-        let mut talk = Self { is_archived, ..Self::default() };
+    pub(super) fn read(
+        files: &[PathBuf],
+        watermark: i64,
+        is_archived: bool,
+    ) -> Result<Self, sys::Error> {
+        let mut talk = Self {
+            is_archived,
+            ..Self::default()
+        };
         let (mut key, mut runs) = (None, Runs::default());
         for file in files {
             // By the name alone: the file will be moved when the conversation ends.
-            let path = format!("state/sessions/{}", file.file_name().unwrap_or_default().to_string_lossy());
+            let path = format!(
+                "state/sessions/{}",
+                file.file_name().unwrap_or_default().to_string_lossy()
+            );
             let mut line = 0;
             jsonl::for_each_line(file, 0, |bytes, _| {
                 line += 1;
                 // A damaged line is passed over, as the daemon does.
-                let Ok(event) = serde_json::from_slice::<Event>(bytes) else { return };
+                let Ok(event) = serde_json::from_slice::<Event>(bytes) else {
+                    return;
+                };
                 let seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
                 talk.last_seq = talk.last_seq.max(seq);
                 runs.take(&event.kind);
                 match event.kind {
                     Kind::Session(head) => key = key.take().or(Some(head.key)),
-                    Kind::Message(spoken) => talk.hear(spoken, seq, (&path, line), &event.ts, watermark),
+                    Kind::Message(spoken) => {
+                        talk.hear(spoken, seq, (&path, line), &event.ts, watermark)
+                    }
                     // A turn that failed is over.
                     Kind::Error { .. } => talk.running_from = None,
                     _ => {}
@@ -93,13 +107,22 @@ impl Talk {
                 heard.answer = None;
             }
         }
-        talk.is_owners = Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
+        talk.is_owners =
+            Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
         Ok(talk)
     }
 
-    fn hear(&mut self, spoken: Spoken, seq: i64, (path, line): (&str, i64), ts: &str, watermark: i64) {
+    fn hear(
+        &mut self,
+        spoken: Spoken,
+        seq: i64,
+        (path, line): (&str, i64),
+        ts: &str,
+        watermark: i64,
+    ) {
         let is_final = spoken.role == Role::Assistant && spoken.tool_calls().next().is_none();
-        let begins = spoken.role == Role::User && (spoken.inbox_id.is_some() || spoken.trust.is_some() || spoken.about.is_some());
+        let begins = spoken.role == Role::User
+            && (spoken.inbox_id.is_some() || spoken.trust.is_some() || spoken.about.is_some());
         if is_final {
             self.running_from = None;
         } else if begins {
@@ -123,18 +146,32 @@ impl Talk {
 
     /// Returns what may be worked through next after event `watermark`: never a turn that still runs.
     pub(super) fn next_span(&self, watermark: i64) -> Option<Span> {
-        let end = if self.is_archived { None } else { self.running_from };
+        let end = if self.is_archived {
+            None
+        } else {
+            self.running_from
+        };
         let is_new = |heard: &Heard| heard.seq > watermark && end.is_none_or(|end| heard.seq < end);
         let first = self.messages.iter().position(is_new)?;
-        let count = self.messages.iter().skip(first).take_while(|heard| is_new(heard)).count();
+        let count = self
+            .messages
+            .iter()
+            .skip(first)
+            .take_while(|heard| is_new(heard))
+            .count();
         if !self.is_archived && count < MIN_MESSAGES {
             return None;
         }
         let mut chars = 0;
-        let fits = self.messages.iter().skip(first).take(count).take_while(|heard| {
-            chars += heard.chars;
-            chars <= MAX_CHARS
-        });
+        let fits = self
+            .messages
+            .iter()
+            .skip(first)
+            .take(count)
+            .take_while(|heard| {
+                chars += heard.chars;
+                chars <= MAX_CHARS
+            });
         // A message that is longer than a span is one.
         let taken = fits.count().max(1);
         let messages = first..first + taken;
@@ -143,7 +180,11 @@ impl Talk {
             Some(end) => end - 1,
             None => self.last_seq,
         };
-        Some(Span { from: watermark + 1, to, messages })
+        Some(Span {
+            from: watermark + 1,
+            to,
+            messages,
+        })
     }
 
     /// Returns what the owner and the agent said in a span, for a model; empty when the owner said nothing.
@@ -166,28 +207,40 @@ impl Talk {
             })
         });
         let lines: Vec<Line> = lines.collect();
-        if lines.iter().any(|line| line.who == Who::Owner) { lines } else { Vec::new() }
+        if lines.iter().any(|line| line.who == Who::Owner) {
+            lines
+        } else {
+            Vec::new()
+        }
     }
 
     /// Returns what rules find in a span of conversation `session`.
     pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Found {
-        Found { statements: self.statements(session, span), promises: self.promises(session, span, zone), episode: None }
+        Found {
+            statements: self.statements(session, span),
+            promises: self.promises(session, span, zone),
+            episode: None,
+        }
     }
 
     /// Returns what the owner promised in a span, by rules.
     fn promises(&self, session: &str, span: &Span, zone: Tz) -> Vec<Promise> {
         let promises = self.own(span).flat_map(|(heard, words)| {
-            extract::commitments(text::head(words, MAX_CHARS), heard.at, zone).into_iter().map(|one| Promise {
-                scope: Scope::Owner,
-                who: one.who,
-                what: one.what,
-                deadline: one.deadline.map(|deadline| commitments::written(deadline.date, deadline.time)),
-                path: heard.path.clone(),
-                line: heard.line,
-                session: Some((session.to_owned(), heard.seq)),
-                quote: one.quote,
-                at: heard.at,
-            })
+            extract::commitments(text::head(words, MAX_CHARS), heard.at, zone)
+                .into_iter()
+                .map(|one| Promise {
+                    scope: Scope::Owner,
+                    who: one.who,
+                    what: one.what,
+                    deadline: one
+                        .deadline
+                        .map(|deadline| commitments::written(deadline.date, deadline.time)),
+                    path: heard.path.clone(),
+                    line: heard.line,
+                    session: Some((session.to_owned(), heard.seq)),
+                    quote: one.quote,
+                    at: heard.at,
+                })
         });
         promises.collect()
     }
@@ -195,33 +248,42 @@ impl Talk {
     /// Returns the owner's own words in a span.
     fn own(&self, span: &Span) -> impl Iterator<Item = (&Heard, &str)> {
         let heard = self.messages.get(span.messages.clone()).unwrap_or_default();
-        heard.iter().filter_map(|heard| Some((heard, heard.words.as_deref()?)))
+        heard
+            .iter()
+            .filter_map(|heard| Some((heard, heard.words.as_deref()?)))
     }
 
     /// Returns what the agent said right before event `seq`.
     fn asked(&self, seq: i64) -> &str {
         let at = self.messages.partition_point(|heard| heard.seq < seq);
-        let before = at.checked_sub(1).and_then(|before| self.messages.get(before));
-        before.and_then(|heard| heard.answer.as_deref()).unwrap_or_default()
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| self.messages.get(before));
+        before
+            .and_then(|heard| heard.answer.as_deref())
+            .unwrap_or_default()
     }
 
     /// Returns what the owner stated in a span of conversation `session`, by rules.
     pub(super) fn statements(&self, session: &str, span: &Span) -> Vec<Statement> {
         let stated = self.own(span).flat_map(|(heard, words)| {
             let confirmed = extract::confirmed(self.asked(heard.seq), words);
-            confirmed.into_iter().chain(extract::speech(text::head(words, MAX_CHARS))).map(|claim| Statement {
-                scope: Scope::Owner,
-                entity: claim.entity,
-                attribute: claim.attribute,
-                value: claim.value,
-                ended: claim.ended,
-                confidence: claim.confidence,
-                path: heard.path.clone(),
-                line: heard.line,
-                session: Some((session.to_owned(), heard.seq)),
-                quote: claim.quote,
-                at: heard.at,
-            })
+            confirmed
+                .into_iter()
+                .chain(extract::speech(text::head(words, MAX_CHARS)))
+                .map(|claim| Statement {
+                    scope: Scope::Owner,
+                    entity: claim.entity,
+                    attribute: claim.attribute,
+                    value: claim.value,
+                    ended: claim.ended,
+                    confidence: claim.confidence,
+                    path: heard.path.clone(),
+                    line: heard.line,
+                    session: Some((session.to_owned(), heard.seq)),
+                    quote: claim.quote,
+                    at: heard.at,
+                })
         });
         stated.collect()
     }
@@ -238,11 +300,22 @@ mod tests {
         let head = json!({"type": "session", "session_id": "s1", "key": key, "contact": "Ada", "created_at": "x"});
         let line = |(seq, event): (u64, &Value)| {
             let mut whole = json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": seq});
-            whole.as_object_mut().expect("an object").extend(event.as_object().expect("an object").clone());
+            whole
+                .as_object_mut()
+                .expect("an object")
+                .extend(event.as_object().expect("an object").clone());
             format!("{whole}\n")
         };
-        let text: String = (1..).zip(std::iter::once(&head).chain(events)).map(line).collect();
-        crate::sys::atomic::write(&path, text.as_bytes(), crate::sys::atomic::Durability::Rename).expect("write");
+        let text: String = (1..)
+            .zip(std::iter::once(&head).chain(events))
+            .map(line)
+            .collect();
+        crate::sys::atomic::write(
+            &path,
+            text.as_bytes(),
+            crate::sys::atomic::Durability::Rename,
+        )
+        .expect("write");
         (dir, vec![path])
     }
 
@@ -265,7 +338,11 @@ mod tests {
         let next = || {
             let span = talk.next_span(watermark)?;
             watermark = span.to;
-            let stated = talk.statements("s1", &span).into_iter().map(|one| format!("{} {}", one.line, one.value)).collect();
+            let stated = talk
+                .statements("s1", &span)
+                .into_iter()
+                .map(|one| format!("{} {}", one.line, one.value))
+                .collect();
             Some((span.from, span.to, stated))
         };
         std::iter::from_fn(next).collect()
@@ -282,14 +359,25 @@ mod tests {
             json!({"type": "message", "role": "user", "run_id": "c", "trust": "owner", "about": {}, "content": [{"type": "text", "text": "I live in Bonn."}]}),
             answer("c", "ok"),
         ];
-        assert_eq!(spans("cli:ada", &events, false), [(1, 8, vec!["2 Berlin".to_owned()])]);
+        assert_eq!(
+            spans("cli:ada", &events, false),
+            [(1, 8, vec!["2 Berlin".to_owned()])]
+        );
         assert_eq!(spans("agent:a:telegram:group:-5", &events, false), []);
-        assert_eq!(spans("cli:ada", &[user("a", "other", "I live in Rome."), answer("a", "ok")], true), []);
+        assert_eq!(
+            spans(
+                "cli:ada",
+                &[user("a", "other", "I live in Rome."), answer("a", "ok")],
+                true
+            ),
+            []
+        );
     }
 
     #[test]
     fn a_plain_yes_is_the_owners_word_and_what_was_read_from_others_is_not_confirmed() {
-        let asked = |run: &str, city: &str| answer(run, &format!("I looked. So you live in {city}?"));
+        let asked =
+            |run: &str, city: &str| answer(run, &format!("I looked. So you live in {city}?"));
         let read = json!({"type": "tool_result", "run_id": "c", "name": "web_fetch", "duration_ms": 1, "id": "t", "text": "x",
             "untrusted": true});
         let events = [
@@ -303,22 +391,40 @@ mod tests {
             user("d", "owner", "yes"),
             answer("d", "ok"),
         ];
-        let all: Vec<String> = spans("cli:ada", &events, true).into_iter().flat_map(|(.., stated)| stated).collect();
+        let all: Vec<String> = spans("cli:ada", &events, true)
+            .into_iter()
+            .flat_map(|(.., stated)| stated)
+            .collect();
         assert_eq!(all, ["4 Lyon"]);
     }
 
     #[test]
     fn a_turn_that_runs_is_waited_for_and_four_messages_are() {
-        let four = [user("a", "owner", "1"), answer("a", "2"), user("b", "owner", "3"), answer("b", "4")];
+        let four = [
+            user("a", "owner", "1"),
+            answer("a", "2"),
+            user("b", "owner", "3"),
+            answer("b", "4"),
+        ];
         let running = [four.as_slice(), &[user("c", "owner", "I live in Berlin.")]].concat();
         let calls = json!({"type": "message", "role": "assistant", "run_id": "c", "content": [{"type": "tool_call", "id": "t", "name": "exec", "input": {}}]});
         let working = [running.as_slice(), &[calls]].concat();
         for events in [&four[..], &running, &working] {
             assert_eq!(spans("cli:ada", events, false), [(1, 5, vec![])]);
         }
-        let failed = [working.as_slice(), &[json!({"type": "error", "run_id": "c", "text": "no"})]].concat();
-        assert_eq!(spans("cli:ada", &failed, false), [(1, 8, vec!["6 Berlin".to_owned()])]);
-        assert_eq!(spans("cli:ada", &running, true), [(1, 6, vec!["6 Berlin".to_owned()])]);
+        let failed = [
+            working.as_slice(),
+            &[json!({"type": "error", "run_id": "c", "text": "no"})],
+        ]
+        .concat();
+        assert_eq!(
+            spans("cli:ada", &failed, false),
+            [(1, 8, vec!["6 Berlin".to_owned()])]
+        );
+        assert_eq!(
+            spans("cli:ada", &running, true),
+            [(1, 6, vec!["6 Berlin".to_owned()])]
+        );
         assert_eq!(spans("cli:ada", &four[..3], false), []);
         assert_eq!(spans("cli:ada", &four[..1], true), [(1, 2, vec![])]);
     }
@@ -328,10 +434,16 @@ mod tests {
         let long = "x".repeat(30_000);
         let mut events = Vec::new();
         for turn in 0..4 {
-            events.extend([user("a", "owner", &format!("{long}. I live in B{turn}.")), answer("a", "ok")]);
+            events.extend([
+                user("a", "owner", &format!("{long}. I live in B{turn}.")),
+                answer("a", "ok"),
+            ]);
         }
         events.push(user("a", "owner", &"y".repeat(60_000)));
-        let cut: Vec<(i64, i64)> = spans("cli:ada", &events, true).into_iter().map(|(from, to, _)| (from, to)).collect();
+        let cut: Vec<(i64, i64)> = spans("cli:ada", &events, true)
+            .into_iter()
+            .map(|(from, to, _)| (from, to))
+            .collect();
         assert_eq!(cut, [(1, 3), (4, 5), (6, 7), (8, 9), (10, 10)]);
     }
 }

@@ -60,13 +60,32 @@ pub fn status(home: &Home) -> Result<Status, Error> {
     let lock_file = lock_file(home);
     let running = lock::holder(&lock_file)?;
     let last_run_at = sys::modified_at(&lock_file).map(clock::rfc3339);
-    let Outcome::Done(planned) = run(home, Means::rules(Tz::UTC), Options { dry_run: true, ..Options::default() }, &mut |_| {})?
+    let Outcome::Done(planned) = run(
+        home,
+        Means::rules(Tz::UTC),
+        Options {
+            dry_run: true,
+            ..Options::default()
+        },
+        &mut |_| {},
+    )?
     else {
-        return Ok(Status { running, last_run_at, ..Status::default() });
+        return Ok(Status {
+            running,
+            last_run_at,
+            ..Status::default()
+        });
     };
-    let mut status =
-        Status { pending_files: planned.files, pending_sessions: planned.sessions, last_run_at, running, ..Status::default() };
-    let Some(connection) = facts::open_read(&path)? else { return Ok(status) };
+    let mut status = Status {
+        pending_files: planned.files,
+        pending_sessions: planned.sessions,
+        last_run_at,
+        running,
+        ..Status::default()
+    };
+    let Some(connection) = facts::open_read(&path)? else {
+        return Ok(status);
+    };
     let sql =
         "SELECT (SELECT count(*) FROM facts WHERE valid_to IS NULL), (SELECT count(*) FROM facts WHERE valid_to IS NOT NULL),
                  (SELECT count(*) FROM spans), (SELECT max(at) FROM spans)";
@@ -79,7 +98,8 @@ pub fn status(home: &Home) -> Result<Status, Error> {
     if facts::has_promises(&connection).map_err(|error| db::Error::of(&path, error))? {
         let sql = "SELECT (SELECT count(*) FROM commitments WHERE status = 'open'), (SELECT count(*) FROM episodes)";
         let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
-        (status.commitments, status.episodes) = read.map_err(|error| db::Error::of(&path, error))?;
+        (status.commitments, status.episodes) =
+            read.map_err(|error| db::Error::of(&path, error))?;
     }
     status.parked = parked_in(&connection).map_err(|error| db::Error::of(&path, error))?;
     Ok(status)
@@ -91,7 +111,9 @@ pub fn status(home: &Home) -> Result<Status, Error> {
 /// When the database is damaged or cannot be read.
 pub fn parked(home: &Home) -> Result<Vec<Parked>, Error> {
     let path = facts::database(home);
-    let Some(connection) = facts::open_read(&path)? else { return Ok(Vec::new()) };
+    let Some(connection) = facts::open_read(&path)? else {
+        return Ok(Vec::new());
+    };
     Ok(parked_in(&connection).map_err(|error| db::Error::of(&path, error))?)
 }
 
@@ -99,10 +121,17 @@ fn parked_in(connection: &Connection) -> rusqlite::Result<Vec<Parked>> {
     if !facts::has_promises(connection)? {
         return Ok(Vec::new());
     }
-    let mut query = connection.prepare("SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC")?;
+    let mut query = connection
+        .prepare("SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC")?;
     let read = |row: &rusqlite::Row<'_>| {
         let at = clock::rfc3339(row.get(4)?);
-        Ok(Parked { session_id: row.get(0)?, first: row.get(1)?, last: row.get(2)?, why: row.get(3)?, at })
+        Ok(Parked {
+            session_id: row.get(0)?,
+            first: row.get(1)?,
+            last: row.get(2)?,
+            why: row.get(3)?,
+            at,
+        })
     };
     query.query_map([], read)?.collect()
 }

@@ -13,7 +13,10 @@ use crate::sys::atomic;
 
 pub(super) fn home() -> (tempfile::TempDir, Home) {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+    let flags = HomeFlags {
+        home: Some(dir.path().to_owned()),
+        ..HomeFlags::default()
+    };
     let home = Home::resolve(flags, &|_| None).expect("home");
     home.create().expect("create");
     (dir, home)
@@ -28,23 +31,39 @@ pub(super) fn put(home: &Home, below: &str, text: &str) {
 fn talk(home: &Home, id: &str, turns: u64) {
     let mut text = String::new();
     let mut line = |seq: u64, more: serde_json::Value| {
-        let mut event = json!({"v": 1, "ts": format!("2026-05-04T10:{:02}:00.000Z", seq % 60), "seq": seq});
-        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let mut event =
+            json!({"v": 1, "ts": format!("2026-05-04T10:{:02}:00.000Z", seq % 60), "seq": seq});
+        event
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         text += &format!("{event}\n");
     };
-    line(1, json!({"type": "session", "session_id": id, "key": format!("cli:{id}"), "contact": "Ada", "created_at": "x"}));
+    line(
+        1,
+        json!({"type": "session", "session_id": id, "key": format!("cli:{id}"), "contact": "Ada", "created_at": "x"}),
+    );
     for turn in 0..turns {
         let letters = (b'a'..=b'z').map(char::from).collect::<Vec<_>>();
         let letter = |at: u64| letters[usize::try_from(at % 26).expect("small")];
-        let said = format!("{}.\n\nI live in Ana{}{}.", "x".repeat(5000), letter(turn / 26), letter(turn));
+        let said = format!(
+            "{}.\n\nI live in Ana{}{}.",
+            "x".repeat(5000),
+            letter(turn / 26),
+            letter(turn)
+        );
         let spoken = |role: &str, text: &str| json!({"type": "message", "role": role, "run_id": "r", "content": [{"type": "text", "text": text}]});
         let mut user = spoken("user", &said);
         user["trust"] = json!("owner");
         line(2 + turn * 2, user);
         line(3 + turn * 2, spoken("assistant", "ok"));
     }
-    atomic::write(&home.sessions().join(format!("{id}.2026-05-04.jsonl")), text.as_bytes(), atomic::Durability::Rename)
-        .expect("write");
+    atomic::write(
+        &home.sessions().join(format!("{id}.2026-05-04.jsonl")),
+        text.as_bytes(),
+        atomic::Durability::Rename,
+    )
+    .expect("write");
 }
 
 pub(super) fn rules() -> Means<'static> {
@@ -58,8 +77,14 @@ fn connection(home: &Home) -> Connection {
 /// Returns the spans of each source, in order.
 fn spans(home: &Home) -> BTreeMap<String, Vec<(i64, i64)>> {
     let connection = connection(home);
-    let mut query = connection.prepare("SELECT source, first, last FROM spans ORDER BY first, last").expect("prepare");
-    let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, (row.get(1)?, row.get(2)?)))).expect("query");
+    let mut query = connection
+        .prepare("SELECT source, first, last FROM spans ORDER BY first, last")
+        .expect("prepare");
+    let rows = query
+        .query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, (row.get(1)?, row.get(2)?)))
+        })
+        .expect("query");
     let mut spans: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
     for row in rows {
         let (source, span) = row.expect("row");
@@ -72,7 +97,11 @@ fn spans(home: &Home) -> BTreeMap<String, Vec<(i64, i64)>> {
 fn two_runs_side_by_side_do_each_span_once() {
     let (_dir, home) = home();
     for number in 0..40 {
-        put(&home, &format!("memory/people/{number}.md"), "- Birthday: 3 May\n");
+        put(
+            &home,
+            &format!("memory/people/{number}.md"),
+            "- Birthday: 3 May\n",
+        );
     }
     for number in 0..6 {
         talk(&home, &format!("s{number}"), 30);
@@ -82,21 +111,51 @@ fn two_runs_side_by_side_do_each_span_once() {
     let reports: Vec<Report> = std::thread::scope(|scope| {
         let one = || {
             start.wait();
-            run::all(&home, connection(&home), rules(), Options::default(), &mut |_| {}).expect("run")
+            run::all(
+                &home,
+                connection(&home),
+                rules(),
+                Options::default(),
+                &mut |_| {},
+            )
+            .expect("run")
         };
         let runs: Vec<_> = (0..3).map(|_| scope.spawn(one)).collect();
-        runs.into_iter().map(|run| run.join().expect("it ends")).collect()
+        runs.into_iter()
+            .map(|run| run.join().expect("it ends"))
+            .collect()
     });
     // What one left to another that had only claimed it is done by now, or waits for nobody.
-    let rest = run::all(&home, connection(&home), rules(), Options::default(), &mut |_| {}).expect("run");
-    let files: usize = reports.iter().chain([&rest]).map(|report| report.files).sum();
-    let current = facts::list(&facts::database(&home), &facts::Filter::default()).expect("list").len();
+    let rest = run::all(
+        &home,
+        connection(&home),
+        rules(),
+        Options::default(),
+        &mut |_| {},
+    )
+    .expect("run");
+    let files: usize = reports
+        .iter()
+        .chain([&rest])
+        .map(|report| report.files)
+        .sum();
+    let current = facts::list(&facts::database(&home), &facts::Filter::default())
+        .expect("list")
+        .len();
     assert_eq!((files, current), (40, 41));
     for (source, spans) in spans(&home) {
         let joined: Vec<i64> = spans.iter().map(|(first, _)| *first).collect();
         let ends: Vec<i64> = spans.iter().map(|(_, last)| last + 1).collect();
-        assert_eq!(joined.get(1..), ends.get(..ends.len() - 1), "{source}: {spans:?}");
-        assert_eq!(ends.last(), Some(&if source.starts_with('s') { 62 } else { 3 }), "{source}");
+        assert_eq!(
+            joined.get(1..),
+            ends.get(..ends.len() - 1),
+            "{source}: {spans:?}"
+        );
+        assert_eq!(
+            ends.last(),
+            Some(&if source.starts_with('s') { 62 } else { 3 }),
+            "{source}"
+        );
     }
 }
 
@@ -108,11 +167,15 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     let connection = connection(&home);
     let now = crate::clock::now_ms();
     let claim = |owner: &Owner| {
-        assert!(rows::claim_file(&connection, "workspace/MEMORY.md", None, owner, now).expect("claim"));
+        assert!(
+            rows::claim_file(&connection, "workspace/MEMORY.md", None, owner, now).expect("claim")
+        );
         assert!(rows::claim_span(&connection, "s1", 0, 7, owner, now).expect("claim"));
     };
     let work = || {
-        let Outcome::Done(report) = super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run") else {
+        let Outcome::Done(report) =
+            super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run")
+        else {
             return (9, 9, 9);
         };
         (report.files, report.spans, report.left)
@@ -123,23 +186,45 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     connection
         .execute_batch("UPDATE consolidation_state SET run = NULL; UPDATE consolidation_file_hashes SET run = NULL;")
         .expect("free");
-    claim(&Owner { started: living.started - 1, run: "dead".to_owned(), ..living.clone() });
+    claim(&Owner {
+        started: living.started - 1,
+        run: "dead".to_owned(),
+        ..living.clone()
+    });
     assert_eq!(work(), (1, 1, 0));
     // The one that was thought dead comes back, and finds that it is not its turn any more.
     assert!(!rows::holds_span(&connection, "s1", 0, &living).expect("read"));
     assert!(!rows::claim_span(&connection, "s1", 0, 7, &living, now).expect("read"));
     assert_eq!(work(), (0, 0, 0));
     // One that died over a file that says now what it said before holds nothing.
-    let known = rows::files(&connection).expect("read").remove("workspace/MEMORY.md").and_then(|file| file.sha256);
-    let dead = Owner { started: living.started - 1, run: "dead".to_owned(), ..living };
-    assert!(rows::claim_file(&connection, "workspace/MEMORY.md", known.as_deref(), &dead, now).expect("claim"));
+    let known = rows::files(&connection)
+        .expect("read")
+        .remove("workspace/MEMORY.md")
+        .and_then(|file| file.sha256);
+    let dead = Owner {
+        started: living.started - 1,
+        run: "dead".to_owned(),
+        ..living
+    };
+    assert!(
+        rows::claim_file(
+            &connection,
+            "workspace/MEMORY.md",
+            known.as_deref(),
+            &dead,
+            now
+        )
+        .expect("claim")
+    );
     assert_eq!((work(), claims(&home)), ((0, 0, 0), 0));
 }
 
 /// Returns how many files and conversations are claimed.
 fn claims(home: &Home) -> i64 {
     let sql = "SELECT (SELECT count(run) FROM consolidation_file_hashes) + (SELECT count(run) FROM consolidation_state)";
-    connection(home).query_row(sql, [], |row| row.get(0)).expect("read")
+    connection(home)
+        .query_row(sql, [], |row| row.get(0))
+        .expect("read")
 }
 
 #[test]
@@ -148,14 +233,23 @@ fn a_run_that_fails_leaves_nothing_claimed_by_a_process_that_lives_on() {
     put(&home, "MEMORY.md", "- Birthday: 3 May\n");
     talk(&home, "s1", 3);
     let work = || super::run(&home, rules(), Options::default(), &mut |_| {});
-    for (trouble, end) in [("consolidation_file_hashes", "sha256 IS NOT NULL"), ("consolidation_state", "watermark > 0")] {
-        let sql = format!("CREATE TRIGGER full BEFORE UPDATE ON {trouble} WHEN NEW.{end} BEGIN SELECT RAISE(FAIL, 'full'); END");
+    for (trouble, end) in [
+        ("consolidation_file_hashes", "sha256 IS NOT NULL"),
+        ("consolidation_state", "watermark > 0"),
+    ] {
+        let sql = format!(
+            "CREATE TRIGGER full BEFORE UPDATE ON {trouble} WHEN NEW.{end} BEGIN SELECT RAISE(FAIL, 'full'); END"
+        );
         connection(&home).execute_batch(&sql).expect("a trigger");
         assert!(work().is_err(), "{trouble}");
         assert_eq!(claims(&home), 0, "{trouble}");
-        connection(&home).execute_batch("DROP TRIGGER full").expect("no trigger");
+        connection(&home)
+            .execute_batch("DROP TRIGGER full")
+            .expect("no trigger");
     }
-    let Ok(Outcome::Done(report)) = work() else { panic!("nothing is in the way") };
+    let Ok(Outcome::Done(report)) = work() else {
+        panic!("nothing is in the way")
+    };
     assert_eq!((report.spans, report.left), (1, 0));
 }
 
@@ -166,27 +260,58 @@ fn everything_again_changes_nothing_but_what_is_gone() {
     talk(&home, "s1", 20);
     talk(&home, "s2", 3);
     let work = |backfill: bool| {
-        let Outcome::Done(report) =
-            super::run(&home, rules(), Options { backfill, ..Options::default() }, &mut |_| {}).expect("run")
-        else {
+        let Outcome::Done(report) = super::run(
+            &home,
+            rules(),
+            Options {
+                backfill,
+                ..Options::default()
+            },
+            &mut |_| {},
+        )
+        .expect("run") else {
             return Report::default();
         };
         report
     };
-    let all = || facts::list(&facts::database(&home), &facts::Filter { all: true, ..Default::default() }).expect("list");
+    let all = || {
+        facts::list(
+            &facts::database(&home),
+            &facts::Filter {
+                all: true,
+                ..Default::default()
+            },
+        )
+        .expect("list")
+    };
     assert_eq!(work(false).files, 1);
     let before = all();
     let again = work(true);
-    assert_eq!((again.changes, again.touched, again.files, again.sessions), (vec![], 0, 1, 2));
+    assert_eq!(
+        (again.changes, again.touched, again.files, again.sessions),
+        (vec![], 0, 1, 2)
+    );
     assert_eq!(all(), before);
     for id in ["s1", "s2"] {
-        std::fs::remove_file(home.sessions().join(format!("{id}.2026-05-04.jsonl"))).expect("it is there");
+        std::fs::remove_file(home.sessions().join(format!("{id}.2026-05-04.jsonl")))
+            .expect("it is there");
     }
     assert_eq!(work(false).changes, []);
-    assert_eq!(work(true).changes, [], "with all of them gone, the disk may be");
+    assert_eq!(
+        work(true).changes,
+        [],
+        "with all of them gone, the disk may be"
+    );
     talk(&home, "s3", 1);
-    let gone: Vec<Change> = work(true).changes.into_iter().filter(|change| matches!(change, Change::Gone(_))).collect();
-    assert!(matches!(gone.as_slice(), [Change::Gone(fact)] if fact.attribute == "lives in"), "{gone:?}");
+    let gone: Vec<Change> = work(true)
+        .changes
+        .into_iter()
+        .filter(|change| matches!(change, Change::Gone(_)))
+        .collect();
+    assert!(
+        matches!(gone.as_slice(), [Change::Gone(fact)] if fact.attribute == "lives in"),
+        "{gone:?}"
+    );
 }
 
 // ------------------------------------------------------------------ a model
@@ -200,7 +325,10 @@ pub(super) struct Scripted {
 
 impl Scripted {
     pub(super) fn saying(answer: String) -> Self {
-        Self { answers: vec![Ok(answer)], ..Self::default() }
+        Self {
+            answers: vec![Ok(answer)],
+            ..Self::default()
+        }
     }
 }
 
@@ -230,23 +358,38 @@ pub(super) fn conversation(home: &Home, id: &str, said: &[&str]) {
         text += &event(2 + turn * 2, "user", words);
         text += &event(3 + turn * 2, "assistant", "I see.");
     }
-    atomic::write(&home.sessions().join(format!("{id}.2026-05-04.jsonl")), text.as_bytes(), atomic::Durability::Rename)
-        .expect("write");
+    atomic::write(
+        &home.sessions().join(format!("{id}.2026-05-04.jsonl")),
+        text.as_bytes(),
+        atomic::Durability::Rename,
+    )
+    .expect("write");
 }
 
 pub(super) fn with(home: &Home, model: &mut Scripted, options: Options<'_>) -> Report {
-    let means = Means { zone: Tz::UTC, model: Some(model), asks: Asks::Now };
-    let Outcome::Done(report) = super::run(home, means, options, &mut |_| {}).expect("run") else { panic!("busy") };
+    let means = Means {
+        zone: Tz::UTC,
+        model: Some(model),
+        asks: Asks::Now,
+    };
+    let Outcome::Done(report) = super::run(home, means, options, &mut |_| {}).expect("run") else {
+        panic!("busy")
+    };
     report
 }
 
 pub(super) fn values(home: &Home) -> Vec<String> {
     let found = facts::list(&facts::database(home), &facts::Filter::default()).expect("list");
-    found.into_iter().map(|fact| format!("{} {} {}", fact.entity, fact.attribute, fact.value)).collect()
+    found
+        .into_iter()
+        .map(|fact| format!("{} {} {}", fact.entity, fact.attribute, fact.value))
+        .collect()
 }
 
-pub(super) const SAID: [&str; 2] =
-    ["We finally settled down in Porto, my wife Rita and me", "and I promise to send her mother the photos by Friday"];
+pub(super) const SAID: [&str; 2] = [
+    "We finally settled down in Porto, my wife Rita and me",
+    "and I promise to send her mother the photos by Friday",
+];
 
 pub(super) fn answer() -> String {
     json!({
@@ -268,11 +411,22 @@ fn a_model_reads_a_conversation_once_and_what_it_says_without_evidence_is_droppe
     let mut model = Scripted::saying(answer());
     let report = with(&home, &mut model, Options::default());
     let found = ["user lives in Porto", "user wife Rita"].map(str::to_owned);
-    assert_eq!((values(&home), report.promises), (found.to_vec(), 1), "the wife is read by a rule");
-    assert!(model.asked[0].contains("[1] user: We finally settled down in Porto"), "{:?}", model.asked);
+    assert_eq!(
+        (values(&home), report.promises),
+        (found.to_vec(), 1),
+        "the wife is read by a rule"
+    );
+    assert!(
+        model.asked[0].contains("[1] user: We finally settled down in Porto"),
+        "{:?}",
+        model.asked
+    );
     let path = facts::database(&home);
     let promised = facts::commitments::list(&path, false).expect("list");
-    assert_eq!((promised[0].what.as_str(), promised[0].source_line), ("send her mother the photos", 4));
+    assert_eq!(
+        (promised[0].what.as_str(), promised[0].source_line),
+        ("send her mother the photos", 4)
+    );
     assert_eq!(facts::episodes::list(&path).expect("list").len(), 1);
     with(&home, &mut model, Options::default());
     assert_eq!(model.asked.len(), 1, "nothing is new");
@@ -283,12 +437,33 @@ fn a_dry_run_asks_nobody_and_says_what_it_would_cost() {
     let (_dir, home) = home();
     talk(&home, "s1", 8);
     let mut model = Scripted::default();
-    let report = with(&home, &mut model, Options { dry_run: true, ..Options::default() });
+    let report = with(
+        &home,
+        &mut model,
+        Options {
+            dry_run: true,
+            ..Options::default()
+        },
+    );
     // 5,000 characters a turn, 50,000 a span.
-    assert_eq!((report.asked, report.cost_usd, model.asked.len()), (1, Some(0.25), 0));
+    assert_eq!(
+        (report.asked, report.cost_usd, model.asked.len()),
+        (1, Some(0.25), 0)
+    );
     conversation(&home, "s2", &SAID);
-    let report = with(&home, &mut model, Options { dry_run: true, ..Options::default() });
-    assert_eq!((report.asked, report.cost_usd), (2, None), "one of them has no price");
+    let report = with(
+        &home,
+        &mut model,
+        Options {
+            dry_run: true,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        (report.asked, report.cost_usd),
+        (2, None),
+        "one of them has no price"
+    );
 }
 
 #[test]
@@ -298,60 +473,147 @@ fn who_cannot_be_asked_now_is_asked_later_and_only_once_a_run() {
     conversation(&home, "s2", &SAID);
     put(&home, "MEMORY.md", "- Birthday: 3 May\n");
     for _ in 0..5 {
-        let mut model = Scripted { answers: vec![Err(Trouble::Later("the day limit".to_owned()))], ..Scripted::default() };
+        let mut model = Scripted {
+            answers: vec![Err(Trouble::Later("the day limit".to_owned()))],
+            ..Scripted::default()
+        };
         let report = with(&home, &mut model, Options::default());
-        assert_eq!((model.asked.len(), report.waits.len(), report.parked.len()), (1, 2, 0));
-        assert_eq!(values(&home), ["user birthday 3 May", "user wife Rita"], "rules have read it");
+        assert_eq!(
+            (model.asked.len(), report.waits.len(), report.parked.len()),
+            (1, 2, 0)
+        );
+        assert_eq!(
+            values(&home),
+            ["user birthday 3 May", "user wife Rita"],
+            "rules have read it"
+        );
     }
-    let mut model = Scripted { answers: vec![Ok(answer()), Ok(answer())], ..Scripted::default() };
+    let mut model = Scripted {
+        answers: vec![Ok(answer()), Ok(answer())],
+        ..Scripted::default()
+    };
     with(&home, &mut model, Options::default());
-    assert_eq!(values(&home), ["user birthday 3 May", "user lives in Porto", "user wife Rita"]);
+    assert_eq!(
+        values(&home),
+        [
+            "user birthday 3 May",
+            "user lives in Porto",
+            "user wife Rita"
+        ]
+    );
 }
 
 #[test]
 fn a_span_that_fails_three_times_is_left_to_the_rules_and_never_tried_again() {
     let (_dir, home) = home();
-    conversation(&home, "s1", &["I live in Rome. It is a very nice town indeed", "hello"]);
-    with(&home, &mut Scripted { answers: vec![Err(Trouble::Later("down".into()))], ..Scripted::default() }, Options::default());
+    conversation(
+        &home,
+        "s1",
+        &["I live in Rome. It is a very nice town indeed", "hello"],
+    );
+    with(
+        &home,
+        &mut Scripted {
+            answers: vec![Err(Trouble::Later("down".into()))],
+            ..Scripted::default()
+        },
+        Options::default(),
+    );
     assert_eq!(values(&home), ["user lives in Rome"], "rules have read it");
-    conversation(&home, "s1", &["I live in Porto. It is a very nice town indeed", "hello"]);
-    let mut model =
-        Scripted { answers: vec![Ok("no".into()), Err(Trouble::Failed("400".into())), Ok("{}".into())], ..Scripted::default() };
-    let kept: Vec<usize> =
-        (0..4).map(|_| with(&home, &mut model, Options::default())).map(|report| report.parked.len()).collect();
+    conversation(
+        &home,
+        "s1",
+        &["I live in Porto. It is a very nice town indeed", "hello"],
+    );
+    let mut model = Scripted {
+        answers: vec![
+            Ok("no".into()),
+            Err(Trouble::Failed("400".into())),
+            Ok("{}".into()),
+        ],
+        ..Scripted::default()
+    };
+    let kept: Vec<usize> = (0..4)
+        .map(|_| with(&home, &mut model, Options::default()))
+        .map(|report| report.parked.len())
+        .collect();
     assert_eq!((kept, model.asked.len()), (vec![0, 0, 1, 0], 3));
     assert_eq!(values(&home), ["user lives in Porto"]);
     let status = status(&home).expect("status");
-    assert_eq!((status.parked.len(), status.parked[0].why.contains("not what was asked for")), (1, true));
+    assert_eq!(
+        (
+            status.parked.len(),
+            status.parked[0].why.contains("not what was asked for")
+        ),
+        (1, true)
+    );
     model.answers.push(Ok(json!({"facts": []}).to_string()));
-    with(&home, &mut model, Options { backfill: true, ..Options::default() });
-    assert_eq!(super::status(&home).expect("status").parked, [], "a backfill tries it again");
+    with(
+        &home,
+        &mut model,
+        Options {
+            backfill: true,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        super::status(&home).expect("status").parked,
+        [],
+        "a backfill tries it again"
+    );
 }
 
 #[test]
 fn a_conversation_that_goes_on_is_read_by_rules_until_it_is_time_for_the_model() {
     let (_dir, home) = home();
-    conversation(&home, "s1", &["I live in Porto. Everybody there calls me Mag, by the way", "hello"]);
+    conversation(
+        &home,
+        "s1",
+        &[
+            "I live in Porto. Everybody there calls me Mag, by the way",
+            "hello",
+        ],
+    );
     let alias = json!({"alias": "Mag", "name": "Magdalena", "line": 1});
-    let mut model = Scripted { answers: vec![Ok(json!({"facts": [], "aliases": [alias]}).to_string())], ..Scripted::default() };
+    let mut model = Scripted {
+        answers: vec![Ok(json!({"facts": [], "aliases": [alias]}).to_string())],
+        ..Scripted::default()
+    };
     let mut run = |asks: Asks| {
-        let means = Means { zone: Tz::UTC, model: Some(&mut model), asks };
-        let Outcome::Done(report) = super::run(&home, means, Options::default(), &mut |_| {}).expect("run") else {
+        let means = Means {
+            zone: Tz::UTC,
+            model: Some(&mut model),
+            asks,
+        };
+        let Outcome::Done(report) =
+            super::run(&home, means, Options::default(), &mut |_| {}).expect("run")
+        else {
             panic!("busy")
         };
         (report.asked, report.waits.len(), values(&home).len())
     };
-    assert_eq!([Asks::Later, Asks::AtTheEnd].map(&mut run), [(0, 0, 1), (0, 0, 1)]);
+    assert_eq!(
+        [Asks::Later, Asks::AtTheEnd].map(&mut run),
+        [(0, 0, 1), (0, 0, 1)]
+    );
     let name = "s1.2026-05-04.jsonl";
     std::fs::create_dir_all(home.archive()).expect("dir");
     std::fs::rename(home.sessions().join(name), home.archive().join(name)).expect("rename");
-    assert_eq!([Asks::Later, Asks::AtTheEnd].map(&mut run), [(0, 0, 1), (1, 0, 2)], "the model adds to it");
+    assert_eq!(
+        [Asks::Later, Asks::AtTheEnd].map(&mut run),
+        [(0, 0, 1), (1, 0, 2)],
+        "the model adds to it"
+    );
 }
 
 #[test]
 fn words_of_others_and_what_the_agent_says_of_them_are_not_shown_to_the_model() {
     let (_dir, home) = home();
-    conversation(&home, "s1", &["Please read that page for me, I live in Porto by the way"]);
+    conversation(
+        &home,
+        "s1",
+        &["Please read that page for me, I live in Porto by the way"],
+    );
     let path = home.sessions().join("s1.2026-05-04.jsonl");
     let mut text = std::fs::read_to_string(&path).expect("read");
     text += &format!(
@@ -364,15 +626,25 @@ fn words_of_others_and_what_the_agent_says_of_them_are_not_shown_to_the_model() 
     );
     atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
     // Nor what it says of words that were erased since: nobody knows whose they were.
-    text += &format!("{}\n", json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": 11, "type": "forgotten", "run_id": "r11"}));
+    text += &format!(
+        "{}\n",
+        json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": 11, "type": "forgotten", "run_id": "r11"})
+    );
     text += &format!(
         "{}\n",
         json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": 12, "type": "message", "role": "assistant", "run_id": "r11", "content": [{"type": "text", "text": "ADMIN still"}]})
     );
     atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
-    let mut model = Scripted { answers: vec![Ok(json!({"facts": []}).to_string())], ..Scripted::default() };
+    let mut model = Scripted {
+        answers: vec![Ok(json!({"facts": []}).to_string())],
+        ..Scripted::default()
+    };
     with(&home, &mut model, Options::default());
-    assert!(model.asked[0].contains("Porto") && !model.asked[0].to_lowercase().contains("admin"), "{:?}", model.asked);
+    assert!(
+        model.asked[0].contains("Porto") && !model.asked[0].to_lowercase().contains("admin"),
+        "{:?}",
+        model.asked
+    );
 }
 
 // ------------------------------------------------------------------ undo, upkeep
@@ -386,14 +658,31 @@ fn a_run_is_undone_once_and_does_not_come_back() {
     conversation(&home, "s1", &SAID);
     put(&home, "MEMORY.md", "- Birthday: 4 May\n- Home: Porto\n");
     run(&mut Scripted::saying(answer()));
-    assert_eq!(values(&home), ["user birthday 4 May", "user lives in Porto", "user wife Rita"]);
+    assert_eq!(
+        values(&home),
+        [
+            "user birthday 4 May",
+            "user lives in Porto",
+            "user wife Rita"
+        ]
+    );
     let last = runs(&home).expect("runs")[0].run.clone();
-    let undone = undo(&home, &last).expect("undo").expect("free").expect("known");
+    let undone = undo(&home, &last)
+        .expect("undo")
+        .expect("free")
+        .expect("known");
     assert_eq!((undone.commitments, undone.episodes), (1, 1));
-    assert_eq!(values(&home), ["user birthday 3 May", "user lives in Porto"]);
+    assert_eq!(
+        values(&home),
+        ["user birthday 3 May", "user lives in Porto"]
+    );
     assert_eq!(undo(&home, &last).expect("undo"), Ok(None), "only once");
     run(&mut Scripted::default());
-    assert_eq!(values(&home), ["user birthday 3 May", "user lives in Porto"], "it is not done again");
+    assert_eq!(
+        values(&home),
+        ["user birthday 3 May", "user lives in Porto"],
+        "it is not done again"
+    );
     put(&home, "MEMORY.md", "- Birthday: 5 May\n");
     run(&mut Scripted::default());
     assert_eq!(values(&home), ["user birthday 5 May"]);
@@ -403,20 +692,41 @@ fn a_run_is_undone_once_and_does_not_come_back() {
 fn words_that_only_moved_are_left_when_a_run_is_undone_and_found_where_they_stand() {
     let (_dir, home) = home();
     let read = || drop(with(&home, &mut Scripted::default(), Options::default()));
-    let take_back = |run: &str| drop(undo(&home, run).expect("undo").expect("free").expect("known"));
+    let take_back = |run: &str| {
+        drop(
+            undo(&home, run)
+                .expect("undo")
+                .expect("free")
+                .expect("known"),
+        )
+    };
     let newest = || runs(&home).expect("runs")[0].run.clone();
     put(&home, "memory/a.md", "- Birthday: 3 May\n");
     read();
     let first = newest();
     // The run that saw it under another name.
-    std::fs::rename(home.workspace().join("memory/a.md"), home.workspace().join("memory/b.md")).expect("writable");
+    std::fs::rename(
+        home.workspace().join("memory/a.md"),
+        home.workspace().join("memory/b.md"),
+    )
+    .expect("writable");
     read();
     take_back(&newest());
     read();
     let found = facts::list(&facts::database(&home), &facts::Filter::default()).expect("list");
-    assert_eq!((values(&home), found[0].source.as_str()), (vec!["user birthday 3 May".to_owned()], "workspace/memory/b.md"));
+    assert_eq!(
+        (values(&home), found[0].source.as_str()),
+        (
+            vec!["user birthday 3 May".to_owned()],
+            "workspace/memory/b.md"
+        )
+    );
     take_back(&first);
-    assert_eq!(values(&home), ["user birthday 3 May"], "in that note it is another's");
+    assert_eq!(
+        values(&home),
+        ["user birthday 3 May"],
+        "in that note it is another's"
+    );
     // One that saw it before lines came in above it.
     put(&home, "memory/c.md", "- Home: Porto\n");
     read();
@@ -430,12 +740,28 @@ fn words_that_only_moved_are_left_when_a_run_is_undone_and_found_where_they_stan
 #[test]
 fn a_run_that_found_nothing_but_promises_is_shown_and_undone() {
     let (_dir, home) = home();
-    conversation(&home, "s1", &["I promised Bob to send the contract tomorrow.", "That is all."]);
+    conversation(
+        &home,
+        "s1",
+        &[
+            "I promised Bob to send the contract tomorrow.",
+            "That is all.",
+        ],
+    );
     super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
     let run = runs(&home).expect("runs").remove(0);
-    assert_eq!((run.put_in, run.taken_out, run.promised, run.episodes), (0, 0, 1, 0));
-    let undone = undo(&home, &run.run).expect("undo").expect("free").expect("known");
-    assert_eq!((undone.commitments, runs(&home).expect("runs")), (1, Vec::new()));
+    assert_eq!(
+        (run.put_in, run.taken_out, run.promised, run.episodes),
+        (0, 0, 1, 0)
+    );
+    let undone = undo(&home, &run.run)
+        .expect("undo")
+        .expect("free")
+        .expect("known");
+    assert_eq!(
+        (undone.commitments, runs(&home).expect("runs")),
+        (1, Vec::new())
+    );
 }
 
 #[test]
@@ -445,9 +771,19 @@ fn upkeep_shows_notes_that_contradict_each_other() {
     put(&home, "memory/2026-05-02.md", "- Birthday: 4 May\n");
     with(&home, &mut Scripted::default(), Options::default());
     let upkeep = maintain(&home, Tz::UTC).expect("maintain").expect("free");
-    let found: Vec<_> = upkeep.conflicts.iter().map(|one| (one.current.value.as_str(), one.other.source.as_str())).collect();
+    let found: Vec<_> = upkeep
+        .conflicts
+        .iter()
+        .map(|one| (one.current.value.as_str(), one.other.source.as_str()))
+        .collect();
     assert_eq!(found, [("4 May", "workspace/memory/2026-05-01.md")]);
     put(&home, "memory/2026-05-01.md", "\n");
     with(&home, &mut Scripted::default(), Options::default());
-    assert_eq!(maintain(&home, Tz::UTC).expect("maintain").expect("free").conflicts, []);
+    assert_eq!(
+        maintain(&home, Tz::UTC)
+            .expect("maintain")
+            .expect("free")
+            .conflicts,
+        []
+    );
 }

@@ -83,7 +83,11 @@ pub fn maintain(home: &Home, zone: Tz) -> Result<Ended<Upkeep>, Error> {
         let expired = commitments::expire(connection, &path, zone, now)?;
         let pruned = prune(connection, now).map_err(|error| db::Error::of(&path, error))?;
         let conflicts = conflicts(connection, &path)?;
-        Ok(Upkeep { expired, conflicts, pruned })
+        Ok(Upkeep {
+            expired,
+            conflicts,
+            pruned,
+        })
     })
 }
 
@@ -93,7 +97,9 @@ pub fn maintain(home: &Home, zone: Tz) -> Result<Ended<Upkeep>, Error> {
 /// When the database is damaged or cannot be read.
 pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
     let path = facts::database(home);
-    let Some(connection) = facts::open_read(&path)? else { return Ok(Vec::new()) };
+    let Some(connection) = facts::open_read(&path)? else {
+        return Ok(Vec::new());
+    };
     let read = || -> rusqlite::Result<Vec<Run>> {
         if !facts::has_promises(&connection)? {
             return Ok(Vec::new());
@@ -107,8 +113,16 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
         let mut query = connection.prepare(sql)?;
         let rows = query.query_map([MAX_RUNS, clock::now_ms() - KEEP_LOG_MS], |row| {
             let at = clock::rfc3339(row.get(1)?);
-            let (put_in, taken_out, promised, episodes) = (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
-            Ok(Run { run: row.get(0)?, at, put_in, taken_out, promised, episodes })
+            let (put_in, taken_out, promised, episodes) =
+                (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(Run {
+                run: row.get(0)?,
+                at,
+                put_in,
+                taken_out,
+                promised,
+                episodes,
+            })
         })?;
         rows.collect()
     };
@@ -123,14 +137,22 @@ pub fn undo(home: &Home, run: &str) -> Result<Ended<Option<Undone>>, Error> {
     let path = facts::database(home);
     with_lock(home, |connection| {
         let work = |connection: &mut Connection| -> rusqlite::Result<Option<Undone>> {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let applied = facts::undo(&transaction, run, clock::now_ms())?;
-            let commitments = transaction.execute("DELETE FROM commitments WHERE run = ?1 AND status = 'open'", [run])?;
+            let commitments = transaction.execute(
+                "DELETE FROM commitments WHERE run = ?1 AND status = 'open'",
+                [run],
+            )?;
             let episodes = transaction.execute("DELETE FROM episodes WHERE run = ?1", [run])?;
             transaction.commit()?;
             let is_known = applied.is_some() || commitments + episodes > 0;
             let Applied { changes, .. } = applied.unwrap_or_default();
-            Ok(is_known.then_some(Undone { changes, commitments, episodes }))
+            Ok(is_known.then_some(Undone {
+                changes,
+                commitments,
+                episodes,
+            }))
         };
         Ok(work(connection).map_err(|error| db::Error::of(&path, error))?)
     })
@@ -143,11 +165,17 @@ pub fn undo(home: &Home, run: &str) -> Result<Ended<Option<Undone>>, Error> {
 pub fn alone(home: &Home) -> Result<Ended<Lock>, sys::Error> {
     let lock_file = lock_file(home);
     let lock = lock::try_lock_for(&lock_file, PATIENCE)?;
-    lock.map_or_else(|| Ok(Err(lock::holder(&lock_file)?.unwrap_or(0))), |lock| Ok(Ok(lock)))
+    lock.map_or_else(
+        || Ok(Err(lock::holder(&lock_file)?.unwrap_or(0))),
+        |lock| Ok(Ok(lock)),
+    )
 }
 
 /// Does `work` as the only process that writes facts.
-pub(super) fn with_lock<T>(home: &Home, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<Ended<T>, Error> {
+pub(super) fn with_lock<T>(
+    home: &Home,
+    work: impl FnOnce(&mut Connection) -> Result<T, Error>,
+) -> Result<Ended<T>, Error> {
     let _lock = match alone(home)? {
         Ok(lock) => lock,
         Err(pid) => return Ok(Err(pid)),
@@ -159,7 +187,8 @@ pub(super) fn with_lock<T>(home: &Home, work: impl FnOnce(&mut Connection) -> Re
 fn prune(connection: &Connection, now: i64) -> rusqlite::Result<usize> {
     let logged = connection.execute("DELETE FROM source_log WHERE at < ?1", [now - KEEP_LOG_MS])?;
     // The last of each source is what an undo looks at.
-    let spans = "DELETE FROM spans WHERE at < ?1 AND id NOT IN (SELECT max(id) FROM spans GROUP BY source)";
+    let spans =
+        "DELETE FROM spans WHERE at < ?1 AND id NOT IN (SELECT max(id) FROM spans GROUP BY source)";
     Ok(logged + connection.execute(spans, [now - KEEP_SPANS_MS])?)
 }
 
@@ -179,8 +208,19 @@ fn conflicts(connection: &Connection, path: &std::path::Path) -> Result<Vec<Conf
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
-    let all = facts::list(path, &Filter { all: true, ..Filter::default() })?;
+    let all = facts::list(
+        path,
+        &Filter {
+            all: true,
+            ..Filter::default()
+        },
+    )?;
     let fact = |id: i64| all.iter().find(|fact| fact.id == id).cloned();
-    let conflict = |(other, current)| Some(Conflict { current: fact(current)?, other: fact(other)? });
+    let conflict = |(other, current)| {
+        Some(Conflict {
+            current: fact(current)?,
+            other: fact(other)?,
+        })
+    };
     Ok(pairs.into_iter().filter_map(conflict).collect())
 }

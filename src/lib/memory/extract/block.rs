@@ -23,11 +23,25 @@ const ITEM: usize = LABEL + 1;
 const MAX_INDENT: usize = 40;
 
 /// What follows one of these is another person's text.
-const FORWARDED: &[&str] =
-    &["---------- forwarded", "-----original message", "----- original message", "begin forwarded message", "-- forwarded"];
+const FORWARDED: &[&str] = &[
+    "---------- forwarded",
+    "-----original message",
+    "----- original message",
+    "begin forwarded message",
+    "-- forwarded",
+];
 
 /// The fields a pasted mail begins with.
-const MAIL: &[&str] = &["from:", "to:", "cc:", "bcc:", "sent:", "subject:", "date:", "reply-to:"];
+const MAIL: &[&str] = &[
+    "from:",
+    "to:",
+    "cc:",
+    "bcc:",
+    "sent:",
+    "subject:",
+    "date:",
+    "reply-to:",
+];
 
 /// Returns the blocks of `text` in order. Linear in its length.
 pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
@@ -69,7 +83,10 @@ impl<'a> Reader<'a> {
             self.comment = trimmed.rfind("-->") < trimmed.rfind("<!--") || !trimmed.contains("-->");
             return self.end();
         }
-        if let Some(fence) = ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence)) {
+        if let Some(fence) = ["```", "~~~"]
+            .into_iter()
+            .find(|fence| trimmed.starts_with(fence))
+        {
             self.fence = Some(fence);
             return self.end();
         }
@@ -77,10 +94,15 @@ impl<'a> Reader<'a> {
         if level > 0 {
             self.end();
             self.headings.retain(|(above, _)| *above < level);
-            return self.headings.push((level, trimmed.trim_matches(|c: char| c == '#' || c.is_whitespace())));
+            return self.headings.push((
+                level,
+                trimmed.trim_matches(|c: char| c == '#' || c.is_whitespace()),
+            ));
         }
         let (item, own) = list_item(trimmed);
-        let code = !item && (blank_before || self.open.is_none()) && (line.starts_with("    ") || line.starts_with('\t'));
+        let code = !item
+            && (blank_before || self.open.is_none())
+            && (line.starts_with("    ") || line.starts_with('\t'));
         if trimmed.is_empty() || code || is_foreign(trimmed) {
             return self.end();
         }
@@ -90,17 +112,31 @@ impl<'a> Reader<'a> {
         if let Some(block) = &mut self.open {
             return block.lines.push(own);
         }
-        let indent: usize = line.chars().map_while(|c| matches!(c, ' ' | '\t').then_some(if c == ' ' { 1 } else { 4 })).sum();
-        let level = if item || indent > 0 || own.contains(": ") { ITEM + indent.min(MAX_INDENT) } else { LABEL };
+        let indent: usize = line
+            .chars()
+            .map_while(|c| matches!(c, ' ' | '\t').then_some(if c == ' ' { 1 } else { 4 }))
+            .sum();
+        let level = if item || indent > 0 || own.contains(": ") {
+            ITEM + indent.min(MAX_INDENT)
+        } else {
+            LABEL
+        };
         self.headings.retain(|(above, _)| *above < level);
-        self.open = Some(Block { line: number, lines: vec![own], item, headings: self.headings.clone() });
+        self.open = Some(Block {
+            line: number,
+            lines: vec![own],
+            item,
+            headings: self.headings.clone(),
+        });
         if item {
             self.headings.push((level, own));
         }
     }
 
     fn end(&mut self) {
-        let Some(block) = self.open.take() else { return };
+        let Some(block) = self.open.take() else {
+            return;
+        };
         if let [line] = block.lines[..]
             && !block.item
             && is_label(line)
@@ -117,8 +153,12 @@ pub(super) fn is_label(line: &str) -> bool {
     let name = line.trim_matches(['*', '_', ':']);
     let is_capital = |word: &str| !word.starts_with(char::is_lowercase);
     let words: Vec<&str> = name.split_whitespace().collect();
-    let is_mine =
-        || words.len() <= 3 && words.first().is_some_and(|word| ["My", "my", "Mein", "Meine", "Mi", "Mon", "Ma"].contains(word));
+    let is_mine = || {
+        words.len() <= 3
+            && words
+                .first()
+                .is_some_and(|word| ["My", "my", "Mein", "Meine", "Mi", "Mon", "Ma"].contains(word))
+    };
     !line.contains(": ")
         && !line.ends_with(['.', '!', '?', '…'])
         && words.len() <= 5
@@ -127,14 +167,19 @@ pub(super) fn is_label(line: &str) -> bool {
 
 /// Returns whether the line is a list item, and what it says.
 fn list_item(line: &str) -> (bool, &str) {
-    let mark = ["- ", "* ", "+ ", "• ", "– "].into_iter().find_map(|mark| line.strip_prefix(mark));
+    let mark = ["- ", "* ", "+ ", "• ", "– "]
+        .into_iter()
+        .find_map(|mark| line.strip_prefix(mark));
     let numbered = || {
         let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
         let digits = line.len() - rest.len();
-        rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") ")).filter(|rest| {
-            // "3. May" is a date.
-            (1..=2).contains(&digits) && !super::vocabulary::is_month(rest.split_whitespace().next().unwrap_or(""))
-        })
+        rest.strip_prefix(". ")
+            .or_else(|| rest.strip_prefix(") "))
+            .filter(|rest| {
+                // "3. May" is a date.
+                (1..=2).contains(&digits)
+                    && !super::vocabulary::is_month(rest.split_whitespace().next().unwrap_or(""))
+            })
     };
     match mark.or_else(numbered) {
         Some(rest) => (true, rest.trim()),
@@ -149,15 +194,28 @@ fn is_foreign(line: &str) -> bool {
         || line.starts_with('|')
         || line.contains(" | ")
         || line.contains("~~")
-        || ["[ ]", "[x]", "[X]", ">"].iter().any(|mark| own.starts_with(mark))
-        || line.len() > 2 && line.chars().all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
+        || ["[ ]", "[x]", "[X]", ">"]
+            .iter()
+            .any(|mark| own.starts_with(mark))
+        || line.len() > 2
+            && line
+                .chars()
+                .all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
 }
 
 /// Returns true when what begins at line `at` is a mail somebody else wrote.
 fn is_forwarded(lines: &[&str], at: usize) -> bool {
-    let low = |at: usize| lines.get(at).map_or_else(String::new, |line| crate::text::head(line.trim(), 40).to_lowercase());
-    let reply = lines.get(at).is_some_and(|line| line.trim().starts_with("On ") && line.trim().ends_with("wrote:"));
+    let low = |at: usize| {
+        lines.get(at).map_or_else(String::new, |line| {
+            crate::text::head(line.trim(), 40).to_lowercase()
+        })
+    };
+    let reply = lines
+        .get(at)
+        .is_some_and(|line| line.trim().starts_with("On ") && line.trim().ends_with("wrote:"));
     let line = low(at);
     let field = |line: &str| MAIL.iter().any(|field| line.starts_with(field));
-    reply || FORWARDED.iter().any(|mark| line.starts_with(mark)) || field(&line) && field(&low(at + 1))
+    reply
+        || FORWARDED.iter().any(|mark| line.starts_with(mark))
+        || field(&line) && field(&low(at + 1))
 }

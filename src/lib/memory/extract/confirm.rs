@@ -10,23 +10,33 @@ const YES: &str = "yes|yes exactly|yes correct|yes i do|yes i am|yes it is|yes t
     exactly|correct|right|that is right|that 's right|that is correct|that 's correct|indeed|true|that is true|that 's true|exactly right";
 
 /// What a question may begin and end with, and means nothing.
-const BEFORE: &str =
-    "so|just to confirm|to confirm|just to be sure|just to check|if i remember correctly|ah|ok|and|then|,|:|right";
-const AFTER: &str = "right|correct|is that right|is that correct|is it|yes|then|do not you|are not you|no";
+const BEFORE: &str = "so|just to confirm|to confirm|just to be sure|just to check|if i remember correctly|ah|ok|and|then|,|:|right";
+const AFTER: &str =
+    "right|correct|is that right|is that correct|is it|yes|then|do not you|are not you|no";
 
 /// Returns the statement that `answer` makes of the question at the end of `asked`.
 pub(super) fn statement(asked: &str, answer: &str) -> Option<Sentence> {
-    let plain: Vec<Word> = words(answer).into_iter().filter(|word| !word.is_mark()).collect();
-    let yes = YES.split('|').any(|yes| phrase_at(&plain, 0, yes) == Some(plain.len()));
+    let plain: Vec<Word> = words(answer)
+        .into_iter()
+        .filter(|word| !word.is_mark())
+        .collect();
+    let yes = YES
+        .split('|')
+        .any(|yes| phrase_at(&plain, 0, yes) == Some(plain.len()));
     // With two questions nobody knows which of them was meant.
     if !yes || answer.contains('?') || asked.matches(['?', '？']).count() != 1 {
         return None;
     }
     let said: Vec<Sentence> = blocks(asked).iter().flat_map(sentences).collect();
-    let question = said.last().filter(|last| last.text.trim_end().ends_with('?'))?;
+    let question = said
+        .last()
+        .filter(|last| last.text.trim_end().ends_with('?'))?;
     let asked = words(&question.text);
     let mut rest: &[Word] = &asked;
-    while let Some(end) = BEFORE.split('|').find_map(|phrase| phrase_at(rest, 0, phrase)) {
+    while let Some(end) = BEFORE
+        .split('|')
+        .find_map(|phrase| phrase_at(rest, 0, phrase))
+    {
         rest = rest.get(end..)?;
     }
     if let Some(at) = (0..rest.len()).find(|at| {
@@ -36,8 +46,16 @@ pub(super) fn statement(asked: &str, answer: &str) -> Option<Sentence> {
         rest = rest.get(..at)?;
     }
     let text = turned(rest)?;
-    let quote = format!("{} {}", question.quote, answer.split_whitespace().collect::<Vec<_>>().join(" "));
-    Some(Sentence { line: 0, text, quote: text::head(&quote, 300).to_owned() })
+    let quote = format!(
+        "{} {}",
+        question.quote,
+        answer.split_whitespace().collect::<Vec<_>>().join(" ")
+    );
+    Some(Sentence {
+        line: 0,
+        text,
+        quote: text::head(&quote, 300).to_owned(),
+    })
 }
 
 /// "you live in Lyon", "do you live in Lyon" is "I live in Lyon"; "your wife is Ana" is "my wife is Ana".
@@ -46,7 +64,12 @@ fn turned(asked: &[Word]) -> Option<String> {
     let (begin, rest) = match (low(0), low(1)) {
         ("do", "you") => ("I", asked.get(2..)?),
         ("are", "you") | ("you", "are") => ("I am", asked.get(2..)?),
-        ("you", verb) if !matches!(verb, "would" | "will" | "could" | "can" | "should" | "want" | "mean") => {
+        ("you", verb)
+            if !matches!(
+                verb,
+                "would" | "will" | "could" | "can" | "should" | "want" | "mean"
+            ) =>
+        {
             ("I", asked.get(1..)?)
         }
         ("your", _) => ("my", asked.get(1..)?),

@@ -16,13 +16,24 @@ pub(super) fn read(text: &str, statement: &Statement) -> Vec<Found> {
     let words = without_elision(&statement.words);
     let is_spoken = |tongue: &&Tongue| {
         let verb = |word: &Word| {
-            tongue.rows.iter().any(|(row, ..)| row.split(' ').next().is_some_and(|one| is_form(one, &word.low, true)))
+            tongue.rows.iter().any(|(row, ..)| {
+                row.split(' ')
+                    .next()
+                    .is_some_and(|one| is_form(one, &word.low, true))
+            })
         };
         let own = |word: &Word| word.low == tongue.i || v::among(tongue.my, &word.low);
-        words.iter().any(|word| own(word) || tongue.may_leave_out_i && verb(word))
+        words
+            .iter()
+            .any(|word| own(word) || tongue.may_leave_out_i && verb(word))
     };
     let read = |tongue| Reader::new(text, tongue, &words, statement).read();
-    TONGUES.iter().filter(is_spoken).map(read).find(|found| !found.is_empty()).unwrap_or_default()
+    TONGUES
+        .iter()
+        .filter(is_spoken)
+        .map(read)
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 struct Reader<'a> {
@@ -47,13 +58,27 @@ impl<'a> Reader<'a> {
         let mut words = words.to_vec();
         let mut explicit = statement.explicit;
         loop {
-            let wrapper = tongue.wrappers.split('|').find_map(|wrapper| phrase_at(&words, 0, wrapper));
-            let is_starter = words.first().is_some_and(|word| v::among(tongue.starters, &word.low));
+            let wrapper = tongue
+                .wrappers
+                .split('|')
+                .find_map(|wrapper| phrase_at(&words, 0, wrapper));
+            let is_starter = words
+                .first()
+                .is_some_and(|word| v::among(tongue.starters, &word.low));
             explicit |= wrapper.is_some();
-            let Some(end) = wrapper.or_else(|| is_starter.then_some(1)) else { break };
+            let Some(end) = wrapper.or_else(|| is_starter.then_some(1)) else {
+                break;
+            };
             words.drain(..end);
         }
-        Self { text, tongue, words, explicit, ended: false, found: Vec::new() }
+        Self {
+            text,
+            tongue,
+            words,
+            explicit,
+            ended: false,
+            found: Vec::new(),
+        }
     }
 
     fn read(mut self) -> Vec<Found> {
@@ -61,7 +86,11 @@ impl<'a> Reader<'a> {
             return Vec::new();
         }
         let words = std::mem::take(&mut self.words);
-        let is_joint = |at: &usize| words.get(*at).is_some_and(|word| v::among(self.tongue.joints, &word.low));
+        let is_joint = |at: &usize| {
+            words
+                .get(*at)
+                .is_some_and(|word| v::among(self.tongue.joints, &word.low))
+        };
         let end_of = |at: usize| (at..words.len()).find(is_joint).unwrap_or(words.len());
         let (mut goes_on, mut at) = (self.tongue.may_leave_out_i, 0);
         while at < words.len() {
@@ -71,7 +100,10 @@ impl<'a> Reader<'a> {
                 end += 2;
             }
             let clause = words.get(at..end).unwrap_or(&[]);
-            if clause.iter().any(|word| v::among(self.tongue.you, &word.low)) {
+            if clause
+                .iter()
+                .any(|word| v::among(self.tongue.you, &word.low))
+            {
                 break;
             }
             let clause = self.over(clause);
@@ -87,22 +119,39 @@ impl<'a> Reader<'a> {
         let (first, second) = self.tongue.over;
         let has = |list: &str| clause.iter().any(|word| v::among(list, &word.low));
         self.ended = has(first) && has(second);
-        let keeps = |word: &&Word| !self.ended || !v::among(first, &word.low) && !v::among(second, &word.low);
+        let keeps = |word: &&Word| {
+            !self.ended || !v::among(first, &word.low) && !v::among(second, &word.low)
+        };
         clause.iter().filter(keeps).cloned().collect()
     }
 
     /// Reads a clause; `goes_on` says that "I" may be left out. Returns whether it spoke of "I".
     fn clause(&mut self, clause: &[Word], goes_on: bool) -> bool {
         let tongue = self.tongue;
-        let user = Subject { entity: USER.to_owned(), label: None };
+        let user = Subject {
+            entity: USER.to_owned(),
+            label: None,
+        };
         // "Bei Bosch arbeite ich" is "ich arbeite bei Bosch".
-        if let Some(at) = clause.iter().position(|word| word.low == tongue.i).filter(|at| *at > 1) {
-            let (verb, before, behind) = (clause.get(at - 1..at), clause.get(..at - 1), clause.get(at + 1..));
-            let words = [verb, before, behind].map(Option::unwrap_or_default).concat();
+        if let Some(at) = clause
+            .iter()
+            .position(|word| word.low == tongue.i)
+            .filter(|at| *at > 1)
+        {
+            let (verb, before, behind) = (
+                clause.get(at - 1..at),
+                clause.get(..at - 1),
+                clause.get(at + 1..),
+            );
+            let words = [verb, before, behind]
+                .map(Option::unwrap_or_default)
+                .concat();
             self.rows(&user, tongue.rows, &words, true);
             return true;
         }
-        let Some(first) = clause.first() else { return goes_on };
+        let Some(first) = clause.first() else {
+            return goes_on;
+        };
         if first.low == tongue.i {
             self.rows(&user, tongue.rows, clause.get(1..).unwrap_or(&[]), true);
             return true;
@@ -119,23 +168,46 @@ impl<'a> Reader<'a> {
 
     /// "Schwester heißt Ana", "Schwester Ana wohnt in Rom".
     fn relation(&mut self, words: &[Word]) {
-        let known =
-            |(label, names): &(&str, &str)| words.first().filter(|word| v::among(names, &word.low)).map(|_| (*label).to_owned());
-        let Some(label) = self.tongue.relations.iter().find_map(known) else { return };
+        let known = |(label, names): &(&str, &str)| {
+            words
+                .first()
+                .filter(|word| v::among(names, &word.low))
+                .map(|_| (*label).to_owned())
+        };
+        let Some(label) = self.tongue.relations.iter().find_map(known) else {
+            return;
+        };
         let rest = words.get(1..).unwrap_or(&[]);
-        let unnamed = Subject { entity: format!("{USER}'s {label}"), label: Some(label.clone()) };
+        let unnamed = Subject {
+            entity: format!("{USER}'s {label}"),
+            label: Some(label.clone()),
+        };
         if self.rows(&unnamed, self.tongue.rows, rest, false) {
             return;
         }
-        let verb =
-            |word: &Word| self.tongue.rows.iter().any(|(row, ..)| row.split(' ').any(|token| is_form(token, &word.low, false)));
-        let Some(name) = rest.first().filter(|word| name_word(word)) else { return };
+        let verb = |word: &Word| {
+            self.tongue
+                .rows
+                .iter()
+                .any(|(row, ..)| row.split(' ').any(|token| is_form(token, &word.low, false)))
+        };
+        let Some(name) = rest.first().filter(|word| name_word(word)) else {
+            return;
+        };
         if rest.get(1).is_none_or(|next| !verb(next)) {
             return;
         }
         let name = name.raw.clone();
         self.add(USER, &label, name.clone(), OTHER);
-        self.rows(&Subject { entity: name, label: None }, self.tongue.rows, rest.get(1..).unwrap_or(&[]), false);
+        self.rows(
+            &Subject {
+                entity: name,
+                label: None,
+            },
+            self.tongue.rows,
+            rest.get(1..).unwrap_or(&[]),
+            false,
+        );
     }
 
     /// Adds what the first row that fits says of `subject`; false when none fits.
@@ -149,7 +221,9 @@ impl<'a> Reader<'a> {
             let (attribute, value) = self.said(attribute, *kind, bare, bare.len() < words.len())?;
             Some((attribute.to_owned(), value))
         });
-        let Some((attribute, value)) = found else { return false };
+        let Some((attribute, value)) = found else {
+            return false;
+        };
         let sure = if is_first { PLAIN } else { OTHER };
         match (attribute.as_str(), &subject.label) {
             ("", Some(label)) => self.add(USER, &label.clone(), value, sure),
@@ -161,13 +235,23 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the value that `words` are, and what it is of.
-    fn said<'b>(&self, attribute: &'b str, kind: Kind, words: &[Word], is_definite: bool) -> Option<(&'b str, String)> {
+    fn said<'b>(
+        &self,
+        attribute: &'b str,
+        kind: Kind,
+        words: &[Word],
+        is_definite: bool,
+    ) -> Option<(&'b str, String)> {
         let tongue = self.tongue;
         let no_value = |word: &Word| v::among(tongue.no_value, &word.low);
         let first = words.first()?;
         let article = |word: &Word| v::among("ein eine un una une", &word.low);
         if attribute == "is" {
-            let words = if article(first) { words.get(1..)? } else { words };
+            let words = if article(first) {
+                words.get(1..)?
+            } else {
+                words
+            };
             let [word] = words else { return None };
             let attribute = if v::among(tongue.jobs, &word.low) {
                 "works as"
@@ -182,13 +266,15 @@ impl<'a> Reader<'a> {
             return None;
         }
         let fits = match kind {
-            Kind::Languages => {
-                words.iter().all(|word| v::among(tongue.languages, &word.low) || v::among(tongue.joints, &word.low))
-            }
+            Kind::Languages => words.iter().all(|word| {
+                v::among(tongue.languages, &word.low) || v::among(tongue.joints, &word.low)
+            }),
             Kind::Thing => {
                 !is_definite
                     && words.len() <= 3
-                    && words.iter().all(|word| word.is_capital() || v::among(tongue.joints, &word.low))
+                    && words
+                        .iter()
+                        .all(|word| word.is_capital() || v::among(tongue.joints, &word.low))
             }
             Kind::Short | Kind::Food => words.len() <= 3,
             Kind::Place => !is_definite || v::among(tongue.places, &first.low),
@@ -196,32 +282,52 @@ impl<'a> Reader<'a> {
             Kind::Job => v::among(tongue.jobs, &words.last()?.low),
             _ => true,
         };
-        let kind = if kind == Kind::Languages { Kind::Short } else { kind };
+        let kind = if kind == Kind::Languages {
+            Kind::Short
+        } else {
+            kind
+        };
         // What stood in two places has something else between.
-        let value =
-            value(self.text, words, kind, false).filter(|value| fits && value.split_whitespace().count() <= words.len())?;
+        let value = value(self.text, words, kind, false)
+            .filter(|value| fits && value.split_whitespace().count() <= words.len())?;
         Some((attribute, value))
     }
 
     fn add(&mut self, entity: &str, attribute: &str, value: String, sure: f64) {
         let confidence = if self.explicit { EXPLICIT } else { sure };
         let (entity, attribute, ended) = (entity.to_owned(), attribute.to_owned(), self.ended);
-        self.found.push(Found { entity, attribute, value, ended, confidence });
+        self.found.push(Found {
+            entity,
+            attribute,
+            value,
+            ended,
+            confidence,
+        });
     }
 }
 
 /// Returns true when `token` of a row ("wohne/lebe:wohnt/lebt") has `low`.
 fn is_form(token: &str, low: &str, is_first: bool) -> bool {
     let (first, third) = token.split_once(':').unwrap_or((token, token));
-    (if is_first { first } else { third }).split('/').any(|form| form == low)
+    (if is_first { first } else { third })
+        .split('/')
+        .any(|form| form == low)
 }
 
 /// Returns the words that stand for the `*` of `row`, when `words` are such a row from beginning to end.
-fn between<'b>(row: &str, words: &'b [Word], is_first: bool, tongue: &Tongue) -> Option<&'b [Word]> {
+fn between<'b>(
+    row: &str,
+    words: &'b [Word],
+    is_first: bool,
+    tongue: &Tongue,
+) -> Option<&'b [Word]> {
     let (before, behind) = row.split_once('*')?;
     let mut at = 0;
     for token in before.split_whitespace() {
-        while words.get(at).is_some_and(|word| v::among(tongue.adverbs, &word.low)) {
+        while words
+            .get(at)
+            .is_some_and(|word| v::among(tongue.adverbs, &word.low))
+        {
             at += 1;
         }
         if is_form(token, &words.get(at)?.low, is_first) {
@@ -231,21 +337,31 @@ fn between<'b>(row: &str, words: &'b [Word], is_first: bool, tongue: &Tongue) ->
             return None;
         }
     }
-    while words.get(at).is_some_and(|word| v::among(tongue.adverbs, &word.low)) {
+    while words
+        .get(at)
+        .is_some_and(|word| v::among(tongue.adverbs, &word.low))
+    {
         at += 1;
     }
     let behind: Vec<&str> = behind.split_whitespace().collect();
     let rest = words.get(at..)?;
     if behind.is_empty() {
         let joint = |word: &Word| v::among(tongue.joints, &word.low);
-        let end = rest.iter().position(|word| v::among(tongue.cuts, &word.low) && !joint(word)).unwrap_or(rest.len());
+        let end = rest
+            .iter()
+            .position(|word| v::among(tongue.cuts, &word.low) && !joint(word))
+            .unwrap_or(rest.len());
         return rest.get(..end).filter(|words| !words.is_empty());
     }
     // What stands behind the value ends the clause, but for what says why.
     let ends = |start: &usize| {
-        let all = behind.iter().zip(rest.get(*start..).unwrap_or(&[])).all(|(token, word)| is_form(token, &word.low, is_first));
+        let all = behind
+            .iter()
+            .zip(rest.get(*start..).unwrap_or(&[]))
+            .all(|(token, word)| is_form(token, &word.low, is_first));
         let next = rest.get(start + behind.len());
-        all && start + behind.len() <= rest.len() && next.is_none_or(|word| v::among(tongue.cuts, &word.low))
+        all && start + behind.len() <= rest.len()
+            && next.is_none_or(|word| v::among(tongue.cuts, &word.low))
     };
     let start = (1..rest.len()).find(ends)?;
     rest.get(..start)

@@ -72,7 +72,9 @@ impl Known {
         let line = [claim.entity, claim.attribute, claim.value];
         let several = holds_many(&line[1]);
         let about = |old: &Line| {
-            plain(&old[0]) == plain(&line[0]) && old[1] == line[1] && (!several || plain(&old[2]) == plain(&line[2]))
+            plain(&old[0]) == plain(&line[0])
+                && old[1] == line[1]
+                && (!several || plain(&old[2]) == plain(&line[2]))
         };
         if claim.ended {
             let is_it = |old: &Line| about(old) && plain(&old[2]) == plain(&line[2]);
@@ -95,14 +97,28 @@ impl Known {
 fn read(conversation: &Conversation) -> Known {
     let zone: Tz = "Europe/Berlin".parse().expect("zone");
     let mut known = Known::default();
-    conversation.notes.values().flat_map(|text| notes(text)).for_each(|claim| known.take(claim));
+    conversation
+        .notes
+        .values()
+        .flat_map(|text| notes(text))
+        .for_each(|claim| known.take(claim));
     let mut asked = "";
-    for (at, line) in (clock::parse_rfc3339(BEGIN).expect("a time")..).step_by(1000).zip(&conversation.said) {
+    for (at, line) in (clock::parse_rfc3339(BEGIN).expect("a time")..)
+        .step_by(1000)
+        .zip(&conversation.said)
+    {
         let (head, words) = line.split_once(": ").expect("who: words");
-        let (who, at) = head.split_once(" @ ").map_or((head, at), |(who, at)| (who, clock::parse_rfc3339(at).expect("a time")));
+        let (who, at) = head.split_once(" @ ").map_or((head, at), |(who, at)| {
+            (who, clock::parse_rfc3339(at).expect("a time"))
+        });
         if who == "user" {
-            confirmed(asked, words).into_iter().chain(speech(words)).for_each(|claim| known.take(claim));
-            known.promised.extend(commitments(words, at, zone).into_iter().map(promised));
+            confirmed(asked, words)
+                .into_iter()
+                .chain(speech(words))
+                .for_each(|claim| known.take(claim));
+            known
+                .promised
+                .extend(commitments(words, at, zone).into_iter().map(promised));
         }
         asked = if who == "agent" { words } else { "" };
     }
@@ -114,7 +130,11 @@ fn promised(one: Commitment) -> Line {
         Some(time) => format!("{}T{}", deadline.date, time.format("%H:%M")),
         None => deadline.date.to_string(),
     };
-    [one.who, one.what, one.deadline.map_or_else(|| "-".to_owned(), day)]
+    [
+        one.who,
+        one.what,
+        one.deadline.map_or_else(|| "-".to_owned(), day),
+    ]
 }
 
 /// The words without what makes no difference: case, articles, marks, "of", and "rd" in "3rd".
@@ -123,11 +143,20 @@ fn plain(text: &str) -> String {
     let word = |word: &str| {
         let word = word.trim_end_matches(['.', ',', ';', '!']);
         let digits = word.trim_end_matches(char::is_alphabetic);
-        let ordinal = !digits.is_empty() && matches!(word.strip_prefix(digits), Some("st" | "nd" | "rd" | "th"));
-        if ordinal { digits.to_owned() } else { word.to_owned() }
+        let ordinal = !digits.is_empty()
+            && matches!(word.strip_prefix(digits), Some("st" | "nd" | "rd" | "th"));
+        if ordinal {
+            digits.to_owned()
+        } else {
+            word.to_owned()
+        }
     };
-    const NO_WORDS: &str = "a an the of der die das den dem ein eine einen el la los las un una le les une de o os";
-    let words = text.split_whitespace().map(word).filter(|word| !NO_WORDS.split(' ').any(|no| no == word));
+    const NO_WORDS: &str =
+        "a an the of der die das den dem ein eine einen el la los las un una le les une de o os";
+    let words = text
+        .split_whitespace()
+        .map(word)
+        .filter(|word| !NO_WORDS.split(' ').any(|no| no == word));
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -135,9 +164,19 @@ fn plain(text: &str) -> String {
 fn fits(wanted: &str, found: &Line, same: fn(&str, &str) -> bool) -> bool {
     let fields: Vec<&str> = wanted.split(" | ").collect();
     assert_eq!(fields.len(), 3, "{wanted}");
-    fields.iter().zip(found).enumerate().all(|(number, (field, found))| {
-        field.split(" / ").any(|one| if number == 1 { same(one, found) } else { plain(one) == plain(found) })
-    })
+    fields
+        .iter()
+        .zip(found)
+        .enumerate()
+        .all(|(number, (field, found))| {
+            field.split(" / ").any(|one| {
+                if number == 1 {
+                    same(one, found)
+                } else {
+                    plain(one) == plain(found)
+                }
+            })
+        })
 }
 
 fn same_words(wanted: &str, found: &str) -> bool {
@@ -148,12 +187,20 @@ fn same_words(wanted: &str, found: &str) -> bool {
 fn same_deed(wanted: &str, found: &str) -> bool {
     let (wanted, found) = (plain(wanted), plain(found));
     let words: Vec<&str> = found.split(' ').collect();
-    wanted.split(' ').all(|word| words.contains(&word)) && words.len() <= wanted.split(' ').count() + 3
+    wanted.split(' ').all(|word| words.contains(&word))
+        && words.len() <= wanted.split(' ').count() + 3
 }
 
 impl Score {
     /// Compares what was found with what is wanted and with what may be there, too.
-    fn take(&mut self, kind: &str, found: &[Line], wanted: &[String], also: &[String], same: fn(&str, &str) -> bool) {
+    fn take(
+        &mut self,
+        kind: &str,
+        found: &[Line],
+        wanted: &[String],
+        also: &[String],
+        same: fn(&str, &str) -> bool,
+    ) {
         for line in found {
             let is_right = wanted.iter().any(|one| fits(one, line, same));
             if is_right || !also.iter().any(|one| fits(one, line, same)) {
@@ -167,9 +214,18 @@ impl Score {
         self.missing(kind, found, wanted, same);
     }
 
-    fn missing(&mut self, kind: &str, found: &[Line], wanted: &[String], same: fn(&str, &str) -> bool) {
+    fn missing(
+        &mut self,
+        kind: &str,
+        found: &[Line],
+        wanted: &[String],
+        same: fn(&str, &str) -> bool,
+    ) {
         self.wanted += wanted.len();
-        for one in wanted.iter().filter(|one| !found.iter().any(|line| fits(one, line, same))) {
+        for one in wanted
+            .iter()
+            .filter(|one| !found.iter().any(|line| fits(one, line, same)))
+        {
             self.missed += 1;
             let _ = writeln!(self.told, "    missed {kind}: {one}");
         }
@@ -178,12 +234,25 @@ impl Score {
     /// Values that must not come out, current or not.
     fn never(&mut self, known: &Known, never: &[String], right: &[String]) {
         let words = |text: &str| {
-            let words: Vec<String> = text.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
-            format!(" {} ", words.join(" ").split_whitespace().collect::<Vec<_>>().join(" "))
+            let words: Vec<String> = text
+                .to_lowercase()
+                .split(|c: char| !c.is_alphanumeric())
+                .map(str::to_owned)
+                .collect();
+            format!(
+                " {} ",
+                words
+                    .join(" ")
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            )
         };
         for line in known.facts.iter().chain(&known.past).chain(&known.promised) {
             let is_right = right.iter().any(|one| fits(one, line, same_words));
-            let hit = never.iter().find(|one| words(&line.join(" ")).contains(&words(one)));
+            let hit = never
+                .iter()
+                .find(|one| words(&line.join(" ")).contains(&words(one)));
             if let Some(hit) = hit.filter(|_| !is_right) {
                 self.forbidden += 1;
                 let _ = writeln!(self.told, "    FORBIDDEN ({hit}): {}", line.join(" | "));
@@ -196,10 +265,17 @@ impl Score {
         let before = self.told.len();
         self.take("fact", &known.facts, &one.facts, &one.also, same_words);
         self.missing("earlier fact", &known.past, &one.past, same_words);
-        self.take("commitment", &known.promised, &one.commitments, &one.also_commitments, same_deed);
+        self.take(
+            "commitment",
+            &known.promised,
+            &one.commitments,
+            &one.also_commitments,
+            same_deed,
+        );
         self.never(&known, &one.never, &one.facts);
         if self.told.len() > before {
-            self.told.insert_str(before, &format!("  {} ({})\n", one.name, one.language));
+            self.told
+                .insert_str(before, &format!("  {} ({})\n", one.name, one.language));
         }
     }
 
@@ -213,23 +289,30 @@ impl Score {
 }
 
 fn ratio(part: usize, whole: usize) -> f64 {
-    f64::from(u32::try_from(part).expect("few")) / f64::from(u32::try_from(whole.max(1)).expect("few"))
+    f64::from(u32::try_from(part).expect("few"))
+        / f64::from(u32::try_from(whole.max(1)).expect("few"))
 }
 
 /// Returns how the rules do in the conversations they may be made for, and in those they were not.
 fn scores() -> [Score; 2] {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/consolidate");
     let mut scores = [Score::default(), Score::default()];
-    let mut paths: Vec<PathBuf> =
-        directory.read_dir().expect("the golden set").map(|entry| entry.expect("entry").path()).collect();
+    let mut paths: Vec<PathBuf> = directory
+        .read_dir()
+        .expect("the golden set")
+        .map(|entry| entry.expect("entry").path())
+        .collect();
     paths.sort();
-    for path in
-        paths.iter().filter(|path| path.extension().is_some_and(|end| end == "toml") && !path.ends_with("attributes.toml"))
-    {
+    for path in paths.iter().filter(|path| {
+        path.extension().is_some_and(|end| end == "toml") && !path.ends_with("attributes.toml")
+    }) {
         let text = std::fs::read_to_string(path).expect("a file of the golden set");
-        let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let file: File =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let score = &mut scores[usize::from(file.held_out)];
-        file.conversation.iter().for_each(|one| score.conversation(one));
+        file.conversation
+            .iter()
+            .for_each(|one| score.conversation(one));
         score.is_held_out = file.held_out;
         score.conversations += file.conversation.len();
     }
@@ -241,7 +324,11 @@ fn what_the_rules_find_is_right_and_they_find_what_they_found_before() {
     let [known, held_out] = scores();
     let told = |name: &str, score: &Score| {
         // Who reads what was missed there makes a rule of it.
-        let misses = if score.is_held_out { "" } else { score.told.as_str() };
+        let misses = if score.is_held_out {
+            ""
+        } else {
+            score.told.as_str()
+        };
         let (right, found, kept) = (score.right, score.found, score.wanted - score.missed);
         let figures = format!(
             "precision {:.3} ({right}/{found}), recall {:.3} ({kept}/{})",
@@ -249,13 +336,25 @@ fn what_the_rules_find_is_right_and_they_find_what_they_found_before() {
             score.recall(),
             score.wanted
         );
-        format!("{name}, {} conversations: {figures}, {} forbidden\n{misses}", score.conversations, score.forbidden)
+        format!(
+            "{name}, {} conversations: {figures}, {} forbidden\n{misses}",
+            score.conversations, score.forbidden
+        )
     };
     let told = format!("{}\n{}", told("tuned", &known), told("held out", &held_out));
     let all = known.conversations + held_out.conversations;
-    assert!(all >= 90 && held_out.conversations * 10 >= all * 3, "a third is held out\n{told}");
+    assert!(
+        all >= 90 && held_out.conversations * 10 >= all * 3,
+        "a third is held out\n{told}"
+    );
     assert_eq!(known.forbidden + held_out.forbidden, 0, "{told}");
     // Just under what was measured; docs/memory.md has the figures.
-    assert!(known.precision() >= 0.98 && held_out.precision() >= 0.95, "{told}");
-    assert!(known.recall() >= 0.90 && held_out.recall() >= 0.56, "{told}");
+    assert!(
+        known.precision() >= 0.98 && held_out.precision() >= 0.95,
+        "{told}"
+    );
+    assert!(
+        known.recall() >= 0.90 && held_out.recall() >= 0.56,
+        "{told}"
+    );
 }

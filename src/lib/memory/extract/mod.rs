@@ -105,8 +105,7 @@ struct Voice {
 }
 
 /// Attributes that a person has several of; a new one does not take the place of the old one.
-const MANY: &str =
-    "alias likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
+const MANY: &str = "alias likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
 
 /// Returns true when an entity may have several values of `attribute` at once: with "likes" or
 /// "friend" a new value adds to the old ones, with "lives in" it takes their place.
@@ -124,25 +123,51 @@ pub fn opposite(attribute: &str) -> Option<&'static str> {
     }
 }
 
-const MANY_RELATIONS: [&str; 12] =
-    ["sister", "brother", "sibling", "son", "daughter", "child", "kid", "dog", "cat", "grandson", "granddaughter", "best friend"];
+const MANY_RELATIONS: [&str; 12] = [
+    "sister",
+    "brother",
+    "sibling",
+    "son",
+    "daughter",
+    "child",
+    "kid",
+    "dog",
+    "cat",
+    "grandson",
+    "granddaughter",
+    "best friend",
+];
 
 /// Returns what a person states in `text`, one message of theirs, in order. "I" is the entity
 /// `user`. A message that asks for work on a text ("Translate …") states nothing: call this once a
 /// message, or the silence spreads to what stands beside it. Never the agent's own words.
 pub fn speech(text: &str) -> Vec<Claim> {
-    let voice = Voice { first_person: true, about_user: false };
+    let voice = Voice {
+        first_person: true,
+        about_user: false,
+    };
     let mut claims = Vec::new();
-    own_sentences(text).iter().for_each(|(sentence, _)| read(sentence, voice, &mut claims));
+    own_sentences(text)
+        .iter()
+        .for_each(|(sentence, _)| read(sentence, voice, &mut claims));
     once(claims)
 }
 
 /// Returns what a person confirms who answers nothing but "yes, exactly" to the one question that `asked`, words of
 /// the agent, ends with: "So you live in Lyon?" The claims have no line of their own: 0.
 pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
-    let Some(sentence) = confirm::statement(asked, answer) else { return Vec::new() };
+    let Some(sentence) = confirm::statement(asked, answer) else {
+        return Vec::new();
+    };
     let mut claims = Vec::new();
-    read(&sentence, Voice { first_person: true, about_user: false }, &mut claims);
+    read(
+        &sentence,
+        Voice {
+            first_person: true,
+            about_user: false,
+        },
+        &mut claims,
+    );
     claims
 }
 
@@ -151,7 +176,10 @@ pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
 /// Never the agent's own words. The same text states nothing here that it would not in [`speech`].
 pub fn commitments(text: &str, said_at_ms: i64, zone: Tz) -> Vec<Commitment> {
     let now = clock::local(said_at_ms, zone);
-    own_sentences(text).iter().flat_map(|(sentence, words)| promise::read(sentence, words, now)).collect()
+    own_sentences(text)
+        .iter()
+        .flat_map(|(sentence, words)| promise::read(sentence, words, now))
+        .collect()
 }
 
 /// A sentence of a message that is its writer's own.
@@ -169,8 +197,12 @@ pub fn own(text: &str) -> Vec<Own> {
     let count = |text: &str| text.split_whitespace().count();
     let own = |(Sentence { text, quote, .. }, words): (Sentence, Vec<Word>)| {
         let may_be_fact = gate::may_be_kept(&text, &words);
-        let is_name = count(&quote) <= count(&text) + 1 && quote.chars().count() < sentence::MAX_QUOTE;
-        Own { words: if is_name { quote } else { text }, may_be_fact }
+        let is_name =
+            count(&quote) <= count(&text) + 1 && quote.chars().count() < sentence::MAX_QUOTE;
+        Own {
+            words: if is_name { quote } else { text },
+            may_be_fact,
+        }
     };
     own_sentences(text).into_iter().map(own).collect()
 }
@@ -185,9 +217,19 @@ pub fn kept(text: &str) -> String {
     if may_be_kept(text) {
         return text.to_owned();
     }
-    let block = block::Block { line: 0, lines: text.lines().collect(), item: false, headings: Vec::new() };
-    let quotes = sentence::sentences(&block).into_iter().map(|sentence| sentence.quote);
-    quotes.filter(|quote| may_be_kept(quote)).collect::<Vec<_>>().join(" ")
+    let block = block::Block {
+        line: 0,
+        lines: text.lines().collect(),
+        item: false,
+        headings: Vec::new(),
+    };
+    let quotes = sentence::sentences(&block)
+        .into_iter()
+        .map(|sentence| sentence.quote);
+    quotes
+        .filter(|quote| may_be_kept(quote))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns the sentences of a message that are its writer's own, and their words; none when it asks
@@ -197,7 +239,10 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
     for block in block::blocks(text) {
         for (number, sentence) in sentence::sentences(&block).into_iter().enumerate() {
             let words = words::words(&sentence.text);
-            let asked = || own.iter().any(|(_, words): &(Sentence, Vec<Word>)| words.len() > 2);
+            let asked = || {
+                own.iter()
+                    .any(|(_, words): &(Sentence, Vec<Word>)| words.len() > 2)
+            };
             if number == 0 && gate::greets(&words) && asked() {
                 return own;
             }
@@ -212,7 +257,8 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
             if gate::takes_back(&words) {
                 own.pop();
             }
-            let is_last = gate::opens_foreign_text(&sentence.text, &words) || gate::asks_about_text(&sentence.text, &words);
+            let is_last = gate::opens_foreign_text(&sentence.text, &words)
+                || gate::asks_about_text(&sentence.text, &words);
             own.push((sentence, words));
             if is_last {
                 return own;
@@ -235,7 +281,14 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
 pub fn notes_of_person(markdown: &str) -> Vec<Claim> {
     let (body, before, _) = notes::frontmatter(markdown);
     let first = body.lines().find(|line| !line.trim().is_empty());
-    read_notes(body, before, false, first.and_then(|line| line.strip_prefix("# ")).map(str::trim))
+    read_notes(
+        body,
+        before,
+        false,
+        first
+            .and_then(|line| line.strip_prefix("# "))
+            .map(str::trim),
+    )
 }
 
 fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<Claim> {
@@ -243,9 +296,17 @@ fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<
     for mut block in block::blocks(body) {
         block.line += before;
         let is_title = |heading: &(usize, &str)| heading.0 == 1 && Some(heading.1) == title;
-        let headings: Vec<&str> = block.headings.iter().filter(|one| !is_title(one)).map(|(_, text)| *text).collect();
+        let headings: Vec<&str> = block
+            .headings
+            .iter()
+            .filter(|one| !is_title(one))
+            .map(|(_, text)| *text)
+            .collect();
         let about = notes::about(headings.iter().copied(), other);
-        let voice = Voice { first_person: about != notes::About::Other && title.is_none(), about_user: true };
+        let voice = Voice {
+            first_person: about != notes::About::Other && title.is_none(),
+            about_user: true,
+        };
         // A `key: value` stands alone on its line; the lines between two are prose.
         let mut prose: Vec<String> = Vec::new();
         let mut begun = block.line;
@@ -258,19 +319,36 @@ fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<
                     if prose.is_empty() {
                         begun = number;
                     }
-                    prose.push(notes::prose(line, if prose.is_empty() { about } else { notes::About::Other }));
+                    prose.push(notes::prose(
+                        line,
+                        if prose.is_empty() {
+                            about
+                        } else {
+                            notes::About::Other
+                        },
+                    ));
                 }
                 Some(stated) => {
                     read_prose(&std::mem::take(&mut prose), begun, voice, &mut claims);
                     claims.extend(stated.map(|(entity, attribute, value)| {
                         let quote = line.split_whitespace().collect::<Vec<_>>().join(" ");
                         let quote = crate::text::head(&quote, 300).to_owned();
-                        Claim { entity, attribute, value, ended: false, confidence: rules::EXPLICIT, line: number, quote }
+                        Claim {
+                            entity,
+                            attribute,
+                            value,
+                            ended: false,
+                            confidence: rules::EXPLICIT,
+                            line: number,
+                            quote,
+                        }
                     }));
                 }
             }
             // "Anna Berger", and below it "Phone: …".
-            if block.item && number == block.line || block::is_label(whole) && !notes::is_empty_key(whole) {
+            if block.item && number == block.line
+                || block::is_label(whole) && !notes::is_empty_key(whole)
+            {
                 about_keys = notes::about(headings.iter().copied().chain([whole]), other);
             }
         }
@@ -281,14 +359,21 @@ fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<
 
 fn read_prose(lines: &[String], line: u32, voice: Voice, claims: &mut Vec<Claim>) {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let block = block::Block { line, lines, item: false, headings: Vec::new() };
+    let block = block::Block {
+        line,
+        lines,
+        item: false,
+        headings: Vec::new(),
+    };
     for sentence in sentence::sentences(&block) {
         read(&sentence, voice, claims);
     }
 }
 
 fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
-    let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else { return };
+    let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else {
+        return;
+    };
     let mut found = rules::read(&sentence.text, &statement, voice);
     if found.is_empty() && voice.first_person {
         found = foreign::read(&sentence.text, &statement);
@@ -310,7 +395,10 @@ fn once(claims: Vec<Claim>) -> Vec<Claim> {
     let mut kept = Vec::new();
     for claim in claims {
         let said = (claim.value.clone(), claim.ended);
-        let before = last.insert((claim.entity.clone(), claim.attribute.clone()), said.clone());
+        let before = last.insert(
+            (claim.entity.clone(), claim.attribute.clone()),
+            said.clone(),
+        );
         if before != Some(said) {
             kept.push(claim);
         }

@@ -7,37 +7,86 @@ fn memory_files_are_understood() {
         notes,
         &[
             ("- Birthday: 3 May", &[("user", "birthday", "3 May")]),
-            ("Name: Ada\nEmail: ada@example.org", &[("user", "name", "Ada"), ("user", "email", "ada@example.org")]),
+            (
+                "Name: Ada\nEmail: ada@example.org",
+                &[
+                    ("user", "name", "Ada"),
+                    ("user", "email", "ada@example.org"),
+                ],
+            ),
             (
                 "---\ntitle: x\nname: Bob\n---\n# About the user\n\n- **Favourite colour:** green\n",
                 &[("user", "favourite colour", "green")],
             ),
             (
                 "# User\n- Sister: Ana\n- Likes: jazz, blues and soul\n- Likes tea",
-                &[("user", "sister", "Ana"), ("user", "likes", "jazz, blues and soul"), ("user", "likes", "tea")],
+                &[
+                    ("user", "sister", "Ana"),
+                    ("user", "likes", "jazz, blues and soul"),
+                    ("user", "likes", "tea"),
+                ],
             ),
             ("The user lives in Porto.", &[("user", "lives in", "Porto")]),
             ("- User's sister is Ana.", &[("user", "sister", "Ana")]),
-            ("- User prefers short answers", &[("user", "prefers", "short answers")]),
-            ("The user's birthday is 3 May.", &[("user", "birthday", "3 May")]),
-            ("- 2026-05-03: The user works at Siemens", &[("user", "works at", "Siemens")]),
+            (
+                "- User prefers short answers",
+                &[("user", "prefers", "short answers")],
+            ),
+            (
+                "The user's birthday is 3 May.",
+                &[("user", "birthday", "3 May")],
+            ),
+            (
+                "- 2026-05-03: The user works at Siemens",
+                &[("user", "works at", "Siemens")],
+            ),
             ("- Ana's birthday: 4 June", &[("Ana", "birthday", "4 June")]),
-            ("- Sister's birthday: 4 June", &[("user's sister", "birthday", "4 June")]),
-            ("My sister Ana\n\n- Birthday: 6 June", &[("user", "sister", "Ana")]),
-            ("My dog is Rex\n- Birthday: 3 May", &[("user", "dog", "Rex"), ("user", "birthday", "3 May")]),
-            ("I live in Porto\n\nBirthday: 3 May", &[("user", "lives in", "Porto"), ("user", "birthday", "3 May")]),
-            ("My sister Ana lives\nin Porto.", &[("user", "sister", "Ana"), ("Ana", "lives in", "Porto")]),
+            (
+                "- Sister's birthday: 4 June",
+                &[("user's sister", "birthday", "4 June")],
+            ),
+            (
+                "My sister Ana\n\n- Birthday: 6 June",
+                &[("user", "sister", "Ana")],
+            ),
+            (
+                "My dog is Rex\n- Birthday: 3 May",
+                &[("user", "dog", "Rex"), ("user", "birthday", "3 May")],
+            ),
+            (
+                "I live in Porto\n\nBirthday: 3 May",
+                &[("user", "lives in", "Porto"), ("user", "birthday", "3 May")],
+            ),
+            (
+                "My sister Ana lives\nin Porto.",
+                &[("user", "sister", "Ana"), ("Ana", "lives in", "Porto")],
+            ),
             ("Remember: my dog is called Rex", &[("user", "dog", "Rex")]),
-            ("# Trip\nThe user is allergic to bees.", &[("user", "allergic to", "bees")]),
+            (
+                "# Trip\nThe user is allergic to bees.",
+                &[("user", "allergic to", "bees")],
+            ),
             ("- [[Ana]] lives in Rome", &[("Ana", "lives in", "Rome")]),
-            ("  - Birthday: 3 May\n  - Name: Ada", &[("user", "birthday", "3 May"), ("user", "name", "Ada")]),
+            (
+                "  - Birthday: 3 May\n  - Name: Ada",
+                &[("user", "birthday", "3 May"), ("user", "name", "Ada")],
+            ),
             (
                 "- Dates:\n  - Birthday: 3 May\n\nFacts about me:\n- Name: Ada",
                 &[("user", "birthday", "3 May"), ("user", "name", "Ada")],
             ),
-            ("# Long-term memory\nBirthday: 3 May", &[("user", "birthday", "3 May")]),
-            ("Things to remember\n- Birthday: 3 May", &[("user", "birthday", "3 May")]),
-            ("My notes\n- Birthday: 3 May", &[("user", "birthday", "3 May")]),
+            (
+                "# Long-term memory\nBirthday: 3 May",
+                &[("user", "birthday", "3 May")],
+            ),
+            (
+                "Things to remember\n- Birthday: 3 May",
+                &[("user", "birthday", "3 May")],
+            ),
+            (
+                "My notes\n- Birthday: 3 May",
+                &[("user", "birthday", "3 May")],
+            ),
             ("Name:\nBirthday: 3 May", &[("user", "birthday", "3 May")]),
             ("# Monday\nI live in Rome.", &[("user", "lives in", "Rome")]),
             (

@@ -135,12 +135,10 @@ const PROMISED: &str = "promised to|has promised to|'s promised to|promised me t
     promised that he would|promised that she would|promised he will|promised she will";
 
 /// With one of these nobody knows later what was meant; who asks to be reminded may say so all the same.
-const VAGUE: &str =
-    "it that this them those these him her something anything stuff me you your es ihn ihm sie dir dich mir lo te ça cela";
+const VAGUE: &str = "it that this them those these him her something anything stuff me you your es ihn ihm sie dir dich mir lo te ça cela";
 
 /// With one of these in it an opener asks for what was said: "remind me what I promised to do".
-const QUESTIONS: &str =
-    "what where who whom whose why how which when whether if that i we was wer wie wo warum wann dass ob que qui quand";
+const QUESTIONS: &str = "what where who whom whose why how which when whether if that i we was wer wie wo warum wann dass ob que qui quand";
 
 /// With one of these before or in it, what is said is the opposite of a promise.
 const NEGATIONS: &str = "not never no nicht nie niemals kein keine keinen nunca ne n' pas jamais";
@@ -160,14 +158,27 @@ struct Opening {
 pub(super) fn read(sentence: &Sentence, words: &[Word], now: NaiveDateTime) -> Vec<Commitment> {
     // "Could you remind me to …?" asks, and means it.
     let polite = "can you please|could you please|would you please|can you|could you|would you|will you|please|pls|plz";
-    let asked = polite.split('|').find_map(|phrase| phrase_at(words, 0, phrase)).unwrap_or(0);
+    let asked = polite
+        .split('|')
+        .find_map(|phrase| phrase_at(words, 0, phrase))
+        .unwrap_or(0);
     let reminds = words.get(asked).is_some_and(|word| word.low == "remind");
     // "Don't let me forget to …" begins as a question would.
-    let asked = if reminds { asked } else { phrase_at(words, 0, "do not let me forget to").map_or(0, |_| 2) };
+    let asked = if reminds {
+        asked
+    } else {
+        phrase_at(words, 0, "do not let me forget to").map_or(0, |_| 2)
+    };
     let german = |word: &Word| matches!(word.low.as_str(), "kannst" | "könntest");
-    let text =
-        if asked > 0 || words.first().is_some_and(german) { sentence.text.replace('?', ".") } else { sentence.text.clone() };
-    let Some(statement) = gate::statement(&text.replace('!', "."), words.get(asked..).unwrap_or(&[]).to_vec()) else {
+    let text = if asked > 0 || words.first().is_some_and(german) {
+        sentence.text.replace('?', ".")
+    } else {
+        sentence.text.clone()
+    };
+    let Some(statement) = gate::statement(
+        &text.replace('!', "."),
+        words.get(asked..).unwrap_or(&[]).to_vec(),
+    ) else {
         return Vec::new();
     };
     let found = TONGUES.iter().map(|tongue| {
@@ -176,10 +187,26 @@ pub(super) fn read(sentence: &Sentence, words: &[Word], now: NaiveDateTime) -> V
         if statement.explicit && tongue.is_english {
             words.drain(..usize::from(words.first().is_some_and(|word| word.low == "to")));
         }
-        Speaker { tongue, text: &sentence.text, words, explicit: statement.explicit, now }.promises()
+        Speaker {
+            tongue,
+            text: &sentence.text,
+            words,
+            explicit: statement.explicit,
+            now,
+        }
+        .promises()
     });
-    let found = found.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
-    let whole = |(who, what, deadline)| Commitment { who, what, deadline, line: sentence.line, quote: sentence.quote.clone() };
+    let found = found
+        .into_iter()
+        .find(|found| !found.is_empty())
+        .unwrap_or_default();
+    let whole = |(who, what, deadline)| Commitment {
+        who,
+        what,
+        deadline,
+        line: sentence.line,
+        quote: sentence.quote.clone(),
+    };
     found.into_iter().map(whole).collect()
 }
 
@@ -198,7 +225,10 @@ impl Speaker<'_> {
         let mut found = Vec::new();
         let mut at = 0;
         while at < words.len() {
-            let free = at == 0 || words.get(at - 1).is_some_and(|word| v::among(tongue.joints, &word.low));
+            let free = at == 0
+                || words
+                    .get(at - 1)
+                    .is_some_and(|word| v::among(tongue.joints, &word.low));
             match free.then(|| self.opening(at)).flatten() {
                 None => at += 1,
                 Some((lead, opening)) => {
@@ -207,7 +237,13 @@ impl Speaker<'_> {
                 }
             }
         }
-        let every = |word: &Word| tongue.calendar.every.split('|').any(|every| every == word.low);
+        let every = |word: &Word| {
+            tongue
+                .calendar
+                .every
+                .split('|')
+                .any(|every| every == word.low)
+        };
         if !found.is_empty() && (has_any(words, tongue.hedges) || words.iter().any(every)) {
             found.clear();
         }
@@ -223,7 +259,13 @@ impl Speaker<'_> {
             lead = Some(deadline);
         }
         let opening = |who: &str, end: usize, needs_day, needs_doing| {
-            Some(Opening { who: who.to_owned(), end: at + end, needs_day, needs_doing, verb: None })
+            Some(Opening {
+                who: who.to_owned(),
+                end: at + end,
+                needs_day,
+                needs_doing,
+                verb: None,
+            })
         };
         let tongue = self.tongue;
         let found = if let Some(end) = opened(words, start, tongue.asked) {
@@ -240,10 +282,16 @@ impl Speaker<'_> {
             None
         };
         let found = found.or_else(|| {
-            let voice = Voice { first_person: true, about_user: false };
-            let (subject, next) = subject(words.get(start..)?, voice).filter(|_| tongue.is_english)?;
+            let voice = Voice {
+                first_person: true,
+                about_user: false,
+            };
+            let (subject, next) =
+                subject(words.get(start..)?, voice).filter(|_| tongue.is_english)?;
             let promised = opened(words, start + next, PROMISED)?;
-            matches!(subject.role, Role::Other(_)).then(|| opening(&subject.entity, promised, false, false)).flatten()
+            matches!(subject.role, Role::Other(_))
+                .then(|| opening(&subject.entity, promised, false, false))
+                .flatten()
         })?;
         Some((lead, found))
     }
@@ -276,28 +324,52 @@ impl Speaker<'_> {
     ) -> usize {
         let tongue = self.tongue;
         let mut from = opening.end;
-        while let Some(end) = tongue.fillers.split('|').find_map(|filler| phrase_at(&self.words, from, filler)) {
+        while let Some(end) = tongue
+            .fillers
+            .split('|')
+            .find_map(|filler| phrase_at(&self.words, from, filler))
+        {
             from = end;
         }
-        let joint = |at: &usize| self.words.get(*at).is_some_and(|word| v::among(tongue.joints, &word.low));
+        let joint = |at: &usize| {
+            self.words
+                .get(*at)
+                .is_some_and(|word| v::among(tongue.joints, &word.low))
+        };
         let next = (from..self.words.len()).find(|at| joint(at) && self.opening(at + 1).is_some());
         let end = next.unwrap_or(self.words.len());
-        if when::wavers(self.words.get(at..end).unwrap_or(&[]), tongue.calendar, self.now) {
+        if when::wavers(
+            self.words.get(at..end).unwrap_or(&[]),
+            tongue.calendar,
+            self.now,
+        ) {
             return end + 1;
         }
         let rest = self.words.get(from..end).unwrap_or(&[]);
         let day = when::first(rest, tongue.calendar, self.now);
         // "Remind me tomorrow to …"
-        let head = || when::first(self.words.get(at..opening.end).unwrap_or(&[]), tongue.calendar, self.now).map(|(_, day)| day);
+        let head = || {
+            when::first(
+                self.words.get(at..opening.end).unwrap_or(&[]),
+                tongue.calendar,
+                self.now,
+            )
+            .map(|(_, day)| day)
+        };
         let deadline = day.as_ref().map(|(_, day)| *day).or(lead).or_else(head);
         let (first, second) = match &day {
-            Some((range, _)) => (rest.get(..range.start).unwrap_or(&[]), rest.get(range.end..).unwrap_or(&[])),
+            Some((range, _)) => (
+                rest.get(..range.start).unwrap_or(&[]),
+                rest.get(range.end..).unwrap_or(&[]),
+            ),
             None => (rest, &[] as &[Word]),
         };
-        let ends = |word: &Word| word.is_mark() && word.low != "," || v::among(tongue.cuts, &word.low);
+        let ends =
+            |word: &Word| word.is_mark() && word.low != "," || v::among(tongue.cuts, &word.low);
         let first = first.split(ends).next().unwrap_or(&[]);
         // Behind the day a comma or "and" begins something else, unless nothing was said before it.
-        let ends = |word: &Word| ends(word) || !first.is_empty() && (v::among(tongue.joints, &word.low));
+        let ends =
+            |word: &Word| ends(word) || !first.is_empty() && (v::among(tongue.joints, &word.low));
         let second = second.split(ends).next().unwrap_or(&[]);
         if deadline.is_some() || !opening.needs_day {
             let what = self.what(first, second, opening, deadline.is_some());
@@ -307,14 +379,24 @@ impl Speaker<'_> {
     }
 
     /// What is to be done, from the words before the day and those behind it.
-    fn what(&self, first: &[Word], second: &[Word], opening: &Opening, is_dated: bool) -> Option<String> {
+    fn what(
+        &self,
+        first: &[Word],
+        second: &[Word],
+        opening: &Opening,
+        is_dated: bool,
+    ) -> Option<String> {
         let tongue = self.tongue;
         let trimmed = |mut words: &[Word]| -> Vec<Word> {
             while let Some((_, rest)) = words.split_last().filter(|(last, _)| last.is_mark()) {
                 words = rest;
             }
             let filler = |word: &Word| tongue.fillers.split('|').any(|filler| filler == word.low);
-            words.iter().skip_while(|word| word.is_mark() || filler(word)).cloned().collect()
+            words
+                .iter()
+                .skip_while(|word| word.is_mark() || filler(word))
+                .cloned()
+                .collect()
         };
         let mut parts = [trimmed(first), trimmed(second)];
         let mut verb_at_end = opening.verb.clone();
@@ -322,7 +404,10 @@ impl Speaker<'_> {
             // "rufe … an"
             let last = parts.iter_mut().rev().find(|part| !part.is_empty())?;
             let prefix = last.last().map_or("", |word| word.low.as_str());
-            if v::among("an ab ein mit aus zurück vor fertig hoch vorbei auf zu", prefix) {
+            if v::among(
+                "an ab ein mit aus zurück vor fertig hoch vorbei auf zu",
+                prefix,
+            ) {
                 *verb = format!("{prefix}{verb}");
                 last.pop();
             }
@@ -338,7 +423,8 @@ impl Speaker<'_> {
             None => all.first()?.low.as_str(),
         };
         let done = v::among(tongue.doing, verb);
-        let count = all.iter().filter(|word| !word.is_mark()).count() + usize::from(verb_at_end.is_some());
+        let count =
+            all.iter().filter(|word| !word.is_mark()).count() + usize::from(verb_at_end.is_some());
         if opening.needs_doing && (!done || count < 2)
             || v::among(NEGATIONS, verb)
             || verb == "always"
@@ -362,8 +448,14 @@ impl Speaker<'_> {
         if tongue.is_english && poisons(&words) {
             return None;
         }
-        let slice =
-            |words: &Vec<Word>| Some(self.text.get(words.first()?.start..words.last()?.end)?.trim_end_matches('.').to_owned());
+        let slice = |words: &Vec<Word>| {
+            Some(
+                self.text
+                    .get(words.first()?.start..words.last()?.end)?
+                    .trim_end_matches('.')
+                    .to_owned(),
+            )
+        };
         let what: Vec<String> = parts.iter().filter_map(slice).chain(verb_at_end).collect();
         let what = what.join(" ");
         let letters = what.chars().any(char::is_alphabetic);
@@ -378,24 +470,43 @@ fn infinitive(words: &mut Vec<Word>) -> Option<String> {
         words.pop();
         return Some(last);
     }
-    let prefixes = ["zurück", "vorbei", "fertig", "ab", "an", "auf", "aus", "ein", "hoch", "mit", "vor", "zu"];
-    prefixes.into_iter().find_map(|prefix| last.strip_prefix(prefix)?.strip_prefix("zu").map(|rest| format!("{prefix}{rest}")))
+    let prefixes = [
+        "zurück", "vorbei", "fertig", "ab", "an", "auf", "aus", "ein", "hoch", "mit", "vor", "zu",
+    ];
+    prefixes.into_iter().find_map(|prefix| {
+        last.strip_prefix(prefix)?
+            .strip_prefix("zu")
+            .map(|rest| format!("{prefix}{rest}"))
+    })
 }
 
 /// Returns where one of `patterns` that stands at `at` ends.
 fn opened(words: &[Word], at: usize, patterns: &str) -> Option<usize> {
     let matches = |pattern: &str| {
-        let Some((before, behind)) = pattern.split_once('*') else { return phrase_at(words, at, pattern) };
+        let Some((before, behind)) = pattern.split_once('*') else {
+            return phrase_at(words, at, pattern);
+        };
         let from = phrase_at(words, at, before.trim_end())?;
         if behind.is_empty() {
-            return words.get(from).filter(|word| word.is_capital()).map(|_| from + 1);
+            return words
+                .get(from)
+                .filter(|word| word.is_capital())
+                .map(|_| from + 1);
         }
         (from + 1..from + 6).find_map(|at| {
             // "Remind me what I promised to do" asks, "Remind me not to call" forbids.
-            let odd = |word: &Word| word.is_mark() || [QUESTIONS, NEGATIONS].iter().any(|list| v::among(list, &word.low));
+            let odd = |word: &Word| {
+                word.is_mark()
+                    || [QUESTIONS, NEGATIONS]
+                        .iter()
+                        .any(|list| v::among(list, &word.low))
+            };
             let plain = !words.get(from..at)?.iter().any(odd);
             phrase_at(words, at, behind.trim_start()).filter(|_| plain)
         })
     };
-    patterns.split('|').filter(|pattern| !pattern.is_empty()).find_map(matches)
+    patterns
+        .split('|')
+        .filter(|pattern| !pattern.is_empty())
+        .find_map(matches)
 }

@@ -11,10 +11,16 @@ fn shown(text: &str) -> Vec<String> {
     let said = clock::parse_rfc3339(SAID).expect("a time");
     let one = |commitment: super::Commitment| {
         let day = commitment.deadline.map_or_else(String::new, |deadline| {
-            let time = deadline.time.map_or_else(String::new, |time| time.format(" %H:%M").to_string());
+            let time = deadline
+                .time
+                .map_or_else(String::new, |time| time.format(" %H:%M").to_string());
             format!(" @ {}{time}", deadline.date)
         });
-        let who = if commitment.who == "user" { String::new() } else { format!("{}: ", commitment.who) };
+        let who = if commitment.who == "user" {
+            String::new()
+        } else {
+            format!("{}: ", commitment.who)
+        };
         format!("{who}{}{day}", commitment.what)
     };
     commitments(text, said, zone).into_iter().map(one).collect()
@@ -26,49 +32,137 @@ fn check(table: &[(&str, &[&str])]) {
         .iter()
         .filter_map(|(text, expected)| {
             let found = shown(text);
-            (found != *expected).then(|| format!("{text:?}\n    found    {found:?}\n    expected {expected:?}"))
+            (found != *expected)
+                .then(|| format!("{text:?}\n    found    {found:?}\n    expected {expected:?}"))
         })
         .collect();
-    assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), table.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} are wrong:\n{}",
+        wrong.len(),
+        table.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn promises_and_reminders_are_found() {
     check(&[
-        ("I'll send Bob the report by Friday.", &["send Bob the report @ 2026-05-08"]),
-        ("Remind me to renew the insurance on 3 June.", &["renew the insurance @ 2026-06-03"]),
-        ("I promised to call mum tomorrow", &["call mum @ 2026-05-05"]),
+        (
+            "I'll send Bob the report by Friday.",
+            &["send Bob the report @ 2026-05-08"],
+        ),
+        (
+            "Remind me to renew the insurance on 3 June.",
+            &["renew the insurance @ 2026-06-03"],
+        ),
+        (
+            "I promised to call mum tomorrow",
+            &["call mum @ 2026-05-05"],
+        ),
         ("I promised Ana to bring wine", &["bring wine"]),
-        ("I promised my sister that I'd water her plants until the end of the month.", &["water her plants @ 2026-05-31"]),
-        ("Can you remind me to pay the rent tomorrow at 9am?", &["pay the rent @ 2026-05-05 09:00"]),
-        ("remind me tomorrow to pay the rent", &["pay the rent @ 2026-05-05"]),
-        ("Remind me in 20 minutes to turn off the oven!", &["turn off the oven @ 2026-05-04 10:20"]),
-        ("I have to hand in the tax return before 31 May.", &["hand in the tax return @ 2026-05-30"]),
-        ("By Friday I need to finish the slides.", &["finish the slides @ 2026-05-08"]),
+        (
+            "I promised my sister that I'd water her plants until the end of the month.",
+            &["water her plants @ 2026-05-31"],
+        ),
+        (
+            "Can you remind me to pay the rent tomorrow at 9am?",
+            &["pay the rent @ 2026-05-05 09:00"],
+        ),
+        (
+            "remind me tomorrow to pay the rent",
+            &["pay the rent @ 2026-05-05"],
+        ),
+        (
+            "Remind me in 20 minutes to turn off the oven!",
+            &["turn off the oven @ 2026-05-04 10:20"],
+        ),
+        (
+            "I have to hand in the tax return before 31 May.",
+            &["hand in the tax return @ 2026-05-30"],
+        ),
+        (
+            "By Friday I need to finish the slides.",
+            &["finish the slides @ 2026-05-08"],
+        ),
         (
             "Tomorrow I'll call the plumber, and on Friday I must pay the rent.",
             &["call the plumber @ 2026-05-05", "pay the rent @ 2026-05-08"],
         ),
-        ("We'll bring the cake on Saturday.", &["bring the cake @ 2026-05-09"]),
-        ("Don't let me forget to take the pills tonight!", &["take the pills @ 2026-05-04"]),
+        (
+            "We'll bring the cake on Saturday.",
+            &["bring the cake @ 2026-05-09"],
+        ),
+        (
+            "Don't let me forget to take the pills tonight!",
+            &["take the pills @ 2026-05-04"],
+        ),
         ("I promise I'll clean up my room.", &["clean up my room"]),
-        ("Tom promised to repair the bike by Sunday.", &["Tom: repair the bike @ 2026-05-10"]),
-        ("My sister promised me to send the photos.", &["user's sister: send the photos"]),
-        ("Don't forget to water the plants on Wednesday", &["water the plants @ 2026-05-06"]),
-        ("Remind me about the dentist on 15 May at 14:30.", &["the dentist @ 2026-05-15 14:30"]),
-        ("Ich schicke Bob bis Freitag den Bericht.", &["Bob den Bericht schicken @ 2026-05-08"]),
+        (
+            "Tom promised to repair the bike by Sunday.",
+            &["Tom: repair the bike @ 2026-05-10"],
+        ),
+        (
+            "My sister promised me to send the photos.",
+            &["user's sister: send the photos"],
+        ),
+        (
+            "Don't forget to water the plants on Wednesday",
+            &["water the plants @ 2026-05-06"],
+        ),
+        (
+            "Remind me about the dentist on 15 May at 14:30.",
+            &["the dentist @ 2026-05-15 14:30"],
+        ),
+        (
+            "Ich schicke Bob bis Freitag den Bericht.",
+            &["Bob den Bericht schicken @ 2026-05-08"],
+        ),
         ("Morgen rufe ich Mama an.", &["Mama anrufen @ 2026-05-05"]),
-        ("Ich muss die Steuererklärung bis zum 31. Mai abgeben.", &["die Steuererklärung abgeben @ 2026-05-31"]),
-        ("Erinnere mich bitte daran, am 3. Juni die Miete zu überweisen.", &["die Miete überweisen @ 2026-06-03"]),
-        ("Erinnere mich am Mittwoch daran, die Belege zu sortieren.", &["die Belege sortieren @ 2026-05-06"]),
-        ("Kannst du mich morgen um 9 Uhr daran erinnern, Mama anzurufen?", &["Mama anrufen @ 2026-05-05 09:00"]),
-        ("Ich habe Ana versprochen, in zwei Wochen das Buch zurückzugeben.", &["das Buch zurückgeben @ 2026-05-18"]),
-        ("Recuérdame pagar el alquiler el viernes.", &["pagar el alquiler @ 2026-05-08"]),
-        ("Tengo que entregar el informe antes del 15 de mayo.", &["entregar el informe @ 2026-05-14"]),
-        ("Mañana voy a llamar a mi madre.", &["llamar a mi madre @ 2026-05-05"]),
-        ("Rappelle-moi d'appeler maman demain.", &["appeler maman @ 2026-05-05"]),
-        ("Je dois rendre le rapport d'ici vendredi.", &["rendre le rapport @ 2026-05-08"]),
-        ("J'ai promis à Ana d'envoyer les photos avant le 15 mai.", &["envoyer les photos @ 2026-05-14"]),
+        (
+            "Ich muss die Steuererklärung bis zum 31. Mai abgeben.",
+            &["die Steuererklärung abgeben @ 2026-05-31"],
+        ),
+        (
+            "Erinnere mich bitte daran, am 3. Juni die Miete zu überweisen.",
+            &["die Miete überweisen @ 2026-06-03"],
+        ),
+        (
+            "Erinnere mich am Mittwoch daran, die Belege zu sortieren.",
+            &["die Belege sortieren @ 2026-05-06"],
+        ),
+        (
+            "Kannst du mich morgen um 9 Uhr daran erinnern, Mama anzurufen?",
+            &["Mama anrufen @ 2026-05-05 09:00"],
+        ),
+        (
+            "Ich habe Ana versprochen, in zwei Wochen das Buch zurückzugeben.",
+            &["das Buch zurückgeben @ 2026-05-18"],
+        ),
+        (
+            "Recuérdame pagar el alquiler el viernes.",
+            &["pagar el alquiler @ 2026-05-08"],
+        ),
+        (
+            "Tengo que entregar el informe antes del 15 de mayo.",
+            &["entregar el informe @ 2026-05-14"],
+        ),
+        (
+            "Mañana voy a llamar a mi madre.",
+            &["llamar a mi madre @ 2026-05-05"],
+        ),
+        (
+            "Rappelle-moi d'appeler maman demain.",
+            &["appeler maman @ 2026-05-05"],
+        ),
+        (
+            "Je dois rendre le rapport d'ici vendredi.",
+            &["rendre le rapport @ 2026-05-08"],
+        ),
+        (
+            "J'ai promis à Ana d'envoyer les photos avant le 15 mai.",
+            &["envoyer les photos @ 2026-05-14"],
+        ),
     ]);
 }
 
@@ -136,8 +230,14 @@ fn what_is_not_to_be_done_is_no_commitment() {
     ];
     check(&silent.map(|text| (text, &[] as &[&str])));
     check(&[
-        ("Remind me to tell Bob not to come on Friday.", &["tell Bob not to come @ 2026-05-08"]),
-        ("Ich darf nicht vergessen, morgen Bob anzurufen.", &["Bob anrufen @ 2026-05-05"]),
+        (
+            "Remind me to tell Bob not to come on Friday.",
+            &["tell Bob not to come @ 2026-05-08"],
+        ),
+        (
+            "Ich darf nicht vergessen, morgen Bob anzurufen.",
+            &["Bob anrufen @ 2026-05-05"],
+        ),
     ]);
 }
 
@@ -161,16 +261,31 @@ fn a_day_that_is_left_open_is_no_deadline() {
     ];
     check(&silent.map(|text| (text, &[] as &[&str])));
     check(&[
-        ("I'll pay the invoice on Friday and call Bob on Monday.", &["pay the invoice @ 2026-05-08"]),
-        ("Tengo que llamar a Ana el viernes al mediodía.", &["llamar a Ana al mediodía @ 2026-05-08"]),
-        ("I promise to buy bread by 2026-05-01.", &["buy bread @ 2026-05-01"]),
+        (
+            "I'll pay the invoice on Friday and call Bob on Monday.",
+            &["pay the invoice @ 2026-05-08"],
+        ),
+        (
+            "Tengo que llamar a Ana el viernes al mediodía.",
+            &["llamar a Ana al mediodía @ 2026-05-08"],
+        ),
+        (
+            "I promise to buy bread by 2026-05-01.",
+            &["buy bread @ 2026-05-01"],
+        ),
     ]);
 }
 
 #[test]
 fn days_are_counted_from_the_moment_of_speaking() {
     let day = |when: &str| shown(&format!("Remind me to call Bob {when}.")).join("; ");
-    let expected = |day: &str| if day.is_empty() { "call Bob".to_owned() } else { format!("call Bob @ {day}") };
+    let expected = |day: &str| {
+        if day.is_empty() {
+            "call Bob".to_owned()
+        } else {
+            format!("call Bob @ {day}")
+        }
+    };
     for (when, then) in [
         ("today", "2026-05-04"),
         ("tonight", "2026-05-04"),
@@ -212,17 +327,31 @@ fn days_are_counted_from_the_moment_of_speaking() {
     assert_eq!(day("at 5"), "call Bob at 5");
     // The one that is just past, or next year's?
     assert_eq!(day("on 3 May"), "call Bob on 3 May");
-    assert_eq!(day("about what was on 2026-05-01"), "call Bob about what was on 2026-05-01");
+    assert_eq!(
+        day("about what was on 2026-05-01"),
+        "call Bob about what was on 2026-05-01"
+    );
     assert_eq!(day("after Friday"), "call Bob after Friday");
-    assert_eq!(day("about Friday's dinner"), "call Bob about Friday's dinner");
+    assert_eq!(
+        day("about Friday's dinner"),
+        "call Bob about Friday's dinner"
+    );
 }
 
 #[test]
 fn a_day_is_one_of_the_zone_it_was_said_in() {
     let late = clock::parse_rfc3339("2026-05-04T23:30:00Z").expect("a time");
     let day = |zone: &str| {
-        let found = commitments("Hello.\n\nRemind me to call Bob tomorrow.", late, zone.parse().expect("zone"));
-        (found[0].deadline.expect("a day").date.to_string(), found[0].line, found[0].quote.clone())
+        let found = commitments(
+            "Hello.\n\nRemind me to call Bob tomorrow.",
+            late,
+            zone.parse().expect("zone"),
+        );
+        (
+            found[0].deadline.expect("a day").date.to_string(),
+            found[0].line,
+            found[0].quote.clone(),
+        )
     };
     let quote = "Remind me to call Bob tomorrow.".to_owned();
     assert_eq!(day("UTC"), ("2026-05-05".to_owned(), 2, quote.clone()));

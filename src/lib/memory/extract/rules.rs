@@ -1,7 +1,10 @@
 //! The table of what a verb says about its subject, and how a statement is read by it.
 
 use super::Voice;
-use super::clause::{clauses, corrected, describes, ended, ends_with_job, not_but, predicates, skip_adverbs, verb_end};
+use super::clause::{
+    clauses, corrected, describes, ended, ends_with_job, not_but, predicates, skip_adverbs,
+    verb_end,
+};
 use super::gate::{Statement, passes, poisons};
 use super::subject::{Role, Subject, USER, name_end, relation, subject};
 use super::value::{Kind, value};
@@ -83,8 +86,17 @@ const SMALL: f64 = 0.1;
 /// Returns what `statement`, made of `text`, says.
 pub(super) fn read(text: &str, statement: &Statement, voice: Voice) -> Vec<Found> {
     let mut found = Vec::new();
-    let speaks_of_self = statement.words.first().is_some_and(|word| matches!(word.low.as_str(), "i" | "we" | "my" | "our"));
-    let mut reader = Reader { text, statement, voice, ending: false, found: &mut found };
+    let speaks_of_self = statement
+        .words
+        .first()
+        .is_some_and(|word| matches!(word.low.as_str(), "i" | "we" | "my" | "our"));
+    let mut reader = Reader {
+        text,
+        statement,
+        voice,
+        ending: false,
+        found: &mut found,
+    };
     for (at, clause) in clauses(&statement.words).into_iter().enumerate() {
         if poisons(clause) || at == 0 && !opens_well(clause, voice) {
             break;
@@ -101,10 +113,16 @@ pub(super) fn read(text: &str, statement: &Statement, voice: Voice) -> Vec<Found
 /// "Make a page, …" or "As of June, …" the rest hangs on what is not understood.
 fn opens_well(clause: &[Word], voice: Voice) -> bool {
     let called = clause.iter().take(4).any(|word| word.low == "me");
-    let Some((subject, next)) = subject(clause, voice) else { return called };
+    let Some((subject, next)) = subject(clause, voice) else {
+        return called;
+    };
     let named = subject.role == Role::Other(None) && subject.related.is_none();
-    let goes_on =
-        |word: &Word| word.is_mark() || word.low == "'s" || v::among(v::THIRD, &word.low) || v::among(v::ADVERBS, &word.low);
+    let goes_on = |word: &Word| {
+        word.is_mark()
+            || word.low == "'s"
+            || v::among(v::THIRD, &word.low)
+            || v::among(v::ADVERBS, &word.low)
+    };
     !named || called || clause.get(next).is_none_or(goes_on)
 }
 
@@ -119,11 +137,29 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn add(&mut self, entity: &str, attribute: &str, value: String, sure: f64) {
-        let sure = if self.statement.small { sure - SMALL } else { sure };
-        let confidence = if self.statement.explicit { EXPLICIT } else { sure };
+        let sure = if self.statement.small {
+            sure - SMALL
+        } else {
+            sure
+        };
+        let confidence = if self.statement.explicit {
+            EXPLICIT
+        } else {
+            sure
+        };
         let (entity, attribute, ended) = (entity.to_owned(), attribute.to_owned(), self.ending);
-        if !self.found.iter().any(|one| one.entity == entity && one.attribute == attribute && one.value == value) {
-            self.found.push(Found { entity, attribute, value, ended, confidence });
+        if !self
+            .found
+            .iter()
+            .any(|one| one.entity == entity && one.attribute == attribute && one.value == value)
+        {
+            self.found.push(Found {
+                entity,
+                attribute,
+                value,
+                ended,
+                confidence,
+            });
         }
     }
 
@@ -133,7 +169,9 @@ impl Reader<'_> {
 
     fn clause(&mut self, clause: &[Word]) {
         self.calls_me(clause);
-        let Some((subject, next)) = subject(clause, self.voice) else { return };
+        let Some((subject, next)) = subject(clause, self.voice) else {
+            return;
+        };
         let rest = clause.get(next..).unwrap_or(&[]);
         if let Some((owner, label, name)) = &subject.related {
             self.add(owner, label, name.clone(), OTHER);
@@ -146,7 +184,9 @@ impl Reader<'_> {
         for (number, predicate) in predicates(rest).into_iter().enumerate() {
             let over = ended(predicate);
             // "I used to work at Aldi and live in Ulm": that, too, or now?
-            let is_now = predicate.first().is_some_and(|word| v::among("now currently nowadays", &word.low));
+            let is_now = predicate
+                .first()
+                .is_some_and(|word| v::among("now currently nowadays", &word.low));
             if was_over && over.is_none() && !is_now {
                 break;
             }
@@ -167,7 +207,9 @@ impl Reader<'_> {
 
     /// "is 3 May", "is not 3 May but 4 May".
     fn attribute(&mut self, entity: &str, attribute: &str, kind: Kind, words: &[Word]) {
-        let Some((verb, rest)) = words.split_first() else { return };
+        let Some((verb, rest)) = words.split_first() else {
+            return;
+        };
         let rest = corrected(skip_adverbs(rest));
         if base(&verb.low) != "be" || passes(rest) {
             return;
@@ -180,7 +222,9 @@ impl Reader<'_> {
 
     fn predicate(&mut self, subject: &Subject, words: &[Word]) -> bool {
         let words = skip_adverbs(words);
-        let Some(verb) = words.first() else { return false };
+        let Some(verb) = words.first() else {
+            return false;
+        };
         // A name before a bare verb may be an order: "Max likes", never "Max like".
         let bare = verb.low == base(&verb.low) && !matches!(verb.low.as_str(), "was" | "can");
         let named = matches!(subject.role, Role::Other(None));
@@ -197,22 +241,38 @@ impl Reader<'_> {
             return true;
         }
         let (words, instead) = not_but(words);
-        let Some((attribute, kind, end)) =
-            RULES.iter().find_map(|(verbs, attribute, kind)| Some((*attribute, *kind, verb_end(words, verbs)?)))
-        else {
+        let Some((attribute, kind, end)) = RULES.iter().find_map(|(verbs, attribute, kind)| {
+            Some((*attribute, *kind, verb_end(words, verbs)?))
+        }) else {
             return false;
         };
-        if subject.role == Role::We && attribute != "lives in" || attribute == "car" && subject.role != Role::First {
+        if subject.role == Role::We && attribute != "lives in"
+            || attribute == "car" && subject.role != Role::First
+        {
             return false;
         }
         let rest = instead.unwrap_or_else(|| corrected(words.get(end..).unwrap_or(&[])));
         // "Docker works as a sandbox."
-        let kind = if attribute == "works as" && named { Kind::KnownJob } else { kind };
-        let lived = words.iter().any(|word| matches!(word.low.as_str(), "lived" | "worked"));
-        if lived && !rest.iter().any(|word| matches!(word.low.as_str(), "for" | "since")) {
+        let kind = if attribute == "works as" && named {
+            Kind::KnownJob
+        } else {
+            kind
+        };
+        let lived = words
+            .iter()
+            .any(|word| matches!(word.low.as_str(), "lived" | "worked"));
+        if lived
+            && !rest
+                .iter()
+                .any(|word| matches!(word.low.as_str(), "for" | "since"))
+        {
             return false;
         }
-        let year = |words: &[Word]| words.first().is_some_and(|word| word.low.len() == 4 && word.low.parse::<u16>().is_ok());
+        let year = |words: &[Word]| {
+            words
+                .first()
+                .is_some_and(|word| word.low.len() == 4 && word.low.parse::<u16>().is_ok())
+        };
         let Some(value) = (if attribute == "born in" && year(rest) {
             rest.first().map(|word| word.low.clone())
         } else {
@@ -220,7 +280,11 @@ impl Reader<'_> {
         }) else {
             return false;
         };
-        if attribute == "prefers" && rest.iter().any(|word| v::among("if when unless", &word.low)) {
+        if attribute == "prefers"
+            && rest
+                .iter()
+                .any(|word| v::among("if when unless", &word.low))
+        {
             return false;
         }
         let sure = self.sure(subject) - if verb.low == "moved" { 0.1 } else { 0.0 };
@@ -234,7 +298,9 @@ impl Reader<'_> {
         match words.split_first() {
             Some((first, rest)) if first.low == "from" => {
                 let place = self.value(rest, Kind::Place);
-                place.map(|place| self.add(&subject.entity, "from", place, self.sure(subject))).is_some()
+                place
+                    .map(|place| self.add(&subject.entity, "from", place, self.sure(subject)))
+                    .is_some()
             }
             Some(_) if describes(words) => self.being(subject, words),
             _ => false,
@@ -249,16 +315,32 @@ impl Reader<'_> {
                 "quit my job at|left my job at|have quit my job at|have left my job at|left|quit|have left|have quit|got fired from",
                 "works at",
             ),
-            ("moved away from|have moved away from|moved out of|have moved out of", "lives in"),
+            (
+                "moved away from|have moved away from|moved out of|have moved out of",
+                "lives in",
+            ),
         ];
         let way = |(ways, attribute): (&str, &'static str)| {
-            Some((ways.split('|').find_map(|way| phrase_at(words, 0, way))?, attribute))
+            Some((
+                ways.split('|').find_map(|way| phrase_at(words, 0, way))?,
+                attribute,
+            ))
         };
-        let Some((end, attribute)) = ways.into_iter().find_map(way) else { return false };
+        let Some((end, attribute)) = ways.into_iter().find_map(way) else {
+            return false;
+        };
         let rest = words.get(end..).unwrap_or(&[]);
-        let for_a_day = rest.iter().any(|word| matches!(word.low.as_str(), "at" | "for" | "early" | "late"));
-        let kind = if attribute == "works at" { Kind::Employer } else { Kind::Place };
-        let Some(value) = self.value(rest, kind).filter(|_| !for_a_day) else { return false };
+        let for_a_day = rest
+            .iter()
+            .any(|word| matches!(word.low.as_str(), "at" | "for" | "early" | "late"));
+        let kind = if attribute == "works at" {
+            Kind::Employer
+        } else {
+            Kind::Place
+        };
+        let Some(value) = self.value(rest, kind).filter(|_| !for_a_day) else {
+            return false;
+        };
         self.ending = true;
         self.add(&subject.entity, attribute, value, self.sure(subject));
         true
@@ -270,13 +352,26 @@ impl Reader<'_> {
             "works as" => "works at",
             "studies" => "studies at",
             "works at" => {
-                let begins = |at: &usize| ["as a", "as an"].into_iter().any(|phrase| phrase_at(rest, *at, phrase).is_some());
-                let job = (0..rest.len()).find(begins).and_then(|at| self.value(rest.get(at + 1..)?, Kind::Job));
-                return job.into_iter().for_each(|job| self.add(&subject.entity, "works as", job, self.sure(subject)));
+                let begins = |at: &usize| {
+                    ["as a", "as an"]
+                        .into_iter()
+                        .any(|phrase| phrase_at(rest, *at, phrase).is_some())
+                };
+                let job = (0..rest.len())
+                    .find(begins)
+                    .and_then(|at| self.value(rest.get(at + 1..)?, Kind::Job));
+                return job.into_iter().for_each(|job| {
+                    self.add(&subject.entity, "works as", job, self.sure(subject))
+                });
             }
             _ => return,
         };
-        let Some(at) = rest.iter().position(|word| matches!(word.low.as_str(), "at" | "for")) else { return };
+        let Some(at) = rest
+            .iter()
+            .position(|word| matches!(word.low.as_str(), "at" | "for"))
+        else {
+            return;
+        };
         if let Some(value) = self.value(rest.get(at + 1..).unwrap_or(&[]), Kind::Employer) {
             self.add(&subject.entity, wanted, value, self.sure(subject));
         }
@@ -285,7 +380,9 @@ impl Reader<'_> {
     /// What follows "is": a name, an age, a profession, a trait. Returns whether it was one.
     fn being(&mut self, subject: &Subject, words: &[Word]) -> bool {
         let words = corrected(skip_adverbs(words));
-        let Some(first) = words.first() else { return false };
+        let Some(first) = words.first() else {
+            return false;
+        };
         let sure = self.sure(subject);
         let entity = &subject.entity;
         if subject.role == Role::We {
@@ -295,9 +392,14 @@ impl Reader<'_> {
             return self.naming(subject, words.get(1..).unwrap_or(&[]), sure);
         }
         // "Ana is my sister"
-        if first.low == "my" && matches!(subject.role, Role::Other(None)) && self.voice.first_person {
-            let Some((label, end)) = relation(words, 1) else { return false };
-            let ends = words.get(end).is_none_or(|word| word.is_mark() || v::among("and who", &word.low));
+        if first.low == "my" && matches!(subject.role, Role::Other(None)) && self.voice.first_person
+        {
+            let Some((label, end)) = relation(words, 1) else {
+                return false;
+            };
+            let ends = words
+                .get(end)
+                .is_none_or(|word| word.is_mark() || v::among("and who", &word.low));
             if ends && !entity.contains("'s ") {
                 self.add(USER, &label, entity.clone(), OTHER);
             }
@@ -305,16 +407,25 @@ impl Reader<'_> {
         }
         let tall = words.iter().any(|word| word.low == "tall");
         if tall {
-            let value = self.value(words, Kind::Numbered).and_then(|value| value.strip_suffix(" tall").map(str::to_owned));
-            return value.map(|value| self.add(entity, "height", value, sure)).is_some();
+            let value = self
+                .value(words, Kind::Numbered)
+                .and_then(|value| value.strip_suffix(" tall").map(str::to_owned));
+            return value
+                .map(|value| self.add(entity, "height", value, sure))
+                .is_some();
         }
         if first.low.parse::<u8>().is_ok() {
-            let Some(age) = self.value(words, Kind::Age) else { return false };
+            let Some(age) = self.value(words, Kind::Age) else {
+                return false;
+            };
             let years = age.split(' ').next().unwrap_or("").to_owned();
             self.add(entity, "age", years, sure);
             return true;
         }
-        if let Some(job) = self.value(words, Kind::KnownJob).filter(|_| matches!(first.low.as_str(), "a" | "an" | "the")) {
+        if let Some(job) = self
+            .value(words, Kind::KnownJob)
+            .filter(|_| matches!(first.low.as_str(), "a" | "an" | "the"))
+        {
             if first.low == "the" || !ends_with_job(words, self.statement.small) {
                 return false;
             }
@@ -329,8 +440,14 @@ impl Reader<'_> {
         // "I am Ada", "my sister is Ana": nothing may follow the name.
         let alone = name_end(words, 0).is_some_and(|end| words.get(end).is_none_or(Word::is_mark));
         // "My husband is CEO", "My wife is Boss."
-        let is_short = first.low.len() > 1 && first.raw.chars().all(|c| c.is_ascii_uppercase() || c == '.');
-        let is_noun = [v::JOBS, v::RELATIONS].iter().any(|list| v::among(list, &first.low));
+        let is_short = first.low.len() > 1
+            && first
+                .raw
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || c == '.');
+        let is_noun = [v::JOBS, v::RELATIONS]
+            .iter()
+            .any(|list| v::among(list, &first.low));
         let alone = alone && !is_short && !is_noun;
         // In notes "I am …" may be the agent that writes them.
         let writer = self.voice.about_user && subject.role == Role::First;
@@ -340,11 +457,15 @@ impl Reader<'_> {
     fn naming(&mut self, subject: &Subject, words: &[Word], sure: f64) -> bool {
         let (entity, attribute, kind) = match &subject.role {
             Role::First => (USER, "name", Kind::Name),
-            Role::Other(Some((owner, label))) if v::among(v::PLURAL, label) => (owner.as_str(), label.as_str(), Kind::Names),
+            Role::Other(Some((owner, label))) if v::among(v::PLURAL, label) => {
+                (owner.as_str(), label.as_str(), Kind::Names)
+            }
             Role::Other(Some((owner, label))) => (owner.as_str(), label.as_str(), Kind::Name),
             Role::Other(None) | Role::We | Role::Attribute(..) => return false,
         };
-        let Some(name) = self.value(words, kind) else { return false };
+        let Some(name) = self.value(words, kind) else {
+            return false;
+        };
         self.add(entity, attribute, name, sure);
         true
     }
@@ -352,17 +473,33 @@ impl Reader<'_> {
     /// "vegetarian", "a morning person", "Portuguese".
     fn trait_of(&self, words: &[Word]) -> Option<String> {
         let plain = self.value(words, Kind::Short);
-        let nation = |value: &String| v::among(v::NATIONS, &value.to_lowercase()) && words.first().is_some_and(Word::is_capital);
-        if let Some(value) =
-            plain.filter(|value| v::TRAITS.split('|').any(|known| known == value.to_lowercase()) || nation(value))
-        {
+        let nation = |value: &String| {
+            v::among(v::NATIONS, &value.to_lowercase())
+                && words.first().is_some_and(Word::is_capital)
+        };
+        if let Some(value) = plain.filter(|value| {
+            v::TRAITS
+                .split('|')
+                .any(|known| known == value.to_lowercase())
+                || nation(value)
+        }) {
             return Some(value);
         }
-        let article = words.first().is_some_and(|word| matches!(word.low.as_str(), "a" | "an"));
+        let article = words
+            .first()
+            .is_some_and(|word| matches!(word.low.as_str(), "a" | "an"));
         let kind = self.value(words, Kind::Job).filter(|_| article)?;
         let low = kind.to_lowercase();
         let last = low.rsplit(' ').next().unwrap_or("");
-        let phrases = ["morning person", "night owl", "early bird", "dog person", "cat person", "native speaker", "early riser"];
+        let phrases = [
+            "morning person",
+            "night owl",
+            "early bird",
+            "dog person",
+            "cat person",
+            "native speaker",
+            "early riser",
+        ];
         let few = low.split(' ').count() <= 2;
         (few && v::among(v::KINDS, last) || phrases.contains(&low.as_str())).then_some(kind)
     }
@@ -370,29 +507,47 @@ impl Reader<'_> {
     /// "have a dog called Rex", "have a brother named Rui". What else one has is in the table.
     fn having(&mut self, subject: &Subject, words: &[Word]) -> bool {
         let got = usize::from(words.first().is_some_and(|word| word.low == "got"));
-        let counted = |word: &Word| matches!(word.low.as_str(), "a" | "an") || v::among(v::NUMBERS, &word.low);
+        let counted = |word: &Word| {
+            matches!(word.low.as_str(), "a" | "an") || v::among(v::NUMBERS, &word.low)
+        };
         let article = got + usize::from(words.get(got).is_some_and(counted));
-        let Some((label, end)) = relation(words, article) else { return false };
+        let Some((label, end)) = relation(words, article) else {
+            return false;
+        };
         let from = match words.get(end).map(|word| word.low.as_str()) {
             Some(",") if words.get(end + 1).is_some_and(Word::is_capital) => end + 1,
             Some("called" | "named") => end + 1,
             _ => return false,
         };
-        let kind = if v::among(v::PLURAL, &label) { Kind::Names } else { Kind::Name };
-        let entity = if subject.role == Role::We { USER } else { &subject.entity };
-        let Some(name) = self.value(words.get(from..).unwrap_or(&[]), kind) else { return false };
+        let kind = if v::among(v::PLURAL, &label) {
+            Kind::Names
+        } else {
+            Kind::Name
+        };
+        let entity = if subject.role == Role::We {
+            USER
+        } else {
+            &subject.entity
+        };
+        let Some(name) = self.value(words.get(from..).unwrap_or(&[]), kind) else {
+            return false;
+        };
         self.add(entity, &label, name, self.sure(subject));
         true
     }
 
     /// "Call me Addie", "My friends call me Addie".
     fn calls_me(&mut self, clause: &[Word]) {
-        let Some(at) = clause.iter().position(|word| word.low == "me") else { return };
+        let Some(at) = clause.iter().position(|word| word.low == "me") else {
+            return;
+        };
         let call = at.checked_sub(1).and_then(|before| clause.get(before));
         let who = clause.get(..at.saturating_sub(1)).unwrap_or(&[]);
-        let known = who.is_empty() || who.len() == 1 && v::among("people everyone everybody friends they", &who[0].low);
+        let known = who.is_empty()
+            || who.len() == 1 && v::among("people everyone everybody friends they", &who[0].low);
         let rest = clause.get(at + 1..).unwrap_or(&[]);
-        let ends = name_end(rest, 0).is_some_and(|end| end <= 2 && rest.get(end).is_none_or(Word::is_mark));
+        let ends = name_end(rest, 0)
+            .is_some_and(|end| end <= 2 && rest.get(end).is_none_or(Word::is_mark));
         if known
             && ends
             && self.voice.first_person
@@ -405,10 +560,20 @@ impl Reader<'_> {
 
     /// "… with my sister Ana …": who she is, wherever it is said.
     fn mentions(&mut self, clause: &[Word]) {
-        for (at, _) in clause.iter().enumerate().filter(|(_, word)| matches!(word.low.as_str(), "my" | "our")) {
-            let Some((label, next)) = relation(clause, at + 1) else { continue };
-            let Some(end) = name_end(clause, next) else { continue };
-            let Some(name) = self.value(clause.get(next..end).unwrap_or(&[]), Kind::Name) else { continue };
+        for (at, _) in clause
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| matches!(word.low.as_str(), "my" | "our"))
+        {
+            let Some((label, next)) = relation(clause, at + 1) else {
+                continue;
+            };
+            let Some(end) = name_end(clause, next) else {
+                continue;
+            };
+            let Some(name) = self.value(clause.get(next..end).unwrap_or(&[]), Kind::Name) else {
+                continue;
+            };
             if !v::among(v::PLURAL, &label) {
                 self.add(USER, &label, name, OTHER);
             }
@@ -416,6 +581,10 @@ impl Reader<'_> {
     }
 
     fn sure(&self, subject: &Subject) -> f64 {
-        if subject.entity == USER && subject.role == Role::First { PLAIN } else { OTHER }
+        if subject.entity == USER && subject.role == Role::First {
+            PLAIN
+        } else {
+            OTHER
+        }
     }
 }

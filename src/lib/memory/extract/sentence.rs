@@ -58,7 +58,11 @@ fn push(found: &mut Vec<Sentence>, raw: &[char], seen: &[char], line: u32) {
         return;
     }
     let quote = one_line(raw);
-    found.push(Sentence { line, text: one_line(seen), quote: text::head(&quote, MAX_QUOTE).to_owned() });
+    found.push(Sentence {
+        line,
+        text: one_line(seen),
+        quote: text::head(&quote, MAX_QUOTE).to_owned(),
+    });
 }
 
 fn one_line(chars: &[char]) -> String {
@@ -80,13 +84,23 @@ fn ends_here(seen: &[char], at: usize, line_start: usize) -> bool {
 
 /// "Dr. Weber", "J. Smith", "3. May".
 fn is_inner_stop(seen: &[char], at: usize) -> bool {
-    let start = (at.saturating_sub(12)..at).rev().find(|at| seen[*at].is_whitespace()).map_or(at.saturating_sub(12), |at| at + 1);
+    let start = (at.saturating_sub(12)..at)
+        .rev()
+        .find(|at| seen[*at].is_whitespace())
+        .map_or(at.saturating_sub(12), |at| at + 1);
     let word: String = seen[start..at].iter().collect();
-    let after: String =
-        seen.iter().skip(at + 1).skip_while(|c| **c == ' ').take_while(|c| c.is_alphanumeric()).take(12).collect();
+    let after: String = seen
+        .iter()
+        .skip(at + 1)
+        .skip_while(|c| **c == ' ')
+        .take_while(|c| c.is_alphanumeric())
+        .take(12)
+        .collect();
     let number = !word.is_empty() && word.len() <= 2 && word.chars().all(|c| c.is_ascii_digit());
     let initial = word.chars().count() == 1 && word != "I" && word.chars().all(char::is_uppercase);
-    is_abbreviation(&word) && !after.is_empty() || initial && !after.is_empty() || number && is_month(&after)
+    is_abbreviation(&word) && !after.is_empty()
+        || initial && !after.is_empty()
+        || number && is_month(&after)
 }
 
 /// A short line stands alone; a long one, or one that cannot end there, goes on in the next.
@@ -95,11 +109,19 @@ fn line_ends_sentence(seen: &[char], start: usize, at: usize) -> bool {
     let line = line.trim_end();
     let next: String = seen.iter().skip(at + 1).take(24).collect();
     let next = next.trim_start();
-    let first = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or("");
-    let fresh = next.chars().next().is_none_or(|c| !c.is_lowercase()) || matches!(first, "i" | "my" | "we" | "our");
+    let first = next
+        .split(|c: char| !c.is_alphanumeric())
+        .next()
+        .unwrap_or("");
+    let fresh = next.chars().next().is_none_or(|c| !c.is_lowercase())
+        || matches!(first, "i" | "my" | "we" | "our");
     let last = line.rsplit(' ').next().unwrap_or("").to_lowercase();
     // At the end of a line a colon opens what comes next; a sentence of its own says so.
-    line.ends_with(':') || fresh && line.chars().count() < 60 && !line.ends_with([',', ';', '-']) && !is_open_end(&last)
+    line.ends_with(':')
+        || fresh
+            && line.chars().count() < 60
+            && !line.ends_with([',', ';', '-'])
+            && !is_open_end(&last)
 }
 
 /// Returns `raw` with [`HOLE`] for each character of what is quoted, code or an address. What is
@@ -109,9 +131,9 @@ fn cover(raw: &[char]) -> Vec<char> {
     let mut at = 0;
     while at < raw.len() {
         let end = match closers(raw, at) {
-            Some(closers) => {
-                (at + 1..raw.len()).find(|end| closers.contains(&raw[*end]) && closes(raw, *end)).unwrap_or(raw.len() - 1)
-            }
+            Some(closers) => (at + 1..raw.len())
+                .find(|end| closers.contains(&raw[*end]) && closes(raw, *end))
+                .unwrap_or(raw.len() - 1),
             None if begins_word(raw, at) => match address_end(raw, at) {
                 Some(end) => end,
                 None => {
@@ -124,7 +146,10 @@ fn cover(raw: &[char]) -> Vec<char> {
                 continue;
             }
         };
-        seen[at..=end].iter_mut().filter(|c| **c != '\n').for_each(|c| *c = HOLE);
+        seen[at..=end]
+            .iter_mut()
+            .filter(|c| **c != '\n')
+            .for_each(|c| *c = HOLE);
         at = end + 1;
     }
     seen
@@ -143,7 +168,9 @@ fn closers(raw: &[char], at: usize) -> Option<&'static [char]> {
         '「' => Some(&['」']),
         '『' => Some(&['』']),
         '‘' => Some(&['’', '‘']),
-        '\'' if begins_word(raw, at) && raw.get(at + 1).is_some_and(|c| c.is_alphanumeric()) => Some(&['\'']),
+        '\'' if begins_word(raw, at) && raw.get(at + 1).is_some_and(|c| c.is_alphanumeric()) => {
+            Some(&['\''])
+        }
         _ => None,
     }
 }
@@ -159,10 +186,21 @@ fn begins_word(raw: &[char], at: usize) -> bool {
 
 /// Returns the last character of the address on the web that begins at `at`.
 fn address_end(raw: &[char], at: usize) -> Option<usize> {
-    let begins = |mark: &str| mark.chars().zip(&raw[at..]).filter(|(a, b)| a.eq_ignore_ascii_case(b)).count() == mark.len();
-    if !["http", "www.", "ftp:", "file:", "mailto:"].iter().any(|mark| begins(mark)) {
+    let begins = |mark: &str| {
+        mark.chars()
+            .zip(&raw[at..])
+            .filter(|(a, b)| a.eq_ignore_ascii_case(b))
+            .count()
+            == mark.len()
+    };
+    if !["http", "www.", "ftp:", "file:", "mailto:"]
+        .iter()
+        .any(|mark| begins(mark))
+    {
         return None;
     }
-    let end = (at..raw.len()).find(|end| raw[*end].is_whitespace()).unwrap_or(raw.len());
+    let end = (at..raw.len())
+        .find(|end| raw[*end].is_whitespace())
+        .unwrap_or(raw.len());
     Some(end - 1)
 }

@@ -32,14 +32,24 @@ pub(super) enum Role {
 
 /// Returns the subject `words` begin with and how many words it has.
 pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> {
-    let plain = |entity: &str, role, next| Some((Subject { entity: entity.into(), role, related: None }, next));
+    let plain = |entity: &str, role, next| {
+        Some((
+            Subject {
+                entity: entity.into(),
+                role,
+                related: None,
+            },
+            next,
+        ))
+    };
     let first = words.first()?;
     match first.low.as_str() {
         "i" if voice.first_person => return plain(USER, Role::First, 1),
         "we" if voice.first_person => return plain(USER, Role::We, 1),
         "my" | "our" if voice.first_person => {
             let (subject, next) = noun(words, 1, USER, 0)?;
-            let ours = |attribute: &str| attribute.ends_with("anniversary") || attribute == "address";
+            let ours =
+                |attribute: &str| attribute.ends_with("anniversary") || attribute == "address";
             let shared = matches!(&subject.role, Role::Attribute(what, _) if first.low == "our" && !ours(what));
             return (!shared).then_some((subject, next));
         }
@@ -55,14 +65,23 @@ pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> 
         };
     }
     // "mum's birthday"
-    let small_parent =
-        v::among(v::PARENTS, &first.low) && !first.is_capital() && words.get(1).is_some_and(|word| word.low == "'s");
-    let end = if small_parent && voice.first_person { 1 } else { name_end(words, 0)? };
+    let small_parent = v::among(v::PARENTS, &first.low)
+        && !first.is_capital()
+        && words.get(1).is_some_and(|word| word.low == "'s");
+    let end = if small_parent && voice.first_person {
+        1
+    } else {
+        name_end(words, 0)?
+    };
     if end == 1 && v::among(v::NO_PLACES, &first.low) {
         return None;
     }
     let name = render(words, 0, end);
-    let name = if end == 1 && v::among(v::PARENTS, &first.low) { format!("{USER}'s {}", first.low) } else { name };
+    let name = if end == 1 && v::among(v::PARENTS, &first.low) {
+        format!("{USER}'s {}", first.low)
+    } else {
+        name
+    };
     if words.get(end).is_some_and(|word| word.low == "'s")
         && let Some(found) = noun(words, end + 1, &name, 0)
     {
@@ -76,7 +95,14 @@ pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> 
         let (label, next) = relation(words, end + 2)?;
         let related = Some((USER.to_owned(), label, name.clone()));
         if words.get(next).is_some_and(|word| word.low == ",") {
-            return Some((Subject { entity: name, role: Role::Other(None), related }, next + 1));
+            return Some((
+                Subject {
+                    entity: name,
+                    role: Role::Other(None),
+                    related,
+                },
+                next + 1,
+            ));
         }
         return None;
     }
@@ -85,18 +111,38 @@ pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> 
 
 /// Returns what "my …" or "Ana's …" means; `at` is behind the owner.
 fn noun(words: &[Word], at: usize, owner: &str, depth: usize) -> Option<(Subject, usize)> {
-    let newer = words.get(at).is_some_and(|word| matches!(word.low.as_str(), "new" | "current"));
+    let newer = words
+        .get(at)
+        .is_some_and(|word| matches!(word.low.as_str(), "new" | "current"));
     let at = at + usize::from(newer);
     if let Some((attribute, kind, next)) = attribute(words, at) {
-        return Some((Subject { entity: owner.into(), role: Role::Attribute(attribute, kind), related: None }, next));
+        return Some((
+            Subject {
+                entity: owner.into(),
+                role: Role::Attribute(attribute, kind),
+                related: None,
+            },
+            next,
+        ));
     }
     let (label, next) = relation(words, at)?;
     let entity = format!("{owner}'s {label}");
     let is = |at: usize, low: &str| words.get(at).is_some_and(|word| word.low == low);
     if is(next, "'s") && depth < 2 {
         if is(next + 1, "name") {
-            let kind = if v::among(v::PLURAL, &label) { Kind::Names } else { Kind::Name };
-            return Some((Subject { entity: owner.into(), role: Role::Attribute(label, kind), related: None }, next + 2));
+            let kind = if v::among(v::PLURAL, &label) {
+                Kind::Names
+            } else {
+                Kind::Name
+            };
+            return Some((
+                Subject {
+                    entity: owner.into(),
+                    role: Role::Attribute(label, kind),
+                    related: None,
+                },
+                next + 2,
+            ));
         }
         if let Some(found) = noun(words, next + 1, &entity, depth + 1) {
             return Some(found);
@@ -114,9 +160,23 @@ fn noun(words: &[Word], at: usize, owner: &str, depth: usize) -> Option<(Subject
             found.related = found.related.or(related);
             return Some((found, next));
         }
-        return Some((Subject { entity: name, role: Role::Other(None), related }, end + usize::from(comma)));
+        return Some((
+            Subject {
+                entity: name,
+                role: Role::Other(None),
+                related,
+            },
+            end + usize::from(comma),
+        ));
     }
-    Some((Subject { entity, role: Role::Other(Some((owner.to_owned(), label))), related: None }, next))
+    Some((
+        Subject {
+            entity,
+            role: Role::Other(Some((owner.to_owned(), label))),
+            related: None,
+        },
+        next,
+    ))
 }
 
 /// Returns the label of the relation at `at` and where it ends: "sister", "best friend".
@@ -127,7 +187,9 @@ pub(super) fn relation(words: &[Word], at: usize) -> Option<(String, usize)> {
         label = format!("{} ", word.low);
         at += 1;
     }
-    let word = words.get(at).filter(|word| v::among(v::RELATIONS, &word.low))?;
+    let word = words
+        .get(at)
+        .filter(|word| v::among(v::RELATIONS, &word.low))?;
     Some((label + &word.low, at + 1))
 }
 
@@ -139,7 +201,12 @@ pub(super) fn name_end(words: &[Word], at: usize) -> Option<usize> {
         let Some(word) = words.get(end) else { break };
         let after = words.iter().skip(end).find(|word| !particle(word));
         let between = end > at && particle(word) && after.is_some_and(name_word);
-        let names = words.iter().take(end).skip(at).filter(|word| name_word(word)).count();
+        let names = words
+            .iter()
+            .take(end)
+            .skip(at)
+            .filter(|word| name_word(word))
+            .count();
         if !between && (!name_word(word) || names == 3) {
             break;
         }
@@ -149,7 +216,12 @@ pub(super) fn name_end(words: &[Word], at: usize) -> Option<usize> {
 }
 
 fn render(words: &[Word], from: usize, to: usize) -> String {
-    let parts: Vec<&str> = words.iter().take(to).skip(from).map(|word| word.raw.as_str()).collect();
+    let parts: Vec<&str> = words
+        .iter()
+        .take(to)
+        .skip(from)
+        .map(|word| word.raw.as_str())
+        .collect();
     // The stop of the sentence.
     parts.join(" ").trim_end_matches('.').to_owned()
 }
@@ -220,17 +292,38 @@ const ATTRIBUTES: &[(&str, &str, Kind)] = &[
 fn attribute(words: &[Word], at: usize) -> Option<(String, Kind, usize)> {
     if matches!(words.get(at)?.low.as_str(), "favourite" | "favorite") {
         // "my favourite ice cream is": up to three words before the verb.
-        let end = (at + 1..at + 5).find(|end| words.get(*end).is_some_and(|word| super::words::base(&word.low) == "be"))?;
-        let what: Vec<&str> = words.get(at + 1..end)?.iter().map(|word| word.low.as_str()).collect();
-        let vague =
-            what.iter().any(|word| v::among("part bit one thing version option line moment scene about of way to in ones", word));
+        let end = (at + 1..at + 5).find(|end| {
+            words
+                .get(*end)
+                .is_some_and(|word| super::words::base(&word.low) == "be")
+        })?;
+        let what: Vec<&str> = words
+            .get(at + 1..end)?
+            .iter()
+            .map(|word| word.low.as_str())
+            .collect();
+        let vague = what.iter().any(|word| {
+            v::among(
+                "part bit one thing version option line moment scene about of way to in ones",
+                word,
+            )
+        });
         // "My favourite team is losing."
-        let named = what.last().is_some_and(|word| v::among("team club player band singer actor actress", word));
+        let named = what
+            .last()
+            .is_some_and(|word| v::among("team club player band singer actor actress", word));
         let kind = if named { Kind::Proper } else { Kind::Short };
-        return (!what.is_empty() && !vague).then(|| (format!("favourite {}", what.join(" ")), kind, end));
+        return (!what.is_empty() && !vague)
+            .then(|| (format!("favourite {}", what.join(" ")), kind, end));
     }
     ATTRIBUTES
         .iter()
-        .find_map(|(phrase, normal, kind)| phrase_at(words, at, phrase).map(|end| ((*normal).to_owned(), *kind, end)))
-        .filter(|(.., end)| words.get(*end).is_none_or(|word| super::words::base(&word.low) == "be" || word.is_mark()))
+        .find_map(|(phrase, normal, kind)| {
+            phrase_at(words, at, phrase).map(|end| ((*normal).to_owned(), *kind, end))
+        })
+        .filter(|(.., end)| {
+            words
+                .get(*end)
+                .is_none_or(|word| super::words::base(&word.low) == "be" || word.is_mark())
+        })
 }

@@ -96,8 +96,16 @@ pub(super) const TONGUES: [Tongue; 3] = [
             ("allergisch gegen/auf * bin:ist", "allergic to", Kind::Food),
             ("esse:isst kein/keine/keinen *", "does not eat", Kind::Food),
             ("kein/keine/keinen * esse:isst", "does not eat", Kind::Food),
-            ("trinke:trinkt kein/keine/keinen *", "does not drink", Kind::Food),
-            ("kein/keine/keinen * trinke:trinkt", "does not drink", Kind::Food),
+            (
+                "trinke:trinkt kein/keine/keinen *",
+                "does not drink",
+                Kind::Food,
+            ),
+            (
+                "kein/keine/keinen * trinke:trinkt",
+                "does not drink",
+                Kind::Food,
+            ),
             ("mag:mag kein/keine/keinen *", "dislikes", Kind::Thing),
             ("mag/liebe:mag/liebt *", "likes", Kind::Thing),
             ("hasse:hasst *", "dislikes", Kind::Thing),
@@ -107,9 +115,21 @@ pub(super) const TONGUES: [Tongue; 3] = [
         own: &[
             ("name ist *", "name", Kind::Name),
             ("geburtstag ist am/der *", "birthday", Kind::Date),
-            ("hochzeitstag ist am/der *", "wedding anniversary", Kind::Date),
-            ("e-mail/email/mail/e-mail-adresse/mailadresse ist/lautet *", "email", Kind::Email),
-            ("telefonnummer/handynummer/nummer ist/lautet *", "phone", Kind::Phone),
+            (
+                "hochzeitstag ist am/der *",
+                "wedding anniversary",
+                Kind::Date,
+            ),
+            (
+                "e-mail/email/mail/e-mail-adresse/mailadresse ist/lautet *",
+                "email",
+                Kind::Email,
+            ),
+            (
+                "telefonnummer/handynummer/nummer ist/lautet *",
+                "phone",
+                Kind::Phone,
+            ),
             ("adresse ist/lautet *", "address", Kind::Numbered),
             ("lieblingsfarbe ist *", "favourite colour", Kind::Short),
             ("muttersprache ist *", "native language", Kind::Languages),
@@ -201,7 +221,11 @@ pub(super) const TONGUES: [Tongue; 3] = [
             ("teléfono/móvil/número es el/ *", "phone", Kind::Phone),
             ("dirección es *", "address", Kind::Numbered),
             ("color favorito es el/ *", "favourite colour", Kind::Short),
-            ("lengua materna es el/ *", "native language", Kind::Languages),
+            (
+                "lengua materna es el/ *",
+                "native language",
+                Kind::Languages,
+            ),
         ],
         jobs: "profesor profesora maestro maestra médico médica doctor doctora enfermero enfermera ingeniero ingeniera informático informática programador \
             programadora desarrollador desarrolladora abogado abogada arquitecto arquitecta periodista escritor escritora traductor traductora fotógrafo \
@@ -261,7 +285,11 @@ pub(super) const TONGUES: [Tongue; 3] = [
             ("suis:est né/née le *", "birthday", Kind::Date),
             ("suis:est né/née à *", "from", Kind::Place),
             ("suis:est allergique au/aux/à *", "allergic to", Kind::Food),
-            ("travaille:travaille chez/pour *", "works at", Kind::Employer),
+            (
+                "travaille:travaille chez/pour *",
+                "works at",
+                Kind::Employer,
+            ),
             ("travaille:travaille comme *", "works as", Kind::Job),
             ("ai:a * ans", "age", Kind::Age),
             ("ne:ne mange pas de/d' *", "does not eat", Kind::Food),
@@ -279,8 +307,16 @@ pub(super) const TONGUES: [Tongue; 3] = [
             ("email/mail/e-mail/adresse mail est *", "email", Kind::Email),
             ("numéro/téléphone est le/ *", "phone", Kind::Phone),
             ("adresse est *", "address", Kind::Numbered),
-            ("couleur préférée est le/ *", "favourite colour", Kind::Short),
-            ("langue maternelle est le/ *", "native language", Kind::Languages),
+            (
+                "couleur préférée est le/ *",
+                "favourite colour",
+                Kind::Short,
+            ),
+            (
+                "langue maternelle est le/ *",
+                "native language",
+                Kind::Languages,
+            ),
         ],
         jobs: "professeur professeure prof instituteur institutrice médecin infirmier infirmière ingénieur ingénieure informaticien informaticienne développeur \
             développeuse programmeur programmeuse avocat avocate architecte journaliste écrivain écrivaine traducteur traductrice photographe \

@@ -10,8 +10,9 @@ pub(super) fn among(list: &str, word: &str) -> bool {
 pub(super) fn stands_in(text: &str, part: &str) -> bool {
     let space = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
     let bytes = text.as_bytes();
-    text.match_indices(part)
-        .any(|(at, _)| space(at.checked_sub(1).and_then(|at| bytes.get(at))) && space(bytes.get(at + part.len())))
+    text.match_indices(part).any(|(at, _)| {
+        space(at.checked_sub(1).and_then(|at| bytes.get(at))) && space(bytes.get(at + part.len()))
+    })
 }
 
 /// Forms of verbs and their base.
@@ -48,7 +49,8 @@ pub(super) const FORMS: &[(&str, &str)] = &[
 pub(super) const THIRD: &str = "lives works studies likes loves enjoys adores prefers hates dislikes detests speaks has comes plays moved is was doesn't does";
 
 /// Verbs that may go on with the same subject after "and".
-pub(super) const GOES_ON: &str = "live work study speak have be love like hate prefer dislike was move do can";
+pub(super) const GOES_ON: &str =
+    "live work study speak have be love like hate prefer dislike was move do can";
 
 /// Words that may stand between a subject and its verb, or before what it is.
 pub(super) const ADVERBS: &str = "really also absolutely quite currently now still both actually just recently usually mostly personally truly definitely \
@@ -79,7 +81,8 @@ pub(super) const RELATIONS: &str = "mother mum mom mama father dad papa parents 
 pub(super) const PLURAL: &str = "parents sisters brothers siblings sons daughters children kids cousins grandparents parents-in-law in-laws friends dogs cats";
 
 /// What may stand before a relation and belongs to it.
-pub(super) const DEGREES: &str = "best older younger little big elder eldest oldest youngest twin half middle";
+pub(super) const DEGREES: &str =
+    "best older younger little big elder eldest oldest youngest twin half middle";
 
 /// A parent's name used as a name.
 pub(super) const PARENTS: &str = "mum mom dad grandma grandpa granny";
@@ -131,8 +134,7 @@ pub(super) const POSSESSIONS: &str = "cat cats dog dogs puppy kitten kittens rab
     motorbike motorcycle car bike bicycle van boat caravan allotment greenhouse piano degree phd pacemaker";
 
 /// What one likes "to" do.
-pub(super) const HOBBIES: &str =
-    "swim run cook read hike travel dance sing draw paint knit sew garden cycle climb fish sail ski surf bake camp row skate";
+pub(super) const HOBBIES: &str = "swim run cook read hike travel dance sing draw paint knit sew garden cycle climb fish sail ski surf bake camp row skate";
 
 /// What one plays.
 pub(super) const PLAYED: &str = "piano guitar violin viola cello drums flute saxophone trumpet clarinet harp accordion ukulele bass banjo organ oboe bassoon trombone tuba mandolin recorder keyboard marimba chess football \
@@ -153,8 +155,7 @@ pub(super) const NO_NAMES: &str = "i monday tuesday wednesday thursday friday sa
     spelt spelled written pronounced satan lucifer hitler voldemort";
 
 /// Firms and services: one may work there, but they are no people.
-pub(super) const BRANDS: &str =
-    "whatsapp facebook instagram google gmail github discord slack youtube twitter amazon apple microsoft netflix spotify docker";
+pub(super) const BRANDS: &str = "whatsapp facebook instagram google gmail github discord slack youtube twitter amazon apple microsoft netflix spotify docker";
 
 /// Capitalised things somebody may move to or live in that are no places.
 pub(super) const NO_PLACES: &str = "linux windows mac macos android iphone ios firefox chrome vim neovim emacs rust python go java javascript typescript signal \
@@ -225,7 +226,8 @@ pub(super) const TEXTS: &str = "text bio biography letter email e-mail mail essa
     übersetzung texto carta correo párrafo frase frases borrador redacción currículum biografía traducción texte lettre courriel paragraphe phrase \
     phrases brouillon rédaction traduction";
 /// What is asked of a text that stands beside the question.
-pub(super) const IS_CORRECT: &str = "correct grammatical korrekt richtig correcto correcta correcte";
+pub(super) const IS_CORRECT: &str =
+    "correct grammatical korrekt richtig correcto correcta correcte";
 
 /// Words beside which nothing is kept.
 pub(super) const SECRETS: &str = "password passwords passwort passphrase passcode pass-phrase pwd pin pincode pin-code token tokens secret secrets credential credentials \
@@ -248,12 +250,18 @@ const MONTHS: &str = "january february march april may june july august septembe
 
 /// Returns true when `word` names a month, in full or short.
 pub(super) fn is_month(word: &str) -> bool {
-    among(MONTHS, word.trim_end_matches(['.', ',']).to_lowercase().as_str())
+    among(
+        MONTHS,
+        word.trim_end_matches(['.', ',']).to_lowercase().as_str(),
+    )
 }
 
 /// Returns true when the stop behind `word` does not end a sentence.
 pub(super) fn is_abbreviation(word: &str) -> bool {
-    among("dr mr mrs ms prof st sr jr mt ft no vs e.g i.e approx ca dept inc ltd rev hon capt sgt col gen", &word.to_lowercase())
+    among(
+        "dr mr mrs ms prof st sr jr mt ft no vs e.g i.e approx ca dept inc ltd rev hon capt sgt col gen",
+        &word.to_lowercase(),
+    )
 }
 
 /// Returns true when a line that ends with `word` goes on in the next.

@@ -29,13 +29,21 @@ pub struct Deadline {
 }
 
 /// Returns the first deadline in `words`, said at `now`, and where it stands.
-pub(super) fn first(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> Option<(std::ops::Range<usize>, Deadline)> {
+pub(super) fn first(
+    words: &[Word],
+    calendar: &Calendar,
+    now: NaiveDateTime,
+) -> Option<(std::ops::Range<usize>, Deadline)> {
     (0..words.len()).find_map(|at| {
-        let free = at.checked_sub(1).is_none_or(|before| !is(words, before, calendar.no_deadline));
+        let free = at
+            .checked_sub(1)
+            .is_none_or(|before| !is(words, before, calendar.no_deadline));
         let (end, deadline) = at_start(words.get(at..)?, calendar, now)?;
         // "on Friday's list"
         let owns = is(words, at + end, "'s");
-        let has_preposition = is(words, at, calendar.by) || is(words, at, calendar.before) || is(words, at, calendar.within);
+        let has_preposition = is(words, at, calendar.by)
+            || is(words, at, calendar.before)
+            || is(words, at, calendar.within);
         ((free || has_preposition) && !owns).then_some((at..at + end, deadline))
     })
 }
@@ -45,10 +53,20 @@ pub(super) fn first(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> 
 pub(super) fn wavers(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> bool {
     let at_start = |at: usize| at_start(words.get(at..)?, calendar, now);
     (0..words.len()).any(|at| {
-        let Some((length, day)) = at_start(at) else { return false };
+        let Some((length, day)) = at_start(at) else {
+            return false;
+        };
         let end = at + length;
-        let between = words.iter().skip(end).take_while(|word| word.is_mark() || v::among(INSTEAD, &word.low)).count();
-        let is_instead = words.iter().skip(end).take(between).any(|word| !word.is_mark());
+        let between = words
+            .iter()
+            .skip(end)
+            .take_while(|word| word.is_mark() || v::among(INSTEAD, &word.low))
+            .count();
+        let is_instead = words
+            .iter()
+            .skip(end)
+            .take(between)
+            .any(|word| !word.is_mark());
         let or = end + usize::from(words.get(end).is_some_and(Word::is_mark));
         at > 0 && is(words, at - 1, NOT)
             || is(words, or, OR)
@@ -57,12 +75,23 @@ pub(super) fn wavers(words: &[Word], calendar: &Calendar, now: NaiveDateTime) ->
 }
 
 fn is(words: &[Word], at: usize, list: &str) -> bool {
-    words.get(at).is_some_and(|word| list.split(['|', ' ']).any(|one| one == word.low))
+    words
+        .get(at)
+        .is_some_and(|word| list.split(['|', ' ']).any(|one| one == word.low))
 }
 
 /// Returns the deadline that `words` begin with and how many words it has.
-pub(super) fn at_start(words: &[Word], calendar: &Calendar, now: NaiveDateTime) -> Option<(usize, Deadline)> {
-    let mut reader = Reader { words, at: 0, calendar, now };
+pub(super) fn at_start(
+    words: &[Word],
+    calendar: &Calendar,
+    now: NaiveDateTime,
+) -> Option<(usize, Deadline)> {
+    let mut reader = Reader {
+        words,
+        at: 0,
+        calendar,
+        now,
+    };
     if let Some(moment) = reader.span_of_time() {
         return Some((reader.at, moment));
     }
@@ -72,13 +101,21 @@ pub(super) fn at_start(words: &[Word], calendar: &Calendar, now: NaiveDateTime) 
     let prepared = before || reader.eat(calendar.by);
     let spread = reader.at;
     // "by 5pm on Friday"
-    let late = if prepared && early.is_none() { reader.time() } else { None };
+    let late = if prepared && early.is_none() {
+        reader.time()
+    } else {
+        None
+    };
     if late.is_some() && !reader.eat(calendar.by) {
         reader.eat(calendar.article);
     }
     let day = reader.day(prepared);
     if day.is_none() {
-        reader.at = if late.is_some() { reader.at.max(spread) } else { behind_early };
+        reader.at = if late.is_some() {
+            reader.at.max(spread)
+        } else {
+            behind_early
+        };
     } else {
         while reader.eat(calendar.part) {}
     }
@@ -110,14 +147,18 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Goes behind one of `phrases`, parted by `|`, when it stands here.
     fn eat(&mut self, phrases: &str) -> bool {
-        let end =
-            phrases.split('|').filter(|phrase| !phrase.is_empty()).find_map(|phrase| phrase_at(self.words, self.at, phrase));
+        let end = phrases
+            .split('|')
+            .filter(|phrase| !phrase.is_empty())
+            .find_map(|phrase| phrase_at(self.words, self.at, phrase));
         self.at = end.unwrap_or(self.at);
         end.is_some()
     }
 
     fn low(&self, ahead: usize) -> &str {
-        self.words.get(self.at + ahead).map_or("", |word| word.low.as_str())
+        self.words
+            .get(self.at + ahead)
+            .map_or("", |word| word.low.as_str())
     }
 
     /// "in two weeks", "in 20 minutes".
@@ -142,7 +183,10 @@ impl Reader<'_> {
             let whole = |date: Option<NaiveDate>| date.map(|date| Deadline { date, time: None });
             let moment = |length: TimeDelta| {
                 let at = now.checked_add_signed(length)?;
-                Some(Deadline { date: at.date(), time: at.time().with_second(0) })
+                Some(Deadline {
+                    date: at.date(),
+                    time: at.time().with_second(0),
+                })
             };
             if self.eat(calendar.minutes) {
                 moment(TimeDelta::minutes(i64::from(count)))
@@ -171,7 +215,11 @@ impl Reader<'_> {
     fn day(&mut self, prepared: bool) -> Option<NaiveDate> {
         let (calendar, today, began) = (self.calendar, self.now.date(), self.at);
         let plus = |days: u64| today.checked_add_days(Days::new(days));
-        for (phrases, days) in [(calendar.after_tomorrow, 2), (calendar.tomorrow, 1), (calendar.today, 0)] {
+        for (phrases, days) in [
+            (calendar.after_tomorrow, 2),
+            (calendar.tomorrow, 1),
+            (calendar.today, 0),
+        ] {
             if self.eat(phrases) {
                 return plus(days);
             }
@@ -180,7 +228,9 @@ impl Reader<'_> {
             return Some(day);
         }
         let article = self.eat(calendar.article);
-        let found = self.dated(prepared, article).or_else(|| self.weekday(prepared));
+        let found = self
+            .dated(prepared, article)
+            .or_else(|| self.weekday(prepared));
         if found.is_none() {
             self.at = began;
         }
@@ -190,8 +240,14 @@ impl Reader<'_> {
     /// The end of a week or a month.
     fn far(&mut self, prepared: bool) -> Option<NaiveDate> {
         let (calendar, today, began) = (self.calendar, self.now.date(), self.at);
-        let next_week = today.checked_add_days(Days::new(7 - u64::from(today.weekday().num_days_from_monday())))?;
-        let last_of = |day: NaiveDate| day.with_day(1)?.checked_add_months(Months::new(1))?.pred_opt();
+        let next_week = today.checked_add_days(Days::new(
+            7 - u64::from(today.weekday().num_days_from_monday()),
+        ))?;
+        let last_of = |day: NaiveDate| {
+            day.with_day(1)?
+                .checked_add_months(Months::new(1))?
+                .pred_opt()
+        };
         self.eat("the");
         if self.eat(calendar.next_week) {
             return next_week.checked_add_days(Days::new(4));
@@ -205,11 +261,17 @@ impl Reader<'_> {
         if self.eat(calendar.end_of_week) {
             // Who says it on a Saturday has Sunday in mind.
             let friday = next_week.checked_sub_days(Days::new(3))?;
-            return if friday >= today { Some(friday) } else { next_week.pred_opt() };
+            return if friday >= today {
+                Some(friday)
+            } else {
+                next_week.pred_opt()
+            };
         }
         let meant = self.eat(calendar.this);
         if (prepared || meant) && self.eat(calendar.weekend) {
-            return next_week.checked_sub_days(Days::new(2)).map(|saturday| saturday.max(today));
+            return next_week
+                .checked_sub_days(Days::new(2))
+                .map(|saturday| saturday.max(today));
         }
         self.at = began;
         None
@@ -222,16 +284,25 @@ impl Reader<'_> {
         let mut next = !this && self.eat(calendar.next);
         let low = self.low(0).to_owned();
         // "Freitagabend"
-        let bare = ["abend", "nachmittag", "vormittag", "mittag", "morgen", "früh"]
-            .into_iter()
-            .filter(|_| calendar.dotted)
-            .find_map(|part| low.strip_suffix(part).filter(|day| day.len() > 4))
-            .unwrap_or(&low);
+        let bare = [
+            "abend",
+            "nachmittag",
+            "vormittag",
+            "mittag",
+            "morgen",
+            "früh",
+        ]
+        .into_iter()
+        .filter(|_| calendar.dotted)
+        .find_map(|part| low.strip_suffix(part).filter(|day| day.len() > 4))
+        .unwrap_or(&low);
         // "sat", "sun" and "mon" are other words, too.
         let clear = prepared || this || next || bare.chars().count() > 4;
         let number = (0_u64..)
             .zip(calendar.weekdays.split(' '))
-            .find_map(|(number, names)| names.split('|').any(|name| name == bare).then_some(number));
+            .find_map(|(number, names)| {
+                names.split('|').any(|name| name == bare).then_some(number)
+            });
         let wanted = number.filter(|_| clear)?;
         self.at += 1;
         next |= self.eat(calendar.next);
@@ -262,7 +333,11 @@ impl Reader<'_> {
         } else {
             let day = ordinal(self.low(0))?;
             let is_ordinal = self.low(0).ends_with(|c: char| c.is_alphabetic())
-                || self.calendar.dotted && self.words.get(self.at).is_some_and(|word| word.raw.ends_with('.'));
+                || self.calendar.dotted
+                    && self
+                        .words
+                        .get(self.at)
+                        .is_some_and(|word| word.raw.ends_with('.'));
             self.at += 1;
             self.eat(self.calendar.of);
             match self.month(0) {
@@ -271,7 +346,9 @@ impl Reader<'_> {
                     (day, month)
                 }
                 // "by the 15th", "am 15."
-                None if prepared && is_ordinal && (article || self.calendar.dotted) => return self.next_such_day(day),
+                None if prepared && is_ordinal && (article || self.calendar.dotted) => {
+                    return self.next_such_day(day);
+                }
                 None => {
                     self.at = began;
                     return None;
@@ -279,7 +356,11 @@ impl Reader<'_> {
             }
         };
         let mark = usize::from(self.low(0) == "," || self.low(0) == "de");
-        let year = self.low(mark).parse::<i32>().ok().filter(|year| (2000..2200).contains(year));
+        let year = self
+            .low(mark)
+            .parse::<i32>()
+            .ok()
+            .filter(|year| (2000..2200).contains(year));
         if year.is_some() {
             self.at += mark + 1;
         }
@@ -296,12 +377,22 @@ impl Reader<'_> {
     /// A date that is written in numbers: day, month, year.
     fn fields(&self, prepared: bool) -> Option<(u32, u32, Option<i32>)> {
         let low = self.low(0);
-        let split = |mark: char| low.split(mark).map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<u32>>>();
+        let split = |mark: char| {
+            low.split(mark)
+                .map(|part| part.parse::<u32>().ok())
+                .collect::<Option<Vec<u32>>>()
+        };
         let full = |year: u32| i32::try_from(if year < 100 { year + 2000 } else { year }).ok();
-        match (split('-').as_deref(), split('.').as_deref(), split('/').as_deref()) {
+        match (
+            split('-').as_deref(),
+            split('.').as_deref(),
+            split('/').as_deref(),
+        ) {
             (Some([year, month, day]), ..) if *year > 1999 => Some((*day, *month, full(*year))),
             (_, Some([day, month, year]), _) => Some((*day, *month, full(*year))),
-            (_, Some([day, month]), _) if self.calendar.dotted && prepared => Some((*day, *month, None)),
+            (_, Some([day, month]), _) if self.calendar.dotted && prepared => {
+                Some((*day, *month, None))
+            }
             (.., Some([day, month, rest @ ..])) if rest.len() < 2 && prepared => {
                 let year = rest.first().map(|year| full(*year));
                 match (self.calendar.day_first || *day > 12, *month > 12) {
@@ -322,7 +413,9 @@ impl Reader<'_> {
         let today = self.now.date();
         let just_past = today.checked_sub_days(JUST_PAST)?;
         let years = today.year() - 1..=today.year() + 8;
-        let found = years.filter_map(|year| NaiveDate::from_ymd_opt(year, month, day)).find(|date| *date >= just_past);
+        let found = years
+            .filter_map(|year| NaiveDate::from_ymd_opt(year, month, day))
+            .find(|date| *date >= just_past);
         found.filter(|date| *date >= today)
     }
 
@@ -355,7 +448,14 @@ impl Reader<'_> {
         let digits = low.trim_end_matches(|c: char| c.is_alphabetic() || c == '.');
         let (hour, minute) = digits.split_once([':', 'h']).unwrap_or((digits, ""));
         let is_clock = minute.len() == 2;
-        let (hour, minute) = (hour.parse::<u32>().ok()?, if minute.is_empty() { 0 } else { minute.parse::<u32>().ok()? });
+        let (hour, minute) = (
+            hour.parse::<u32>().ok()?,
+            if minute.is_empty() {
+                0
+            } else {
+                minute.parse::<u32>().ok()?
+            },
+        );
         self.at += 1;
         let behind = low.get(digits.len()..).filter(|tail| !tail.is_empty());
         let half = |word: &str| match word {
@@ -370,8 +470,16 @@ impl Reader<'_> {
             }
             Some(_) => return None,
             None => {
-                let hour_word = self.calendar.oclock.split('|').any(|word| behind == Some(word));
-                let said = if behind.is_none() { self.eat(self.calendar.oclock) } else { hour_word };
+                let hour_word = self
+                    .calendar
+                    .oclock
+                    .split('|')
+                    .any(|word| behind == Some(word));
+                let said = if behind.is_none() {
+                    self.eat(self.calendar.oclock)
+                } else {
+                    hour_word
+                };
                 // "5 o'clock" may be either, "17 Uhr" is not.
                 let clear = is_clock || said && self.calendar.day_first;
                 if !clear || behind.is_some() && !hour_word {
@@ -388,5 +496,7 @@ impl Reader<'_> {
 fn ordinal(low: &str) -> Option<u32> {
     let digits = low.trim_end_matches(char::is_alphabetic);
     let end = low.get(digits.len()..).unwrap_or("");
-    digits.parse::<u32>().ok().filter(|day| (1..=31).contains(day) && matches!(end, "" | "st" | "nd" | "rd" | "th" | "er"))
+    digits.parse::<u32>().ok().filter(|day| {
+        (1..=31).contains(day) && matches!(end, "" | "st" | "nd" | "rd" | "th" | "er")
+    })
 }

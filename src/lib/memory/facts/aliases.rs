@@ -28,7 +28,10 @@ pub(super) struct Aliases<'a> {
 
 impl<'a> Aliases<'a> {
     pub(super) fn new(connection: &'a Connection) -> Self {
-        Self { connection, known: HashMap::new() }
+        Self {
+            connection,
+            known: HashMap::new(),
+        }
     }
 
     /// Returns the names of `scope` that stand for others: the compared form of the alias, the name it stands for.
@@ -40,7 +43,9 @@ impl<'a> Aliases<'a> {
                        WHERE scope = ?1 AND attribute_key >= 'alias=' AND attribute_key < 'alias>' AND valid_to IS NULL ORDER BY id";
             let mut names = HashMap::new();
             let mut query = self.connection.prepare_cached(sql)?;
-            for row in query.query_map([&scope], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))? {
+            for row in query.query_map([&scope], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            })? {
                 let (alias, name) = row?;
                 names.entry(value_key(&alias)).or_insert(name);
             }
@@ -51,11 +56,18 @@ impl<'a> Aliases<'a> {
 
     /// Returns the name under which `entity` is known in `scope`.
     fn name_of(&mut self, scope: &Scope, entity: &str) -> rusqlite::Result<String> {
-        Ok(self.of(scope)?.get(&folded(entity)).cloned().unwrap_or_else(|| entity.to_owned()))
+        Ok(self
+            .of(scope)?
+            .get(&folded(entity))
+            .cloned()
+            .unwrap_or_else(|| entity.to_owned()))
     }
 
     /// Returns the statement under the name that counts; `None` for an alias that cannot be one.
-    pub(super) fn resolve(&mut self, mut statement: Statement) -> rusqlite::Result<Option<Statement>> {
+    pub(super) fn resolve(
+        &mut self,
+        mut statement: Statement,
+    ) -> rusqlite::Result<Option<Statement>> {
         statement.entity = self.name_of(&statement.scope, &statement.entity)?;
         if !is_one(&statement) {
             return Ok(Some(statement));
@@ -64,16 +76,28 @@ impl<'a> Aliases<'a> {
         let there = self.of(&statement.scope)?;
         let is_taken = there.get(&alias).is_some_and(|other| folded(other) != name);
         let has_aliases = there.values().any(|other| folded(other) == alias);
-        if alias == name || alias == "user" || is_taken || has_aliases || self.has_facts(&statement.scope, &alias)? {
-            tracing::info!(alias, of = name, "not taken for another name: it is somebody's own, or stands for another already");
+        if alias == name
+            || alias == "user"
+            || is_taken
+            || has_aliases
+            || self.has_facts(&statement.scope, &alias)?
+        {
+            tracing::info!(
+                alias,
+                of = name,
+                "not taken for another name: it is somebody's own, or stands for another already"
+            );
             return Ok(None);
         }
-        self.of(&statement.scope)?.insert(alias, statement.entity.clone());
+        self.of(&statement.scope)?
+            .insert(alias, statement.entity.clone());
         Ok(Some(statement))
     }
 
     fn has_facts(&self, scope: &Scope, entity: &str) -> rusqlite::Result<bool> {
         let sql = "SELECT EXISTS(SELECT 1 FROM facts WHERE scope = ?1 AND entity_key = ?2 AND valid_to IS NULL)";
-        self.connection.prepare_cached(sql)?.query_row((scope.to_string(), entity), |row| row.get(0))
+        self.connection
+            .prepare_cached(sql)?
+            .query_row((scope.to_string(), entity), |row| row.get(0))
     }
 }

@@ -50,7 +50,9 @@ impl Status {
 
     /// Returns the one that is called `word`.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Open, Self::Done, Self::Expired, Self::Cancelled].into_iter().find(|status| status.as_str() == word)
+        [Self::Open, Self::Done, Self::Expired, Self::Cancelled]
+            .into_iter()
+            .find(|status| status.as_str() == word)
     }
 }
 
@@ -104,12 +106,18 @@ pub fn due_ms(deadline: &str, zone: Tz) -> Option<i64> {
         return day.succ_opt().map(|next| clock::start_of_day(next, zone));
     }
     let local = NaiveDateTime::parse_from_str(deadline, LOCAL);
-    local.map_or_else(|_| clock::parse_rfc3339(deadline), |local| Some(clock::instant_of(local, zone)))
+    local.map_or_else(
+        |_| clock::parse_rfc3339(deadline),
+        |local| Some(clock::instant_of(local, zone)),
+    )
 }
 
 /// Returns a day, or a time of it, as a deadline is written.
 pub(in crate::memory) fn written(date: NaiveDate, time: Option<NaiveTime>) -> String {
-    time.map_or_else(|| date.to_string(), |time| date.and_time(time).format(LOCAL).to_string())
+    time.map_or_else(
+        || date.to_string(),
+        |time| date.and_time(time).format(LOCAL).to_string(),
+    )
 }
 
 /// A promise as it is stated somewhere.
@@ -129,7 +137,8 @@ pub(in crate::memory) struct Promise {
     pub at: i64,
 }
 
-const COLUMNS: &str = "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
+const COLUMNS: &str =
+    "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
 
 /// Makes the commitments of `part` follow from what it states now; returns the new ones.
 pub(in crate::memory) fn restate(
@@ -143,9 +152,23 @@ pub(in crate::memory) fn restate(
     let mut before = ids_of_part(connection, part)?;
     let (mut new, forgotten) = (0, Forgotten::read(connection)?);
     for promise in promises {
-        let Promise { scope, who, what, deadline, path, line, session, quote, at } = promise;
+        let Promise {
+            scope,
+            who,
+            what,
+            deadline,
+            path,
+            line,
+            session,
+            quote,
+            at,
+        } = promise;
         let (who, what) = (who.trim(), what.trim());
-        if who.is_empty() || what.is_empty() || who.chars().count() > MAX_WHO || what.chars().count() > MAX_WHAT {
+        if who.is_empty()
+            || what.is_empty()
+            || who.chars().count() > MAX_WHO
+            || what.chars().count() > MAX_WHAT
+        {
             continue;
         }
         if forgotten.has(scope, &format!("{who} {what} {quote}"), *at) {
@@ -155,16 +178,22 @@ pub(in crate::memory) fn restate(
         let key = format!("{}\n{}", folded(who), value_key(what));
         let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
                      AND (status = 'open' OR (path = ?3 AND line = ?4)) ORDER BY status = 'open' DESC LIMIT 1";
-        let known: Option<i64> =
-            connection.prepare_cached(sql)?.query_row((scope.to_string(), &key, path, line), |row| row.get(0)).optional()?;
-        let (session, seq) = session.as_ref().map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
+        let known: Option<i64> = connection
+            .prepare_cached(sql)?
+            .query_row((scope.to_string(), &key, path, line), |row| row.get(0))
+            .optional()?;
+        let (session, seq) = session
+            .as_ref()
+            .map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
         let quote = text::shorten(quote.trim(), MAX_QUOTE);
         if let Some(id) = known {
             before.retain(|other| *other != id);
             let sql = "UPDATE commitments SET deadline = coalesce(?2, deadline), path = ?3, line = ?4, session_id = ?5, seq = ?6,
                          quote = ?7, updated_at = ?8
                        WHERE id = ?1 AND (path, line, quote) IS NOT (?3, ?4, ?7)";
-            connection.prepare_cached(sql)?.execute((id, deadline, path, line, session, seq, quote, now))?;
+            connection
+                .prepare_cached(sql)?
+                .execute((id, deadline, path, line, session, seq, quote, now))?;
             continue;
         }
         let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
@@ -186,21 +215,33 @@ pub(in crate::memory) fn restate(
         ])?;
         new += 1;
     }
-    let mut delete = connection.prepare_cached("DELETE FROM commitments WHERE id = ?1 AND status = 'open'")?;
-    before.into_iter().try_for_each(|id| delete.execute([id]).map(drop))?;
+    let mut delete =
+        connection.prepare_cached("DELETE FROM commitments WHERE id = ?1 AND status = 'open'")?;
+    before
+        .into_iter()
+        .try_for_each(|id| delete.execute([id]).map(drop))?;
     Ok(new)
 }
 
-fn ids_of_part(connection: &Connection, part: super::store::Part<'_>) -> rusqlite::Result<Vec<i64>> {
+fn ids_of_part(
+    connection: &Connection,
+    part: super::store::Part<'_>,
+) -> rusqlite::Result<Vec<i64>> {
     use super::store::Part;
     match part {
         Part::File(path) => {
             let sql = "SELECT id FROM commitments WHERE path = ?1 AND session_id IS NULL";
-            connection.prepare_cached(sql)?.query_map([path], |row| row.get(0))?.collect()
+            connection
+                .prepare_cached(sql)?
+                .query_map([path], |row| row.get(0))?
+                .collect()
         }
         Part::Span { session, from, to } => {
             let sql = "SELECT id FROM commitments WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3";
-            connection.prepare_cached(sql)?.query_map((session, from, to), |row| row.get(0))?.collect()
+            connection
+                .prepare_cached(sql)?
+                .query_map((session, from, to), |row| row.get(0))?
+                .collect()
         }
     }
 }
@@ -211,19 +252,38 @@ fn ids_of_part(connection: &Connection, part: super::store::Part<'_>) -> rusqlit
 /// # Errors
 /// When the database is damaged or cannot be read.
 pub fn list(path: &Path, all: bool) -> Result<Vec<Commitment>, Error> {
-    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
-    select(&connection, path, if all { "" } else { "WHERE status = 'open'" })
+    let Some(connection) = schema::open_read(path)? else {
+        return Ok(Vec::new());
+    };
+    select(
+        &connection,
+        path,
+        if all { "" } else { "WHERE status = 'open'" },
+    )
 }
 
-pub(in crate::memory) fn select(connection: &Connection, path: &Path, filter: &str) -> Result<Vec<Commitment>, Error> {
+pub(in crate::memory) fn select(
+    connection: &Connection,
+    path: &Path,
+    filter: &str,
+) -> Result<Vec<Commitment>, Error> {
     if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
         return Ok(Vec::new());
     }
-    let sql = format!("SELECT {COLUMNS} FROM commitments {filter} ORDER BY deadline IS NULL, deadline, id");
-    let read = || connection.prepare(&sql)?.query_map([], commitment_of)?.collect::<rusqlite::Result<Vec<_>>>();
+    let sql = format!(
+        "SELECT {COLUMNS} FROM commitments {filter} ORDER BY deadline IS NULL, deadline, id"
+    );
+    let read = || {
+        connection
+            .prepare(&sql)?
+            .query_map([], commitment_of)?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    };
     let mut found = read().map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
-    found.iter_mut().for_each(|one| places.bring_up_to_date(&mut one.source));
+    found
+        .iter_mut()
+        .for_each(|one| places.bring_up_to_date(&mut one.source));
     Ok(found)
 }
 
@@ -263,33 +323,64 @@ pub fn is_deadline(text: &str) -> bool {
 ///
 /// # Errors
 /// When the database cannot be used.
-pub fn update(path: &Path, id: i64, change: Change, may: impl Fn(&Commitment) -> bool) -> Result<Option<Commitment>, Error> {
+pub fn update(
+    path: &Path,
+    id: i64,
+    change: Change,
+    may: impl Fn(&Commitment) -> bool,
+) -> Result<Option<Commitment>, Error> {
     if !path.exists() {
         return Ok(None);
     }
     let connection = schema::open(path)?;
-    let Some(old) = select(&connection, path, &format!("WHERE id = {id}"))?.pop().filter(may) else { return Ok(None) };
+    let Some(old) = select(&connection, path, &format!("WHERE id = {id}"))?
+        .pop()
+        .filter(may)
+    else {
+        return Ok(None);
+    };
     let status = change.status.unwrap_or(old.status);
     let deadline = change.deadline.unwrap_or_else(|| old.deadline.clone());
-    let is_same = deadline == old.deadline && (old.status == Status::Open || status != Status::Open);
+    let is_same =
+        deadline == old.deadline && (old.status == Status::Open || status != Status::Open);
     let shown_at = old.shown_at.filter(|_| is_same);
     let sql = "UPDATE commitments SET status = ?2, deadline = ?3, shown_at = ?4, updated_at = ?5 WHERE id = ?1";
-    let done = connection.execute(sql, (id, status.as_str(), &deadline, shown_at, clock::now_ms()));
+    let done = connection.execute(
+        sql,
+        (id, status.as_str(), &deadline, shown_at, clock::now_ms()),
+    );
     done.map_err(|error| db::Error::of(path, error))?;
-    Ok(Some(Commitment { status, deadline, shown_at, ..old }))
+    Ok(Some(Commitment {
+        status,
+        deadline,
+        shown_at,
+        ..old
+    }))
 }
 
 /// Lets those expire whose time is over and who were brought up after it, or whose time has been over for a week;
 /// returns them.
-pub(in crate::memory) fn expire(connection: &Connection, path: &Path, zone: Tz, now: i64) -> Result<Vec<Commitment>, Error> {
-    let mut over = select(connection, path, "WHERE status = 'open' AND deadline IS NOT NULL")?;
+pub(in crate::memory) fn expire(
+    connection: &Connection,
+    path: &Path,
+    zone: Tz,
+    now: i64,
+) -> Result<Vec<Commitment>, Error> {
+    let mut over = select(
+        connection,
+        path,
+        "WHERE status = 'open' AND deadline IS NOT NULL",
+    )?;
     over.retain(|one| {
-        let was_shown = one.shown_at.is_some() || one.due_ms(zone).is_some_and(|due| due + PATIENCE_MS <= now);
+        let was_shown =
+            one.shown_at.is_some() || one.due_ms(zone).is_some_and(|due| due + PATIENCE_MS <= now);
         one.is_overdue(now, zone) && was_shown
     });
     let sql = "UPDATE commitments SET status = 'expired', updated_at = ?2 WHERE id = ?1 AND status = 'open'";
     for one in &over {
-        connection.execute(sql, (one.id, now)).map_err(|error| db::Error::of(path, error))?;
+        connection
+            .execute(sql, (one.id, now))
+            .map_err(|error| db::Error::of(path, error))?;
     }
     Ok(over)
 }
@@ -301,7 +392,10 @@ pub(in crate::memory) fn expire(connection: &Connection, path: &Path, zone: Tz, 
 pub(in crate::memory) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(), Error> {
     let connection = schema::open(path)?;
     let sql = "UPDATE commitments SET shown_at = ?2 WHERE id = ?1 AND shown_at IS NULL";
-    let all = || ids.iter().try_for_each(|id| connection.execute(sql, (id, now)).map(drop));
+    let all = || {
+        ids.iter()
+            .try_for_each(|id| connection.execute(sql, (id, now)).map(drop))
+    };
     Ok(all().map_err(|error| db::Error::of(path, error))?)
 }
 
@@ -341,22 +435,39 @@ mod tests {
         }
 
         fn state(&self, promises: &[Promise]) -> usize {
-            let part = Part::Span { session: "a", from: 0, to: 99 };
+            let part = Part::Span {
+                session: "a",
+                from: 0,
+                to: 99,
+            };
             restate(&self.connection, "r", part, promises, None, 10).expect("restate")
         }
 
         fn shown(&self, all: bool) -> Vec<(String, Option<String>, &'static str)> {
             let found = list(&self.path(), all).expect("list");
-            found.into_iter().map(|one| (one.what, one.deadline, one.status.as_str())).collect()
+            found
+                .into_iter()
+                .map(|one| (one.what, one.deadline, one.status.as_str()))
+                .collect()
         }
     }
 
     #[test]
     fn a_promise_made_twice_is_one_and_one_that_is_taken_back_is_none() {
         let place = Place::new();
-        let all = [promise("send Bob the report", 1, None), promise("Send Bob the report.", 3, Some("2026-05-08"))];
+        let all = [
+            promise("send Bob the report", 1, None),
+            promise("Send Bob the report.", 3, Some("2026-05-08")),
+        ];
         assert_eq!((place.state(&all), place.state(&all)), (1, 0));
-        assert_eq!(place.shown(false), [("send Bob the report".to_owned(), Some("2026-05-08".to_owned()), "open")]);
+        assert_eq!(
+            place.shown(false),
+            [(
+                "send Bob the report".to_owned(),
+                Some("2026-05-08".to_owned()),
+                "open"
+            )]
+        );
         assert_eq!(place.state(&[promise("call mum", 2, None)]), 1);
         assert_eq!(place.shown(true), [("call mum".to_owned(), None, "open")]);
     }
@@ -367,12 +478,34 @@ mod tests {
         let one = [promise("call mum", 1, None)];
         place.state(&one);
         let id = list(&place.path(), false).expect("list")[0].id;
-        let done = || Change { status: Some(Status::Done), deadline: None };
-        assert_eq!(update(&place.path(), id, done(), |_| false).expect("update"), None, "it is somebody else's");
-        assert_eq!(update(&place.path(), id + 1, done(), |_| true).expect("update"), None, "there is none");
-        assert!(update(&place.path(), id, done(), |_| true).expect("update").is_some());
-        assert_eq!((place.state(&one), place.shown(true)), (0, vec![("call mum".to_owned(), None, "done")]));
-        assert_eq!(place.state(&[one[0].clone(), promise("call mum", 7, None)]), 1, "it was promised again");
+        let done = || Change {
+            status: Some(Status::Done),
+            deadline: None,
+        };
+        assert_eq!(
+            update(&place.path(), id, done(), |_| false).expect("update"),
+            None,
+            "it is somebody else's"
+        );
+        assert_eq!(
+            update(&place.path(), id + 1, done(), |_| true).expect("update"),
+            None,
+            "there is none"
+        );
+        assert!(
+            update(&place.path(), id, done(), |_| true)
+                .expect("update")
+                .is_some()
+        );
+        assert_eq!(
+            (place.state(&one), place.shown(true)),
+            (0, vec![("call mum".to_owned(), None, "done")])
+        );
+        assert_eq!(
+            place.state(&[one[0].clone(), promise("call mum", 7, None)]),
+            1,
+            "it was promised again"
+        );
         place.state(&[]);
         assert_eq!(place.shown(true), [("call mum".to_owned(), None, "done")]);
     }
@@ -385,14 +518,28 @@ mod tests {
         let id = list(&place.path(), false).expect("list")[0].id;
         let changed = |status: Option<Status>, deadline: Option<Option<&str>>| {
             shown(&place.path(), &[id], 7).expect("shown");
-            let change = Change { status, deadline: deadline.map(|deadline| deadline.map(str::to_owned)) };
-            let changed = update(&place.path(), id, change, |_| true).expect("update").expect("it is there");
-            assert_eq!(list(&place.path(), true).expect("list").first(), Some(&changed));
+            let change = Change {
+                status,
+                deadline: deadline.map(|deadline| deadline.map(str::to_owned)),
+            };
+            let changed = update(&place.path(), id, change, |_| true)
+                .expect("update")
+                .expect("it is there");
+            assert_eq!(
+                list(&place.path(), true).expect("list").first(),
+                Some(&changed)
+            );
             (changed.deadline, changed.status, changed.shown_at)
         };
         let (old, new) = (Some("2026-05-08".to_owned()), Some("2026-05-09".to_owned()));
-        assert_eq!(changed(None, Some(Some("2026-05-08"))), (old, Status::Open, Some(7)));
-        assert_eq!(changed(None, Some(Some("2026-05-09"))), (new.clone(), Status::Open, None));
+        assert_eq!(
+            changed(None, Some(Some("2026-05-08"))),
+            (old, Status::Open, Some(7))
+        );
+        assert_eq!(
+            changed(None, Some(Some("2026-05-09"))),
+            (new.clone(), Status::Open, None)
+        );
         assert_eq!(place.state(&one), 0);
         assert_eq!(
             changed(Some(Status::Cancelled), None),
@@ -406,21 +553,41 @@ mod tests {
     #[test]
     fn what_is_overdue_expires_when_it_was_brought_up_or_after_a_week() {
         let place = Place::new();
-        place.state(&[promise("a", 1, Some("2026-05-08")), promise("b", 2, Some("2026-05-08T12:00")), promise("c", 3, None)]);
+        place.state(&[
+            promise("a", 1, Some("2026-05-08")),
+            promise("b", 2, Some("2026-05-08T12:00")),
+            promise("c", 3, None),
+        ]);
         let zone = chrono_tz::Europe::Berlin;
         let at = |text: &str| clock::parse_rfc3339(text).expect("time");
         let overdue = |now: i64| -> Vec<String> {
             let open = list(&place.path(), false).expect("list");
-            open.into_iter().filter(|one| one.is_overdue(now, zone)).map(|one| one.what).collect()
+            open.into_iter()
+                .filter(|one| one.is_overdue(now, zone))
+                .map(|one| one.what)
+                .collect()
         };
         assert_eq!(overdue(at("2026-05-08T09:59:59Z")), [] as [&str; 0]);
         assert_eq!(overdue(at("2026-05-08T10:00:00Z")), ["b"]);
-        assert_eq!(overdue(at("2026-05-08T21:59:59Z")), ["b"], "the day is over at midnight in Berlin");
+        assert_eq!(
+            overdue(at("2026-05-08T21:59:59Z")),
+            ["b"],
+            "the day is over at midnight in Berlin"
+        );
         let now = at("2026-05-08T22:00:00Z");
         assert_eq!(overdue(now), ["a", "b"]);
-        let expire = |now: i64| expire(&place.connection, &place.path(), zone, now).expect("expire").len();
+        let expire = |now: i64| {
+            expire(&place.connection, &place.path(), zone, now)
+                .expect("expire")
+                .len()
+        };
         assert_eq!(expire(now), 0, "nobody was told");
-        let b = list(&place.path(), false).expect("list").into_iter().find(|one| one.what == "b").expect("b").id;
+        let b = list(&place.path(), false)
+            .expect("list")
+            .into_iter()
+            .find(|one| one.what == "b")
+            .expect("b")
+            .id;
         shown(&place.path(), &[b], now).expect("shown");
         assert_eq!((expire(now), expire(now)), (1, 0));
         assert_eq!(expire(now + PATIENCE_MS), 1);

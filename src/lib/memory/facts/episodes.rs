@@ -45,7 +45,10 @@ pub struct Episode {
 impl Episode {
     /// Returns the words that it is found by.
     pub fn words(&self) -> String {
-        words(&self.summary, [&self.participants, &self.topics, &self.decisions])
+        words(
+            &self.summary,
+            [&self.participants, &self.topics, &self.decisions],
+        )
     }
 }
 
@@ -86,15 +89,25 @@ pub(in crate::memory) fn restate(
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
     let sql = "DELETE FROM episodes WHERE session_id = ?1 AND first BETWEEN ?2 AND ?3";
-    connection.prepare_cached(sql)?.execute((stretch.session, stretch.first, stretch.last))?;
+    connection
+        .prepare_cached(sql)?
+        .execute((stretch.session, stretch.first, stretch.last))?;
     let forgotten = Forgotten::read(connection)?;
     let counts = |told: &&Told| {
-        let words = words(&told.summary, [&told.participants, &told.topics, &told.decisions]);
+        let words = words(
+            &told.summary,
+            [&told.participants, &told.topics, &told.decisions],
+        );
         !forgotten.has(scope, &words, told.at)
     };
-    let Some(told) = told.filter(counts) else { return Ok(None) };
+    let Some(told) = told.filter(counts) else {
+        return Ok(None);
+    };
     let list = |words: &[String]| {
-        let words = words.iter().map(|word| text::shorten(word.trim(), MAX_WORD)).filter(|word| !word.is_empty());
+        let words = words
+            .iter()
+            .map(|word| text::shorten(word.trim(), MAX_WORD))
+            .filter(|word| !word.is_empty());
         serde_json::Value::from(words.take(MAX_LISTED).collect::<Vec<_>>()).to_string()
     };
     let sql =
@@ -124,20 +137,32 @@ pub(in crate::memory) fn restate(
 /// # Errors
 /// When the database is damaged or cannot be read.
 pub fn list(path: &Path) -> Result<Vec<Episode>, Error> {
-    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
+    let Some(connection) = schema::open_read(path)? else {
+        return Ok(Vec::new());
+    };
     select(&connection, path)
 }
 
-pub(in crate::memory) fn select(connection: &Connection, path: &Path) -> Result<Vec<Episode>, Error> {
+pub(in crate::memory) fn select(
+    connection: &Connection,
+    path: &Path,
+) -> Result<Vec<Episode>, Error> {
     if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
         return Ok(Vec::new());
     }
     let sql = "SELECT id, scope, session_id, date, participants, topics, decisions, summary, emotional_tone, path, line
                FROM episodes ORDER BY date DESC, id DESC";
-    let read = || connection.prepare(sql)?.query_map([], episode_of)?.collect::<rusqlite::Result<Vec<_>>>();
+    let read = || {
+        connection
+            .prepare(sql)?
+            .query_map([], episode_of)?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    };
     let mut found = read().map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
-    found.iter_mut().for_each(|one| places.bring_up_to_date(&mut one.source));
+    found
+        .iter_mut()
+        .for_each(|one| places.bring_up_to_date(&mut one.source));
     Ok(found)
 }
 

@@ -15,7 +15,13 @@ use crate::db::{self, Hit};
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn erase(path: &Path, hit: &Hit, fact: Option<&Fact>, dry_run: bool, now: i64) -> Result<BTreeMap<String, usize>, db::Error> {
+pub fn erase(
+    path: &Path,
+    hit: &Hit,
+    fact: Option<&Fact>,
+    dry_run: bool,
+    now: i64,
+) -> Result<BTreeMap<String, usize>, db::Error> {
     if !path.exists() {
         return Ok(BTreeMap::new());
     }
@@ -25,20 +31,31 @@ pub fn erase(path: &Path, hit: &Hit, fact: Option<&Fact>, dry_run: bool, now: i6
         connection.execute_batch("PRAGMA foreign_keys=OFF;")?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut counts = BTreeMap::new();
-        let mut add = |table: &str, count: usize| *counts.entry(table.to_owned()).or_default() += count;
-        add("fact_sources", store::withdraw(&transaction, hit, fact, now)?);
+        let mut add =
+            |table: &str, count: usize| *counts.entry(table.to_owned()).or_default() += count;
+        add(
+            "fact_sources",
+            store::withdraw(&transaction, hit, fact, now)?,
+        );
         if let Some(fact) = fact {
             let (facts, log) = erase_fact(&transaction, fact)?;
             add("facts", facts);
             add("source_log", log);
         }
         // What another fact consists of may have the same words.
-        let but: &[&str] = if fact.is_some() { &["facts", "source_log"] } else { &[] };
+        let but: &[&str] = if fact.is_some() {
+            &["facts", "source_log"]
+        } else {
+            &[]
+        };
         for (table, count) in db::erase_rows(&transaction, hit, but)? {
             add(&table, count);
         }
         if fact.is_some() {
-            add("source_log", transaction.execute("DELETE FROM source_log WHERE is_hit(path, quote)", [])?);
+            add(
+                "source_log",
+                transaction.execute("DELETE FROM source_log WHERE is_hit(path, quote)", [])?,
+            );
         }
         transaction.execute_batch(
             "DELETE FROM fact_sources WHERE fact NOT IN (SELECT id FROM facts);
@@ -70,26 +87,45 @@ pub struct Evidence {
 /// # Errors
 /// See [`db::Error`].
 pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
-    let Some(connection) = schema::open_read(path)? else { return Ok(Evidence::default()) };
-    let Key { scope, entity, attribute } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
+    let Some(connection) = schema::open_read(path)? else {
+        return Ok(Evidence::default());
+    };
+    let Key {
+        scope,
+        entity,
+        attribute,
+    } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
     let read = || -> rusqlite::Result<Evidence> {
         let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
                      f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
                    FROM fact_sources s JOIN facts f ON f.id = s.fact";
         let mut query = connection.prepare(sql)?;
-        let rows =
-            query.query_map((&scope, &entity, &attribute, value_key(&fact.value)), |row| Ok((row.get(6)?, origin_of(row)?)))?;
-        let (own, others): (Vec<_>, Vec<_>) =
-            rows.collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?.into_iter().partition(|one| one.0);
+        let rows = query.query_map(
+            (&scope, &entity, &attribute, value_key(&fact.value)),
+            |row| Ok((row.get(6)?, origin_of(row)?)),
+        )?;
+        let (own, others): (Vec<_>, Vec<_>) = rows
+            .collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?
+            .into_iter()
+            .partition(|one| one.0);
         let mut origins: Vec<Origin> = own.into_iter().map(|(_, origin)| origin).collect();
         // By where it is stated now: what stood there before may have been this.
         let place = |origin: &Origin| (origin.path.clone(), origin.line);
         let own: BTreeSet<_> = origins.iter().map(place).collect();
-        let others = others.into_iter().filter(|(_, other)| !own.contains(&place(other))).map(|(_, other)| other.quote).collect();
+        let others = others
+            .into_iter()
+            .filter(|(_, other)| !own.contains(&place(other)))
+            .map(|(_, other)| other.quote)
+            .collect();
         if schema::has_promises(&connection)? {
-            let sql = format!("SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}");
+            let sql = format!(
+                "SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}"
+            );
             let mut query = connection.prepare(&sql)?;
-            let rows = query.query_map((&scope, &fact.entity, &fact.attribute, &fact.value), origin_of)?;
+            let rows = query.query_map(
+                (&scope, &fact.entity, &fact.attribute, &fact.value),
+                origin_of,
+            )?;
             origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
         }
         Ok(Evidence { origins, others })
@@ -102,11 +138,19 @@ const OF_FACT: &str = "scope = ?1 AND lower(entity) = lower(?2) AND lower(attrib
 
 /// Deletes the rows that have the value of `fact`, now and before, and what runs noted of it.
 fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, usize)> {
-    let Key { scope, entity, attribute } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
+    let Key {
+        scope,
+        entity,
+        attribute,
+    } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
     let sql = "DELETE FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 AND value_key = ?4";
     let facts = connection.execute(sql, (&scope, &entity, &attribute, value_key(&fact.value)))?;
-    let forgotten = "DELETE FROM forgotten WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3";
+    let forgotten =
+        "DELETE FROM forgotten WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3";
     connection.execute(forgotten, (&scope, &entity, &attribute))?;
     let log = format!("DELETE FROM source_log WHERE {OF_FACT}");
-    Ok((facts, connection.execute(&log, (&scope, &fact.entity, &fact.attribute, &fact.value))?))
+    Ok((
+        facts,
+        connection.execute(&log, (&scope, &fact.entity, &fact.attribute, &fact.value))?,
+    ))
 }

@@ -78,10 +78,21 @@ impl Order {
 
     fn of(target: &Target) -> Vec<Self> {
         match target {
-            Target::Fact(fact) => vec![Self::Fact(Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value))],
+            Target::Fact(fact) => vec![Self::Fact(Key::new(
+                &fact.scope,
+                &fact.entity,
+                &fact.attribute,
+                &fact.value,
+            ))],
             Target::Person(Person { names, ids }) => {
-                let scopes = ids.iter().map(|id| Self::Of(Scope::Person(id.clone()).to_string()));
-                names.iter().map(|name| Self::Name(folded(name))).chain(scopes).collect()
+                let scopes = ids
+                    .iter()
+                    .map(|id| Self::Of(Scope::Person(id.clone()).to_string()));
+                names
+                    .iter()
+                    .map(|name| Self::Name(folded(name)))
+                    .chain(scopes)
+                    .collect()
             }
         }
     }
@@ -89,7 +100,11 @@ impl Order {
 
 fn order_of(row: &Row<'_>) -> rusqlite::Result<(Order, i64)> {
     let order = match (row.get(0)?, row.get(1)?, row.get(2)?) {
-        (Some(scope), Some(entity), Some(attribute)) => Order::Fact(Key { scope, entity, attribute }),
+        (Some(scope), Some(entity), Some(attribute)) => Order::Fact(Key {
+            scope,
+            entity,
+            attribute,
+        }),
         (Some(scope), _, _) => Order::Of(scope),
         (None, name, _) => Order::Name(name.unwrap_or_default()),
     };
@@ -99,17 +114,27 @@ fn order_of(row: &Row<'_>) -> rusqlite::Result<(Order, i64)> {
 impl Forgotten {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT scope, entity_key, attribute_key, at FROM forgotten ORDER BY at, id";
-        Ok(Self(connection.prepare_cached(sql)?.query_map([], order_of)?.collect::<rusqlite::Result<_>>()?))
+        Ok(Self(
+            connection
+                .prepare_cached(sql)?
+                .query_map([], order_of)?
+                .collect::<rusqlite::Result<_>>()?,
+        ))
     }
 
     /// Returns when that was forgotten which was stated at `at`; `None` when it counts.
     pub(super) fn since(&self, key: &Key, value: &str, at: i64) -> Option<i64> {
-        self.0.iter().find(|(order, until)| at <= *until && order.is_of(key, value)).map(|(_, until)| *until)
+        self.0
+            .iter()
+            .find(|(order, until)| at <= *until && order.is_of(key, value))
+            .map(|(_, until)| *until)
     }
 
     /// Returns true when `words`, said at `at` and of `scope`, speak of somebody who was forgotten since.
     pub(super) fn has(&self, scope: &Scope, words: &str, at: i64) -> bool {
-        self.0.iter().any(|(order, until)| at <= *until && order.is_in(scope, &folded(words)))
+        self.0
+            .iter()
+            .any(|(order, until)| at <= *until && order.is_in(scope, &folded(words)))
     }
 }
 
@@ -124,9 +149,19 @@ pub(in crate::memory) fn forget(
     let orders = Order::of(target);
     let open = commitments::select(connection, path, "WHERE status = 'open'")?;
     let told = episodes::select(connection, path)?;
-    let is_meant = |scope: &Scope, words: &str| orders.iter().any(|order| order.is_in(scope, &folded(words)));
-    let commitments: Vec<_> = open.into_iter().filter(|one| is_meant(&one.scope, &one.words())).collect();
-    let episodes: Vec<_> = told.into_iter().filter(|one| is_meant(&one.scope, &one.words())).collect();
+    let is_meant = |scope: &Scope, words: &str| {
+        orders
+            .iter()
+            .any(|order| order.is_in(scope, &folded(words)))
+    };
+    let commitments: Vec<_> = open
+        .into_iter()
+        .filter(|one| is_meant(&one.scope, &one.words()))
+        .collect();
+    let episodes: Vec<_> = told
+        .into_iter()
+        .filter(|one| is_meant(&one.scope, &one.words()))
+        .collect();
     let write = || -> rusqlite::Result<Applied> {
         let keys: Vec<Key> = store::current(connection)?
             .into_iter()
@@ -146,7 +181,10 @@ pub(in crate::memory) fn forget(
                 .execute((scope, entity, attribute, newest.map_or(now, |newest| newest.max(now))))?;
         }
         for one in &commitments {
-            connection.execute("UPDATE commitments SET status = 'cancelled', updated_at = ?2 WHERE id = ?1", (one.id, now))?;
+            connection.execute(
+                "UPDATE commitments SET status = 'cancelled', updated_at = ?2 WHERE id = ?1",
+                (one.id, now),
+            )?;
         }
         for one in &episodes {
             connection.execute("DELETE FROM episodes WHERE id = ?1", [one.id])?;
@@ -154,5 +192,9 @@ pub(in crate::memory) fn forget(
         store::settle_again(connection, &keys, now)
     };
     let Applied { changes, .. } = write().map_err(fail)?;
-    Ok(Forgot { changes, commitments, episodes })
+    Ok(Forgot {
+        changes,
+        commitments,
+        episodes,
+    })
 }

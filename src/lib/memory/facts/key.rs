@@ -15,18 +15,31 @@ pub(in crate::memory) struct Key {
 }
 
 impl Key {
-    pub(in crate::memory) fn new(scope: &Scope, entity: &str, attribute: &str, value: &str) -> Self {
+    pub(in crate::memory) fn new(
+        scope: &Scope,
+        entity: &str,
+        attribute: &str,
+        value: &str,
+    ) -> Self {
         let mut attribute = folded(attribute);
         if holds_many(&attribute) {
             attribute = format!("{attribute}={}", value_key(value));
         }
-        Self { scope: scope.to_string(), entity: folded(entity), attribute }
+        Self {
+            scope: scope.to_string(),
+            entity: folded(entity),
+            attribute,
+        }
     }
 }
 
 /// Returns the form in which entities, attributes and words of a query are compared.
 pub(in crate::memory) fn folded(text: &str) -> String {
-    let lower: String = text.nfkc().flat_map(char::to_lowercase).map(|c| if c == '_' { ' ' } else { c }).collect();
+    let lower: String = text
+        .nfkc()
+        .flat_map(char::to_lowercase)
+        .map(|c| if c == '_' { ' ' } else { c })
+        .collect();
     lower.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -35,7 +48,11 @@ pub(in crate::memory) fn value_key(text: &str) -> String {
     let folded = folded(text);
     let bare = folded.trim_end_matches(['.', ',', ';', '!']).trim_end();
     // A value that is nothing but such signs is what it is.
-    if bare.is_empty() { folded } else { bare.to_owned() }
+    if bare.is_empty() {
+        folded
+    } else {
+        bare.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -92,7 +92,10 @@ impl Fact {
     /// Returns what it says, for a person: `Ana birthday: 3 May`. Others may have chosen the words, so nothing of
     /// them moves a terminal.
     pub fn said(&self) -> String {
-        crate::text::visible(&format!("{} {}: {}", self.entity, self.attribute, self.value))
+        crate::text::visible(&format!(
+            "{} {}: {}",
+            self.entity, self.attribute, self.value
+        ))
     }
 }
 

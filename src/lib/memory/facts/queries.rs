@@ -28,9 +28,15 @@ pub struct Filter {
 
 impl Filter {
     fn lets_through(&self, fact: &Fact, words: &[String]) -> bool {
-        let text = folded(&format!("{} {} {} {}", fact.scope, fact.entity, fact.attribute, fact.value));
+        let text = folded(&format!(
+            "{} {} {} {}",
+            fact.scope, fact.entity, fact.attribute, fact.value
+        ));
         (self.all || fact.is_current())
-            && self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&fact.scope))
+            && self
+                .scopes
+                .as_ref()
+                .is_none_or(|scopes| scopes.contains(&fact.scope))
             && words.iter().all(|word| text.contains(word))
     }
 }
@@ -41,7 +47,9 @@ impl Filter {
 /// # Errors
 /// When the database is damaged or cannot be read.
 pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
-    let Some(connection) = schema::open_read(path)? else { return Ok(Vec::new()) };
+    let Some(connection) = schema::open_read(path)? else {
+        return Ok(Vec::new());
+    };
     let order = "ORDER BY scope, entity_key, attribute_key, valid_from, id";
     let mut facts = select(&connection, path, order)?;
     let query = folded(filter.query.as_deref().unwrap_or_default());
@@ -68,15 +76,36 @@ pub enum Meant {
 /// As [`list`].
 pub fn find(path: &Path, words: &str, scopes: Option<&[Scope]>) -> Result<Meant, Error> {
     let scopes = scopes.map(<[Scope]>::to_vec);
-    let everything = list(path, &Filter { all: true, scopes, ..Filter::default() })?;
+    let everything = list(
+        path,
+        &Filter {
+            all: true,
+            scopes,
+            ..Filter::default()
+        },
+    )?;
     let number = words.trim().trim_start_matches('#').parse::<i64>().ok();
     if let Some(fact) = everything.iter().find(|fact| Some(fact.id) == number) {
         return Ok(Meant::One(Box::new(fact.clone())));
     }
-    let words: Vec<String> = folded(words).split_whitespace().map(str::to_owned).collect();
-    let (all, now) = (Filter { all: true, ..Filter::default() }, Filter::default());
-    let having =
-        |filter: &Filter| -> Vec<Fact> { everything.iter().filter(|fact| filter.lets_through(fact, &words)).cloned().collect() };
+    let words: Vec<String> = folded(words)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let (all, now) = (
+        Filter {
+            all: true,
+            ..Filter::default()
+        },
+        Filter::default(),
+    );
+    let having = |filter: &Filter| -> Vec<Fact> {
+        everything
+            .iter()
+            .filter(|fact| filter.lets_through(fact, &words))
+            .cloned()
+            .collect()
+    };
     let mut found = having(&now);
     if found.is_empty() {
         found = having(&all);
@@ -93,22 +122,36 @@ pub fn find(path: &Path, words: &str, scopes: Option<&[Scope]>) -> Result<Meant,
 /// # Errors
 /// As [`list`].
 pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
-    let Some(connection) = schema::open_read(path)? else { return Ok(None) };
+    let Some(connection) = schema::open_read(path)? else {
+        return Ok(None);
+    };
     let mut places = Places::of(path);
     let read = || -> rusqlite::Result<Option<(Fact, Vec<Origin>)>> {
         let view = connection.unchecked_transaction()?;
-        let found = view.query_row(&format!("SELECT {COLUMNS} FROM facts WHERE id = ?1"), [id], fact_of).optional()?;
-        let Some(mut fact) = found else { return Ok(None) };
+        let found = view
+            .query_row(
+                &format!("SELECT {COLUMNS} FROM facts WHERE id = ?1"),
+                [id],
+                fact_of,
+            )
+            .optional()?;
+        let Some(mut fact) = found else {
+            return Ok(None);
+        };
         mark_forgotten(&view, std::iter::once(&mut fact))?;
         let sql = "SELECT path, line, session_id, seq, quote, at FROM fact_sources WHERE fact = ?1 ORDER BY at DESC, path, line";
         let mut query = view.prepare(sql)?;
-        let origins = query.query_map([id], origin_of)?.collect::<rusqlite::Result<_>>()?;
+        let origins = query
+            .query_map([id], origin_of)?
+            .collect::<rusqlite::Result<_>>()?;
         Ok(Some((fact, origins)))
     };
     let found = read().map_err(|error| db::Error::of(path, error))?;
     Ok(found.map(|(mut fact, mut origins)| {
         places.bring_up_to_date(&mut fact.source);
-        origins.iter_mut().for_each(|origin| places.bring_up_to_date(&mut origin.path));
+        origins
+            .iter_mut()
+            .for_each(|origin| places.bring_up_to_date(&mut origin.path));
         (fact, origins)
     }))
 }
@@ -128,24 +171,34 @@ pub(super) fn origin_of(row: &Row<'_>) -> rusqlite::Result<Origin> {
 fn select(connection: &Connection, path: &Path, rest: &str) -> Result<Vec<Fact>, Error> {
     let read = || -> rusqlite::Result<Vec<Fact>> {
         let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM facts {rest}"))?;
-        let mut facts = query.query_map([], fact_of)?.collect::<rusqlite::Result<Vec<Fact>>>()?;
+        let mut facts = query
+            .query_map([], fact_of)?
+            .collect::<rusqlite::Result<Vec<Fact>>>()?;
         mark_forgotten(connection, facts.iter_mut())?;
         Ok(facts)
     };
     let mut facts = read().map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
-    facts.iter_mut().for_each(|fact| places.bring_up_to_date(&mut fact.source));
+    facts
+        .iter_mut()
+        .for_each(|fact| places.bring_up_to_date(&mut fact.source));
     Ok(facts)
 }
 
 /// Marks the facts that ended because they were forgotten.
-fn mark_forgotten<'a>(connection: &Connection, facts: impl Iterator<Item = &'a mut Fact>) -> rusqlite::Result<()> {
+fn mark_forgotten<'a>(
+    connection: &Connection,
+    facts: impl Iterator<Item = &'a mut Fact>,
+) -> rusqlite::Result<()> {
     if !schema::has_promises(connection)? {
         return Ok(());
     }
-    let moments: HashSet<i64> =
-        connection.prepare("SELECT at FROM forgotten")?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    facts.for_each(|fact| fact.is_forgotten = fact.valid_to.is_some_and(|to| moments.contains(&to)));
+    let moments: HashSet<i64> = connection
+        .prepare("SELECT at FROM forgotten")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    facts
+        .for_each(|fact| fact.is_forgotten = fact.valid_to.is_some_and(|to| moments.contains(&to)));
     Ok(())
 }
 
@@ -180,11 +233,19 @@ pub(in crate::memory) struct Places {
 impl Places {
     /// `memory.db` stands beside the directory of the transcripts.
     pub(in crate::memory) fn of(database: &Path) -> Self {
-        Self { sessions: database.with_file_name("sessions"), known: HashMap::new() }
+        Self {
+            sessions: database.with_file_name("sessions"),
+            known: HashMap::new(),
+        }
     }
 
     pub(in crate::memory) fn bring_up_to_date(&mut self, shown: &mut String) {
-        let Some(name) = shown.strip_prefix("state/sessions/").filter(|name| !name.contains('/')) else { return };
+        let Some(name) = shown
+            .strip_prefix("state/sessions/")
+            .filter(|name| !name.contains('/'))
+        else {
+            return;
+        };
         let sessions = &self.sessions;
         let look = || !sessions.join(name).exists() && sessions.join("archive").join(name).exists();
         if *self.known.entry(name.to_owned()).or_insert_with(look) {
@@ -221,7 +282,10 @@ struct Open {
 impl Reader {
     /// Returns a reader of the database at `path`, which need not be there yet.
     pub(in crate::memory) fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), open: None }
+        Self {
+            path: path.into(),
+            open: None,
+        }
     }
 
     /// Returns what the database holds; `None` when that is what the last call returned.
@@ -237,7 +301,10 @@ impl Reader {
     }
 
     fn close(&mut self) {
-        self.open.take().into_iter().for_each(|open| db::abandon(open.connection));
+        self.open
+            .take()
+            .into_iter()
+            .for_each(|open| db::abandon(open.connection));
     }
 
     fn read(&mut self) -> Result<Option<Stated>, Error> {
@@ -249,9 +316,15 @@ impl Reader {
         if self.open.is_none()
             && let Some(identity) = identity
         {
-            self.open = schema::open_read(&self.path)?.map(|connection| Open { connection, identity, version: None });
+            self.open = schema::open_read(&self.path)?.map(|connection| Open {
+                connection,
+                identity,
+                version: None,
+            });
         }
-        let Some(open) = &mut self.open else { return Ok(was_open.then(Stated::default)) };
+        let Some(open) = &mut self.open else {
+            return Ok(was_open.then(Stated::default));
+        };
         let version = open
             .connection
             .query_row("PRAGMA data_version", [], |row| row.get(0))
@@ -262,7 +335,11 @@ impl Reader {
         let current = "WHERE valid_to IS NULL ORDER BY scope, entity_key, attribute_key";
         let stated = Stated {
             facts: select(&open.connection, &self.path, current)?,
-            commitments: commitments::select(&open.connection, &self.path, "WHERE status = 'open'")?,
+            commitments: commitments::select(
+                &open.connection,
+                &self.path,
+                "WHERE status = 'open'",
+            )?,
             episodes: episodes::select(&open.connection, &self.path)?,
         };
         open.version = Some(version);

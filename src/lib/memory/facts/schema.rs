@@ -8,7 +8,10 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::db::{self, Health};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_facts.sql"), include_str!("migrations/0002_promises.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_facts.sql"),
+    include_str!("migrations/0002_promises.sql"),
+];
 
 /// In the order in which rows may refer to each other.
 const TABLES: [&str; 10] = [
@@ -32,18 +35,28 @@ pub(in crate::memory) fn open(path: &Path) -> Result<Connection, db::Error> {
 /// Opens the database for reading; `None` when there is none yet. What a newer version wrote may mean
 /// something else than it says.
 pub(in crate::memory) fn open_read(path: &Path) -> Result<Option<Connection>, db::Error> {
-    let Some(connection) = db::open_read(path)? else { return Ok(None) };
-    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| db::Error::of(path, error))?;
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(None);
+    };
+    let found = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|error| db::Error::of(path, error))?;
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     if found > known {
-        return Err(db::Error::Newer { path: path.to_owned(), found, known });
+        return Err(db::Error::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
     }
     Ok(Some(connection))
 }
 
 /// Returns true when the database has the tables of the second version: who only reads does not make them.
 pub(in crate::memory) fn has_promises(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map(|version| version >= 2)
+    connection
+        .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
+        .map(|version| version >= 2)
 }
 
 /// Returns an empty database in memory.
@@ -55,7 +68,9 @@ pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
 /// to copy.
 pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Error> {
     let copy = in_memory()?;
-    let Some(original) = open_read(path)? else { return Ok(copy) };
+    let Some(original) = open_read(path)? else {
+        return Ok(copy);
+    };
     let all = || -> rusqlite::Result<()> {
         // A fact may name one that comes later.
         copy.execute_batch("PRAGMA foreign_keys=OFF;")?;
@@ -67,12 +82,18 @@ pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Erro
                 continue;
             }
             let mut read = view.prepare(&format!("SELECT * FROM {table}"))?;
-            let (columns, names) = (read.column_count(), read.column_names().collect::<Vec<_>>().join(", "));
+            let (columns, names) = (
+                read.column_count(),
+                read.column_names().collect::<Vec<_>>().join(", "),
+            );
             let places = vec!["?"; columns].join(", ");
-            let mut write = target.prepare(&format!("INSERT INTO {table}({names}) VALUES ({places})"))?;
+            let mut write =
+                target.prepare(&format!("INSERT INTO {table}({names}) VALUES ({places})"))?;
             let mut rows = read.query([])?;
             while let Some(row) = rows.next()? {
-                let values = (0..columns).map(|column| row.get::<_, Value>(column)).collect::<rusqlite::Result<Vec<_>>>()?;
+                let values = (0..columns)
+                    .map(|column| row.get::<_, Value>(column))
+                    .collect::<rusqlite::Result<Vec<_>>>()?;
                 write.execute(params_from_iter(values))?;
             }
         }

@@ -65,7 +65,9 @@ pub(in crate::memory) struct Applied {
 impl Applied {
     /// Returns how many facts are new, superseded and gone.
     pub(in crate::memory) fn counts(&self) -> (usize, usize, usize) {
-        let count = |wanted: fn(&Change) -> bool| self.changes.iter().filter(|change| wanted(change)).count();
+        let count = |wanted: fn(&Change) -> bool| {
+            self.changes.iter().filter(|change| wanted(change)).count()
+        };
         (
             count(|change| matches!(change, Change::New(_))),
             count(|change| matches!(change, Change::Superseded { .. })),
@@ -98,35 +100,70 @@ pub(in crate::memory) fn restate(
     let mut fresh: Vec<Source> = Vec::new();
     let mut aliases = Aliases::new(connection);
     for statement in aliases_first(statements) {
-        let Some(statement) = aliases.resolve(statement)? else { continue };
-        let key = Key::new(&statement.scope, &statement.entity, &statement.attribute, &statement.value);
+        let Some(statement) = aliases.resolve(statement)? else {
+            continue;
+        };
+        let key = Key::new(
+            &statement.scope,
+            &statement.entity,
+            &statement.attribute,
+            &statement.value,
+        );
         let value = value_key(&statement.value);
         let is_same = |source: &Source| source.key == key && source.value == value;
-        let is_here = |source: &Source| source.statement.path == statement.path && source.statement.line == statement.line;
-        if let Some(twin) = fresh.iter_mut().find(|source| is_same(source) && is_here(source)) {
+        let is_here = |source: &Source| {
+            source.statement.path == statement.path && source.statement.line == statement.line
+        };
+        if let Some(twin) = fresh
+            .iter_mut()
+            .find(|source| is_same(source) && is_here(source))
+        {
             // "I work at Siemens … no longer": in one line the last word counts.
             let confidence = twin.statement.confidence.max(statement.confidence);
-            twin.statement = Statement { confidence, at: twin.statement.at, ..statement };
+            twin.statement = Statement {
+                confidence,
+                at: twin.statement.at,
+                ..statement
+            };
             continue;
         }
-        let is_alike = |source: &Source| is_same(source) && source.statement.ended == statement.ended;
-        let exact = before.iter().position(|source| is_alike(source) && is_here(source));
+        let is_alike =
+            |source: &Source| is_same(source) && source.statement.ended == statement.ended;
+        let exact = before
+            .iter()
+            .position(|source| is_alike(source) && is_here(source));
         let moved = || before.iter().position(is_alike);
         match exact.or_else(moved).map(|found| before.swap_remove(found)) {
             // Since when it stands there is known already.
             Some(old) => {
-                let statement = Statement { at: old.statement.at, ..statement };
+                let statement = Statement {
+                    at: old.statement.at,
+                    ..statement
+                };
                 fresh.push(Source { statement, ..old });
             }
-            None => fresh.push(Source { id: None, fact: None, key, value, statement }),
+            None => fresh.push(Source {
+                id: None,
+                fact: None,
+                key,
+                value,
+                statement,
+            }),
         }
     }
     // A line that says the same words in the same file is read in another way now: it is no newer for that.
     for source in fresh.iter_mut().filter(|source| source.id.is_none()) {
-        let same = before.iter().filter(|old| old.statement.quote == source.statement.quote).map(|old| old.statement.at);
+        let same = before
+            .iter()
+            .filter(|old| old.statement.quote == source.statement.quote)
+            .map(|old| old.statement.at);
         source.statement.at = same.fold(source.statement.at, i64::min);
     }
-    let known = |source: &Source| source.id.map_or(Ok(false), |id| is_as_it_was(connection, id, &source.statement));
+    let known = |source: &Source| {
+        source.id.map_or(Ok(false), |id| {
+            is_as_it_was(connection, id, &source.statement)
+        })
+    };
     let mut changed = Vec::new();
     for source in fresh {
         if !known(&source)? {
@@ -161,34 +198,84 @@ fn rewrite(
     for source in changed {
         log.map_or(Ok(()), |log| log.put_in(connection, &source.statement))?;
     }
-    let keys: BTreeSet<Key> = gone.iter().chain(changed).map(|source| source.key.clone()).collect();
+    let keys: BTreeSet<Key> = gone
+        .iter()
+        .chain(changed)
+        .map(|source| source.key.clone())
+        .collect();
     let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
     for key in keys {
         let mut sources = sources_of_key(connection, &key)?;
-        sources.extend(changed.iter().filter(|source| source.key == key).map(|source| Source { id: None, ..source.clone() }));
+        sources.extend(
+            changed
+                .iter()
+                .filter(|source| source.key == key)
+                .map(|source| Source {
+                    id: None,
+                    ..source.clone()
+                }),
+        );
         settle(connection, &key, &sources, &forgotten, now, &mut applied)?;
     }
     Ok(applied)
 }
 
 /// Brings the facts of `keys` in line with their sources once more, after something was forgotten.
-pub(super) fn settle_again(connection: &Connection, keys: &[Key], now: i64) -> rusqlite::Result<Applied> {
+pub(super) fn settle_again(
+    connection: &Connection,
+    keys: &[Key],
+    now: i64,
+) -> rusqlite::Result<Applied> {
     let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
     for key in keys {
-        settle(connection, key, &sources_of_key(connection, key)?, &forgotten, now, &mut applied)?;
+        settle(
+            connection,
+            key,
+            &sources_of_key(connection, key)?,
+            &forgotten,
+            now,
+            &mut applied,
+        )?;
     }
     Ok(applied)
 }
 
 /// Takes out the sources in which `hit` finds something, and those of `fact`; returns how many.
-pub(super) fn withdraw(connection: &Connection, hit: &db::Hit, fact: Option<&Fact>, now: i64) -> rusqlite::Result<usize> {
-    let mut gone: Vec<Source> = connection.prepare(SOURCES)?.query_map([], source_of)?.collect::<rusqlite::Result<_>>()?;
-    let wanted = fact.map(|fact| (Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value), value_key(&fact.value)));
+pub(super) fn withdraw(
+    connection: &Connection,
+    hit: &db::Hit,
+    fact: Option<&Fact>,
+    now: i64,
+) -> rusqlite::Result<usize> {
+    let mut gone: Vec<Source> = connection
+        .prepare(SOURCES)?
+        .query_map([], source_of)?
+        .collect::<rusqlite::Result<_>>()?;
+    let wanted = fact.map(|fact| {
+        (
+            Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value),
+            value_key(&fact.value),
+        )
+    });
     gone.retain(|source| {
-        let Statement { scope, entity, attribute, value, path, quote, .. } = &source.statement;
-        let is_it = wanted.as_ref().is_some_and(|(key, value)| (key, value) == (&source.key, &source.value));
+        let Statement {
+            scope,
+            entity,
+            attribute,
+            value,
+            path,
+            quote,
+            ..
+        } = &source.statement;
+        let is_it = wanted
+            .as_ref()
+            .is_some_and(|(key, value)| (key, value) == (&source.key, &source.value));
         // What another fact consists of may have the same words.
-        let said = if fact.is_some() { String::new() } else { format!("{scope}\n{entity}\n{attribute}\n{value}\n") };
+        let said = if fact.is_some() {
+            String::new()
+        } else {
+            format!("{scope}\n{entity}\n{attribute}\n{value}\n")
+        };
         is_it || hit(&format!("{said}{path}\n{quote}"))
     });
     let count = gone.len();
@@ -199,21 +286,46 @@ pub(super) fn withdraw(connection: &Connection, hit: &db::Hit, fact: Option<&Fac
 /// Returns what the current facts are about, and their values as they are compared.
 pub(super) fn current(connection: &Connection) -> rusqlite::Result<Vec<(Key, String)>> {
     let sql = "SELECT scope, entity_key, attribute_key, value_key FROM facts WHERE valid_to IS NULL ORDER BY id";
-    let read = |row: &Row<'_>| Ok((Key { scope: row.get(0)?, entity: row.get(1)?, attribute: row.get(2)? }, row.get(3)?));
-    connection.prepare_cached(sql)?.query_map([], read)?.collect()
+    let read = |row: &Row<'_>| {
+        Ok((
+            Key {
+                scope: row.get(0)?,
+                entity: row.get(1)?,
+                attribute: row.get(2)?,
+            },
+            row.get(3)?,
+        ))
+    };
+    connection
+        .prepare_cached(sql)?
+        .query_map([], read)?
+        .collect()
 }
 
 /// Returns when the newest of the sources of `keys` was stated.
-pub(super) fn newest_source(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Option<i64>> {
+pub(super) fn newest_source(
+    connection: &Connection,
+    keys: &[Key],
+) -> rusqlite::Result<Option<i64>> {
     let mut newest = None;
     for key in keys {
-        newest = newest.max(sources_of_key(connection, key)?.iter().map(|source| source.statement.at).max());
+        newest = newest.max(
+            sources_of_key(connection, key)?
+                .iter()
+                .map(|source| source.statement.at)
+                .max(),
+        );
     }
     Ok(newest)
 }
 
 /// Takes those sources out that state `gone`, word for word and in that file, and puts `back` in.
-pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Statement], now: i64) -> rusqlite::Result<Applied> {
+pub(super) fn exchange(
+    connection: &Connection,
+    gone: &[Statement],
+    back: &[Statement],
+    now: i64,
+) -> rusqlite::Result<Applied> {
     let key_of = |one: &Statement| Key::new(&one.scope, &one.entity, &one.attribute, &one.value);
     let mut taken = Vec::new();
     for statement in gone {
@@ -224,20 +336,42 @@ pub(super) fn exchange(connection: &Connection, gone: &[Statement], back: &[Stat
                 && there.ended == statement.ended
                 && (&there.path, &there.quote) == (&statement.path, &statement.quote)
         };
-        let mut found: Vec<Source> = sources_of_key(connection, &key)?.into_iter().filter(is_it).collect();
+        let mut found: Vec<Source> = sources_of_key(connection, &key)?
+            .into_iter()
+            .filter(is_it)
+            .collect();
         // Lines may have come in above it.
         found.sort_by_key(|source| source.statement.line.abs_diff(statement.line));
-        taken.extend(found.into_iter().find(|one| taken.iter().all(|other: &Source| other.id != one.id)));
+        taken.extend(
+            found
+                .into_iter()
+                .find(|one| taken.iter().all(|other: &Source| other.id != one.id)),
+        );
     }
-    let source =
-        |one: &Statement| Source { id: None, fact: None, key: key_of(one), value: value_key(&one.value), statement: one.clone() };
-    rewrite(connection, None, &taken, &back.iter().map(source).collect::<Vec<_>>(), now)
+    let source = |one: &Statement| Source {
+        id: None,
+        fact: None,
+        key: key_of(one),
+        value: value_key(&one.value),
+        statement: one.clone(),
+    };
+    rewrite(
+        connection,
+        None,
+        &taken,
+        &back.iter().map(source).collect::<Vec<_>>(),
+        now,
+    )
 }
 
 /// Returns what is over when `statement` holds.
 fn opposed(statement: &Statement) -> Option<Statement> {
     let attribute = opposite(&folded(&statement.attribute)).filter(|_| !statement.ended)?;
-    Some(Statement { attribute: attribute.to_owned(), ended: true, ..statement.clone() })
+    Some(Statement {
+        attribute: attribute.to_owned(),
+        ended: true,
+        ..statement.clone()
+    })
 }
 
 /// Returns the statement as it is kept; `None` for one that is none.
@@ -268,25 +402,46 @@ fn settle(
     applied: &mut Applied,
 ) -> rusqlite::Result<()> {
     let facts = facts_of(connection, key)?;
-    let known: Vec<Known> = facts.iter().map(|fact| Known { id: fact.id, is_current: fact.is_current() }).collect();
-    let mut said: Vec<Said> = sources.iter().enumerate().map(|(number, source)| said_of(source, number, forgotten)).collect();
+    let known: Vec<Known> = facts
+        .iter()
+        .map(|fact| Known {
+            id: fact.id,
+            is_current: fact.is_current(),
+        })
+        .collect();
+    let mut said: Vec<Said> = sources
+        .iter()
+        .enumerate()
+        .map(|(number, source)| said_of(source, number, forgotten))
+        .collect();
     let periods = timeline::periods(&mut said, &known);
     let old = facts.iter().find(|fact| fact.is_current());
     // Only one may be current at any moment.
     if let Some(old) = old
         && periods.last().is_none_or(|last| last.fact != Some(old.id))
     {
-        connection.prepare_cached("UPDATE facts SET valid_to = ?2 WHERE id = ?1")?.execute((old.id, now))?;
+        connection
+            .prepare_cached("UPDATE facts SET valid_to = ?2 WHERE id = ?1")?
+            .execute((old.id, now))?;
     }
     let mut heirs = Vec::new();
     let (mut next, mut newest) = (None, None);
     for period in periods.iter().rev() {
-        let stated: Vec<&Source> =
-            said.get(period.said.clone()).unwrap_or_default().iter().filter_map(|one| sources.get(one.number)).collect();
-        let fact = period.fact.and_then(|id| facts.iter().find(|fact| fact.id == id));
+        let stated: Vec<&Source> = said
+            .get(period.said.clone())
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|one| sources.get(one.number))
+            .collect();
+        let fact = period
+            .fact
+            .and_then(|id| facts.iter().find(|fact| fact.id == id));
         let id = write(connection, key, period, fact, &stated, next, now)?;
-        let is_new = stated.iter().any(|source| source.id.is_none() && source.fact.is_none() && !source.statement.ended);
-        applied.touched += usize::from(fact.is_some() && is_new && old.is_some_and(|old| old.id == id));
+        let is_new = stated
+            .iter()
+            .any(|source| source.id.is_none() && source.fact.is_none() && !source.statement.ended);
+        applied.touched +=
+            usize::from(fact.is_some() && is_new && old.is_some_and(|old| old.id == id));
         for source in stated {
             heirs.extend(source.fact.filter(|was| *was != id).map(|was| (was, id)));
             point(connection, source, id)?;
@@ -296,7 +451,10 @@ fn settle(
     }
     if let Some(old) = old.filter(|old| periods.iter().all(|period| period.fact != Some(old.id))) {
         // What was put in its place took over; what only came to light again did not.
-        let heir = heirs.iter().find(|(was, _)| *was == old.id).map(|(_, heir)| *heir);
+        let heir = heirs
+            .iter()
+            .find(|(was, _)| *was == old.id)
+            .map(|(_, heir)| *heir);
         let new = periods.last().filter(|last| last.fact.is_none());
         let until = new.map_or(now, |new| new.from.max(old.valid_from));
         let by = heir.or(new.and(newest));
@@ -306,12 +464,17 @@ fn settle(
             )?
             .execute((old.id, until, by, now))?;
     }
-    let new = facts_of(connection, key)?.into_iter().find(Fact::is_current);
+    let new = facts_of(connection, key)?
+        .into_iter()
+        .find(Fact::is_current);
     applied.changes.extend(match (old.cloned(), new) {
         (None, Some(new)) => Some(Change::New(new)),
         (Some(old), None) => Some(Change::Gone(old)),
         (Some(old), Some(new)) if value_key(&old.value) != value_key(&new.value) => {
-            Some(Change::Superseded { old: Box::new(old), new: Box::new(new) })
+            Some(Change::Superseded {
+                old: Box::new(old),
+                new: Box::new(new),
+            })
         }
         _ => None,
     });
@@ -319,10 +482,25 @@ fn settle(
 }
 
 fn said_of(source: &Source, number: usize, forgotten: &Forgotten) -> Said {
-    let Statement { path, line, at, ended, .. } = &source.statement;
+    let Statement {
+        path,
+        line,
+        at,
+        ended,
+        ..
+    } = &source.statement;
     let forgotten = forgotten.since(&source.key, &source.value, *at);
     let (value, path) = (source.value.clone(), path.clone());
-    Said { value, ended: *ended, at: *at, path, line: *line, fact: source.fact, forgotten, number }
+    Said {
+        value,
+        ended: *ended,
+        at: *at,
+        path,
+        line: *line,
+        fact: source.fact,
+        forgotten,
+        number,
+    }
 }
 
 /// Writes the fact of a period and returns its number. `next` is the one that came after it.
@@ -335,10 +513,22 @@ fn write(
     next: Option<i64>,
     now: i64,
 ) -> rusqlite::Result<i64> {
-    let confidence = stated.iter().map(|source| source.statement.confidence).fold(0.0, f64::max);
+    let confidence = stated
+        .iter()
+        .map(|source| source.statement.confidence)
+        .fold(0.0, f64::max);
     // Where it was said to be over is no place that states it.
-    let Some(newest) = stated.iter().rfind(|source| !source.statement.ended) else { return Ok(0) };
-    let Statement { entity, attribute, value, path, line, .. } = &newest.statement;
+    let Some(newest) = stated.iter().rfind(|source| !source.statement.ended) else {
+        return Ok(0);
+    };
+    let Statement {
+        entity,
+        attribute,
+        value,
+        path,
+        line,
+        ..
+    } = &newest.statement;
     let Some(fact) = fact else {
         connection
             .prepare_cached(
@@ -366,8 +556,11 @@ fn write(
         return Ok(connection.last_insert_rowid());
     };
     // A source that is known only by its row has no words of its own here.
-    let (entity, attribute, value) =
-        if newest.id.is_some() { (&fact.entity, &fact.attribute, &fact.value) } else { (entity, attribute, value) };
+    let (entity, attribute, value) = if newest.id.is_some() {
+        (&fact.entity, &fact.attribute, &fact.value)
+    } else {
+        (entity, attribute, value)
+    };
     let wanted = Fact {
         entity: entity.clone(),
         attribute: attribute.clone(),
@@ -407,14 +600,27 @@ fn write(
 
 /// Makes `source` one of fact `id`.
 fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<()> {
-    let Statement { path, line, session, quote, confidence, at, ended, .. } = &source.statement;
+    let Statement {
+        path,
+        line,
+        session,
+        quote,
+        confidence,
+        at,
+        ended,
+        ..
+    } = &source.statement;
     match source.id {
         Some(_) if source.fact == Some(id) => {}
         Some(row) => {
-            connection.prepare_cached("UPDATE fact_sources SET fact = ?2 WHERE id = ?1")?.execute((row, id))?;
+            connection
+                .prepare_cached("UPDATE fact_sources SET fact = ?2 WHERE id = ?1")?
+                .execute((row, id))?;
         }
         None => {
-            let (session, seq) = session.as_ref().map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
+            let (session, seq) = session
+                .as_ref()
+                .map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
             connection
                 .prepare_cached(
                     "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended)
@@ -427,8 +633,13 @@ fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<
 }
 
 fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
-    let sql = format!("SELECT {COLUMNS} FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 ORDER BY id");
-    connection.prepare_cached(&sql)?.query_map((&key.scope, &key.entity, &key.attribute), fact_of)?.collect()
+    let sql = format!(
+        "SELECT {COLUMNS} FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 ORDER BY id"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_map((&key.scope, &key.entity, &key.attribute), fact_of)?
+        .collect()
 }
 
 const SOURCES: &str = "SELECT s.id, s.fact, f.scope, f.entity_key, f.attribute_key, f.value_key, s.path, s.line, s.session_id, \
@@ -437,7 +648,8 @@ const SOURCES: &str = "SELECT s.id, s.fact, f.scope, f.entity_key, f.attribute_k
 fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
     let scope: String = row.get(2)?;
     let (session, seq): (Option<String>, Option<i64>) = (row.get(8)?, row.get(9)?);
-    let (entity, attribute, value): (String, String, String) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let (entity, attribute, value): (String, String, String) =
+        (row.get(3)?, row.get(4)?, row.get(5)?);
     let statement = Statement {
         scope: Scope::stored(scope.clone()),
         entity: entity.clone(),
@@ -451,31 +663,63 @@ fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
         at: row.get(12)?,
         ended: row.get(13)?,
     };
-    Ok(Source { id: Some(row.get(0)?), fact: Some(row.get(1)?), key: Key { scope, entity, attribute }, value, statement })
+    Ok(Source {
+        id: Some(row.get(0)?),
+        fact: Some(row.get(1)?),
+        key: Key {
+            scope,
+            entity,
+            attribute,
+        },
+        value,
+        statement,
+    })
 }
 
 fn sources_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Source>> {
     match part {
         Part::File(path) => {
             let sql = format!("{SOURCES} WHERE s.path = ?1 ORDER BY s.id");
-            connection.prepare_cached(&sql)?.query_map([path], source_of)?.collect()
+            connection
+                .prepare_cached(&sql)?
+                .query_map([path], source_of)?
+                .collect()
         }
         Part::Span { session, from, to } => {
-            let sql = format!("{SOURCES} WHERE s.session_id = ?1 AND s.seq BETWEEN ?2 AND ?3 ORDER BY s.id");
-            connection.prepare_cached(&sql)?.query_map((session, from, to), source_of)?.collect()
+            let sql = format!(
+                "{SOURCES} WHERE s.session_id = ?1 AND s.seq BETWEEN ?2 AND ?3 ORDER BY s.id"
+            );
+            connection
+                .prepare_cached(&sql)?
+                .query_map((session, from, to), source_of)?
+                .collect()
         }
     }
 }
 
 fn sources_of_key(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Source>> {
-    let sql = format!("{SOURCES} WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 ORDER BY s.id");
-    connection.prepare_cached(&sql)?.query_map((&key.scope, &key.entity, &key.attribute), source_of)?.collect()
+    let sql = format!(
+        "{SOURCES} WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 ORDER BY s.id"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_map((&key.scope, &key.entity, &key.attribute), source_of)?
+        .collect()
 }
 
 fn is_as_it_was(connection: &Connection, id: i64, now: &Statement) -> rusqlite::Result<bool> {
     let sql = "SELECT s.path, s.line, s.quote, s.confidence FROM fact_sources s WHERE s.id = ?1";
     connection.prepare_cached(sql)?.query_row([id], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, f64>(3)?)
-            == (now.path.clone(), now.line, now.quote.clone(), now.confidence))
+        Ok((
+            row.get::<_, String>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, String>(2)?,
+            row.get::<_, f64>(3)?,
+        ) == (
+            now.path.clone(),
+            now.line,
+            now.quote.clone(),
+            now.confidence,
+        ))
     })
 }

@@ -24,27 +24,53 @@ impl Facts {
 
     /// States `lines` of `file` at `now`: line, attribute, value.
     fn state(&self, file: &str, now: i64, lines: &[(i64, &str, &str)]) -> Applied {
-        let statements: Vec<Statement> =
-            lines.iter().map(|(line, what, value)| statement(file, *line, what, value, now)).collect();
+        let statements: Vec<Statement> = lines
+            .iter()
+            .map(|(line, what, value)| statement(file, *line, what, value, now))
+            .collect();
         let transaction = self.connection.unchecked_transaction().expect("begin");
-        let applied = restate(&transaction, "r", Part::File(file), &statements, now).expect("restate");
+        let applied =
+            restate(&transaction, "r", Part::File(file), &statements, now).expect("restate");
         transaction.commit().expect("commit");
         applied
     }
 
     fn all(&self) -> Vec<Fact> {
-        let mut all = list(&self.dir.path().join("memory.db"), &Filter { all: true, ..Filter::default() }).expect("list");
+        let mut all = list(
+            &self.dir.path().join("memory.db"),
+            &Filter {
+                all: true,
+                ..Filter::default()
+            },
+        )
+        .expect("list");
         all.sort_by_key(|fact| fact.id);
         all
     }
 
     fn shown(&self) -> Vec<Row> {
-        self.all().into_iter().map(|fact| (fact.id, fact.value, fact.valid_from, fact.valid_to, fact.superseded_by)).collect()
+        self.all()
+            .into_iter()
+            .map(|fact| {
+                (
+                    fact.id,
+                    fact.value,
+                    fact.valid_from,
+                    fact.valid_to,
+                    fact.superseded_by,
+                )
+            })
+            .collect()
     }
 
     fn why(&self, id: i64) -> Vec<(String, i64, i64)> {
-        let (_, origins) = why(&self.dir.path().join("memory.db"), id).expect("why").expect("it is there");
-        origins.into_iter().map(|origin| (origin.path, origin.line, origin.at)).collect()
+        let (_, origins) = why(&self.dir.path().join("memory.db"), id)
+            .expect("why")
+            .expect("it is there");
+        origins
+            .into_iter()
+            .map(|origin| (origin.path, origin.line, origin.at))
+            .collect()
     }
 }
 
@@ -75,14 +101,31 @@ fn place(path: &str, line: i64, at: i64) -> (String, i64, i64) {
 #[test]
 fn the_same_value_touches_and_another_supersedes() {
     let facts = Facts::new();
-    assert!(matches!(facts.state("a", 10, &[(1, "home", "Berlin")]).changes.as_slice(), [Change::New(_)]));
+    assert!(matches!(
+        facts
+            .state("a", 10, &[(1, "home", "Berlin")])
+            .changes
+            .as_slice(),
+        [Change::New(_)]
+    ));
     let applied = facts.state("b", 20, &[(5, "Home", " berlin. ")]);
     assert_eq!((applied.changes.as_slice(), applied.touched), (&[][..], 1));
     assert_eq!(facts.why(1), [place("b", 5, 20), place("a", 1, 10)]);
-    assert_eq!((facts.all()[0].created_at, facts.all()[0].updated_at), (10, 20));
+    assert_eq!(
+        (facts.all()[0].created_at, facts.all()[0].updated_at),
+        (10, 20)
+    );
     let applied = facts.state("c", 30, &[(2, "home", "Rome")]);
-    assert!(matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (1, 2)));
-    assert_eq!(facts.shown(), [row(1, "berlin.", 10, Some(30), Some(2)), row(2, "Rome", 30, None, None)]);
+    assert!(
+        matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (1, 2))
+    );
+    assert_eq!(
+        facts.shown(),
+        [
+            row(1, "berlin.", 10, Some(30), Some(2)),
+            row(2, "Rome", 30, None, None)
+        ]
+    );
     assert_eq!(facts.all()[0].invalidated_at, Some(30));
 }
 
@@ -91,26 +134,65 @@ fn what_is_said_to_be_over_ends_its_fact_until_that_is_withdrawn() {
     let facts = Facts::new();
     facts.state("a", 10, &[(1, "employer", "Siemens")]);
     let over = |run: &str, value: &str, now: i64| {
-        let one = Statement { ended: true, ..statement("b", 1, "employer", value, now) };
+        let one = Statement {
+            ended: true,
+            ..statement("b", 1, "employer", value, now)
+        };
         restate(&facts.connection, run, Part::File("b"), &[one], now).expect("restate")
     };
-    assert_eq!(over("1", "Bosch", 20), Applied::default(), "nobody worked there");
+    assert_eq!(
+        over("1", "Bosch", 20),
+        Applied::default(),
+        "nobody worked there"
+    );
     let applied = over("2", "siemens", 30);
-    assert!(matches!(applied.changes.as_slice(), [Change::Gone(fact)] if fact.id == 1), "{applied:?}");
+    assert!(
+        matches!(applied.changes.as_slice(), [Change::Gone(fact)] if fact.id == 1),
+        "{applied:?}"
+    );
     assert_eq!(facts.shown(), [row(1, "Siemens", 10, Some(30), None)]);
-    assert_eq!((facts.all()[0].source.as_str(), facts.why(1)), ("a", vec![place("b", 1, 30), place("a", 1, 10)]));
+    assert_eq!(
+        (facts.all()[0].source.as_str(), facts.why(1)),
+        ("a", vec![place("b", 1, 30), place("a", 1, 10)])
+    );
     assert_eq!(over("3", "siemens", 40), Applied::default(), "it is known");
     facts.state("b", 50, &[]);
     assert_eq!(facts.shown(), [row(1, "Siemens", 10, None, None)]);
     over("4", "siemens", 60);
     facts.state("c", 70, &[(1, "employer", "Siemens")]);
-    assert_eq!(facts.shown(), [row(1, "Siemens", 10, Some(60), Some(2)), row(2, "Siemens", 70, None, None)]);
-    super::log::undo(&facts.connection, "4", 80).expect("undo").expect("a run");
-    assert_eq!(facts.shown().iter().filter(|row| row.3.is_none()).count(), 1);
+    assert_eq!(
+        facts.shown(),
+        [
+            row(1, "Siemens", 10, Some(60), Some(2)),
+            row(2, "Siemens", 70, None, None)
+        ]
+    );
+    super::log::undo(&facts.connection, "4", 80)
+        .expect("undo")
+        .expect("a run");
+    assert_eq!(
+        facts.shown().iter().filter(|row| row.3.is_none()).count(),
+        1
+    );
     // In one line the last word counts.
-    let said = |ended: bool| Statement { ended, ..statement("d", 1, "pet", "Rex", 90) };
-    restate(&facts.connection, "5", Part::File("d"), &[said(false), said(true)], 90).expect("restate");
-    assert!(!facts.all().iter().any(|fact| fact.value == "Rex" && fact.is_current()));
+    let said = |ended: bool| Statement {
+        ended,
+        ..statement("d", 1, "pet", "Rex", 90)
+    };
+    restate(
+        &facts.connection,
+        "5",
+        Part::File("d"),
+        &[said(false), said(true)],
+        90,
+    )
+    .expect("restate");
+    assert!(
+        !facts
+            .all()
+            .iter()
+            .any(|fact| fact.value == "Rex" && fact.is_current())
+    );
 }
 
 #[test]
@@ -119,7 +201,13 @@ fn what_is_older_becomes_history() {
     facts.state("new", 30, &[(1, "home", "Rome")]);
     let applied = facts.state("old", 10, &[(1, "home", "Berlin")]);
     assert_eq!(applied, Applied::default());
-    assert_eq!(facts.shown(), [row(1, "Rome", 30, None, None), row(2, "Berlin", 10, Some(30), Some(1))]);
+    assert_eq!(
+        facts.shown(),
+        [
+            row(1, "Rome", 30, None, None),
+            row(2, "Berlin", 10, Some(30), Some(1))
+        ]
+    );
 }
 
 #[test]
@@ -128,10 +216,20 @@ fn a_deleted_line_takes_its_fact_with_it_and_what_stood_before_holds_again() {
     facts.state("a", 10, &[(1, "home", "Berlin")]);
     facts.state("b", 20, &[(1, "home", "Rome"), (2, "pet", "Rex")]);
     let applied = facts.state("b", 40, &[(1, "pet", "Rex")]);
-    assert!(matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (2, 1)));
-    let expected = [row(1, "Berlin", 10, None, None), row(2, "Rome", 20, Some(40), None), row(3, "Rex", 20, None, None)];
+    assert!(
+        matches!(applied.changes.as_slice(), [Change::Superseded { old, new }] if (old.id, new.id) == (2, 1))
+    );
+    let expected = [
+        row(1, "Berlin", 10, None, None),
+        row(2, "Rome", 20, Some(40), None),
+        row(3, "Rex", 20, None, None),
+    ];
     assert_eq!(facts.shown(), expected);
-    assert_eq!(facts.why(3), [place("b", 1, 20)], "the line moved, and was known since 20");
+    assert_eq!(
+        facts.why(3),
+        [place("b", 1, 20)],
+        "the line moved, and was known since 20"
+    );
     let applied = facts.state("a", 50, &[]);
     assert!(matches!(applied.changes.as_slice(), [Change::Gone(fact)] if fact.id == 1));
     assert_eq!(facts.shown()[0], row(1, "Berlin", 10, Some(50), None));
@@ -142,12 +240,28 @@ fn a_corrected_line_supersedes_what_it_said() {
     let facts = Facts::new();
     facts.state("a", 10, &[(1, "home", "Berlni")]);
     facts.state("a", 20, &[(1, "home", "Berlin")]);
-    assert_eq!(facts.shown(), [row(1, "Berlni", 10, Some(20), Some(2)), row(2, "Berlin", 20, None, None)]);
+    assert_eq!(
+        facts.shown(),
+        [
+            row(1, "Berlni", 10, Some(20), Some(2)),
+            row(2, "Berlin", 20, None, None)
+        ]
+    );
     // A note of a day keeps its day.
     facts.state("a", 20, &[(1, "home", "Bonn")]);
-    assert_eq!(facts.shown()[1..], [row(2, "Berlin", 20, Some(20), Some(3)), row(3, "Bonn", 20, None, None)]);
+    assert_eq!(
+        facts.shown()[1..],
+        [
+            row(2, "Berlin", 20, Some(20), Some(3)),
+            row(3, "Bonn", 20, None, None)
+        ]
+    );
     facts.state("a", 30, &[(1, "home", "bonn")]);
-    assert_eq!(facts.shown()[2], row(3, "bonn", 20, None, None), "another spelling of the same");
+    assert_eq!(
+        facts.shown()[2],
+        row(3, "bonn", 20, None, None),
+        "another spelling of the same"
+    );
 }
 
 #[test]
@@ -156,20 +270,34 @@ fn an_edit_elsewhere_in_a_file_does_not_bring_an_old_value_back() {
     facts.state("a", 10, &[(1, "home", "Berlin")]);
     facts.state("b", 20, &[(1, "home", "Rome")]);
     facts.state("a", 30, &[(7, "home", "Berlin"), (8, "dog", "Rex")]);
-    assert_eq!(facts.shown()[..2], [row(1, "Berlin", 10, Some(20), Some(2)), row(2, "Rome", 20, None, None)]);
+    assert_eq!(
+        facts.shown()[..2],
+        [
+            row(1, "Berlin", 10, Some(20), Some(2)),
+            row(2, "Rome", 20, None, None)
+        ]
+    );
     assert_eq!(facts.why(1), [place("a", 7, 10)]);
 }
 
 #[test]
 fn the_same_again_changes_nothing_at_all() {
     let facts = Facts::new();
-    let lines = [(1, "home", "Berlin"), (2, "home", "Rome"), (3, "home", "Berlin"), (3, "home", "Berlin")];
+    let lines = [
+        (1, "home", "Berlin"),
+        (2, "home", "Rome"),
+        (3, "home", "Berlin"),
+        (3, "home", "Berlin"),
+    ];
     facts.state("a", 10, &lines);
     facts.state("b", 5, &[(1, "home", "Oslo")]);
     let before = facts.all();
     assert_eq!(before.iter().filter(|fact| fact.is_current()).count(), 1);
     assert_eq!(facts.state("a", 99, &lines), Applied::default());
-    assert_eq!(facts.state("b", 99, &[(1, "home", "Oslo")]), Applied::default());
+    assert_eq!(
+        facts.state("b", 99, &[(1, "home", "Oslo")]),
+        Applied::default()
+    );
     assert_eq!(facts.all(), before);
 }
 
@@ -177,7 +305,10 @@ fn the_same_again_changes_nothing_at_all() {
 fn unsure_empty_and_endless_statements_are_dropped() {
     let facts = Facts::new();
     let check = |confidence: f64, value: &str, kept: usize| {
-        let one = Statement { confidence, ..statement("a", 1, "home", value, 10) };
+        let one = Statement {
+            confidence,
+            ..statement("a", 1, "home", value, 10)
+        };
         restate(&facts.connection, "r", Part::File("a"), &[one], 10).expect("restate");
         let current = list(&facts.dir.path().join("memory.db"), &Filter::default()).expect("list");
         assert_eq!(current.len(), kept, "{confidence} {value:?}");
@@ -194,11 +325,17 @@ fn unsure_empty_and_endless_statements_are_dropped() {
 fn a_fact_is_as_sure_as_its_best_source() {
     let facts = Facts::new();
     let state = |file: &str, confidence: f64| {
-        let one = Statement { confidence, ..statement(file, 1, "home", "Berlin", 10) };
+        let one = Statement {
+            confidence,
+            ..statement(file, 1, "home", "Berlin", 10)
+        };
         restate(&facts.connection, "r", Part::File(file), &[one], 10).expect("restate");
         facts.all()[0].confidence
     };
-    assert_eq!([state("a", 0.7), state("b", 0.9), state("c", 0.6)], [0.7, 0.9, 0.9]);
+    assert_eq!(
+        [state("a", 0.7), state("b", 0.9), state("c", 0.6)],
+        [0.7, 0.9, 0.9]
+    );
     facts.state("b", 20, &[]);
     assert_eq!(facts.all()[0].confidence, 0.7);
 }
@@ -208,11 +345,30 @@ fn a_search_wants_all_its_words_and_keeps_to_its_scopes() {
     let facts = Facts::new();
     facts.state("a", 10, &[(1, "home", "New York"), (2, "dog", "Rex")]);
     let found = |query: &str, scopes: Option<Vec<Scope>>| {
-        let filter = Filter { query: Some(query.to_owned()), all: false, scopes };
-        list(&facts.dir.path().join("memory.db"), &filter).expect("list").len()
+        let filter = Filter {
+            query: Some(query.to_owned()),
+            all: false,
+            scopes,
+        };
+        list(&facts.dir.path().join("memory.db"), &filter)
+            .expect("list")
+            .len()
     };
-    assert_eq!([found("YORK home", None), found("york dog", None), found("", None)], [1, 0, 2]);
-    assert_eq!([found("", Some(vec![Scope::Shared])), found("", Some(vec![Scope::Owner]))], [0, 2]);
+    assert_eq!(
+        [
+            found("YORK home", None),
+            found("york dog", None),
+            found("", None)
+        ],
+        [1, 0, 2]
+    );
+    assert_eq!(
+        [
+            found("", Some(vec![Scope::Shared])),
+            found("", Some(vec![Scope::Owner]))
+        ],
+        [0, 2]
+    );
 }
 
 #[test]
@@ -250,13 +406,25 @@ fn a_reader_sees_what_changed_and_reads_nothing_otherwise() {
 fn a_transcript_that_was_archived_is_found_where_it_is() {
     let facts = Facts::new();
     let name = "s1.2026-05-04.jsonl";
-    facts.state(&format!("state/sessions/{name}"), 10, &[(3, "home", "Berlin")]);
+    facts.state(
+        &format!("state/sessions/{name}"),
+        10,
+        &[(3, "home", "Berlin")],
+    );
     let place = || facts.why(1)[0].0.clone();
     assert_eq!(place(), format!("state/sessions/{name}"));
     let archive = facts.dir.path().join("sessions/archive");
     std::fs::create_dir_all(&archive).expect("dir");
-    crate::sys::atomic::write(&archive.join(name), b"", crate::sys::atomic::Durability::Rename).expect("write");
-    assert_eq!((place(), facts.all()[0].source.clone()), (format!("state/sessions/archive/{name}"), place()));
+    crate::sys::atomic::write(
+        &archive.join(name),
+        b"",
+        crate::sys::atomic::Durability::Rename,
+    )
+    .expect("write");
+    assert_eq!(
+        (place(), facts.all()[0].source.clone()),
+        (format!("state/sessions/archive/{name}"), place())
+    );
 }
 
 #[test]
@@ -280,18 +448,41 @@ fn facts_are_filed_under_the_name_that_counts_and_aliases_go_in_no_circle() {
     };
     // The alias comes first, wherever it stands.
     let expected = ["Robert alias Bob", "Robert lives in Rome"];
-    assert_eq!(state("a", &[("Bob", "lives in", "Rome"), ("Robert", "alias", "Bob")]), expected);
-    for (name, alias) in
-        [("Bob", "Robert"), ("Robert", "robert"), ("Ana", "Bob"), ("Bob", "Bob"), ("Ana", "user"), ("Ana", "Robert")]
-    {
-        assert_eq!(state("b", &[(name, "alias", alias)]), expected, "{name} {alias}");
+    assert_eq!(
+        state(
+            "a",
+            &[("Bob", "lives in", "Rome"), ("Robert", "alias", "Bob")]
+        ),
+        expected
+    );
+    for (name, alias) in [
+        ("Bob", "Robert"),
+        ("Robert", "robert"),
+        ("Ana", "Bob"),
+        ("Bob", "Bob"),
+        ("Ana", "user"),
+        ("Ana", "Robert"),
+    ] {
+        assert_eq!(
+            state("b", &[(name, "alias", alias)]),
+            expected,
+            "{name} {alias}"
+        );
     }
     assert_eq!(
         state("b", &[("bob", "alias", "Bobby"), ("Bobby", "likes", "tea")])[1..],
-        ["Robert alias Bobby", "Robert likes tea", "Robert lives in Rome"]
+        [
+            "Robert alias Bobby",
+            "Robert likes tea",
+            "Robert lives in Rome"
+        ]
     );
     state("b", &[("Ana", "likes", "tea")]);
-    assert_eq!(state("c", &[("Rita", "alias", "Ana")]).len(), 3, "Ana is somebody already");
+    assert_eq!(
+        state("c", &[("Rita", "alias", "Ana")]).len(),
+        3,
+        "Ana is somebody already"
+    );
 }
 
 #[test]
@@ -300,17 +491,39 @@ fn nobody_likes_and_dislikes_the_same() {
     let state = |file: &str, now: i64, lines: &[(i64, &str, &str)]| -> Vec<String> {
         facts.state(file, now, lines);
         let current = facts.all().into_iter().filter(Fact::is_current);
-        let mut current: Vec<String> = current.map(|fact| format!("{} {}", fact.attribute, fact.value)).collect();
+        let mut current: Vec<String> = current
+            .map(|fact| format!("{} {}", fact.attribute, fact.value))
+            .collect();
         current.sort();
         current
     };
-    assert_eq!(state("a", 10, &[(1, "likes", "sushi"), (2, "dislikes", "rock")]), ["dislikes rock", "likes sushi"]);
+    assert_eq!(
+        state("a", 10, &[(1, "likes", "sushi"), (2, "dislikes", "rock")]),
+        ["dislikes rock", "likes sushi"]
+    );
     let now = ["Dislikes Sushi", "dislikes rock", "likes tea"];
-    assert_eq!(state("b", 20, &[(1, "Dislikes", "Sushi"), (2, "likes", "tea")]), now);
-    let sushi = facts.all().into_iter().find(|fact| fact.value == "sushi").expect("it is history");
+    assert_eq!(
+        state("b", 20, &[(1, "Dislikes", "Sushi"), (2, "likes", "tea")]),
+        now
+    );
+    let sushi = facts
+        .all()
+        .into_iter()
+        .find(|fact| fact.value == "sushi")
+        .expect("it is history");
     assert_eq!((sushi.valid_from, sushi.valid_to), (10, Some(20)));
-    assert_eq!(state("c", 15, &[(1, "likes", "sushi")]), now, "what was said before is no news");
-    assert_eq!(state("d", 30, &[(1, "likes", "jam"), (2, "dislikes", "jam")])[1..3], ["dislikes jam", "dislikes rock"]);
+    assert_eq!(
+        state("c", 15, &[(1, "likes", "sushi")]),
+        now,
+        "what was said before is no news"
+    );
+    assert_eq!(
+        state("d", 30, &[(1, "likes", "jam"), (2, "dislikes", "jam")])[1..3],
+        ["dislikes jam", "dislikes rock"]
+    );
     // What is withdrawn no longer speaks against it.
-    assert_eq!(state("b", 40, &[]), ["dislikes jam", "dislikes rock", "likes sushi"]);
+    assert_eq!(
+        state("b", 40, &[]),
+        ["dislikes jam", "dislikes rock", "likes sushi"]
+    );
 }

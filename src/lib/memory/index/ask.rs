@@ -44,7 +44,10 @@ enum Way {
 
 impl Ask {
     pub(super) fn new(place: &Place) -> Self {
-        Self { place: place.clone(), way: Way::Closed(None) }
+        Self {
+            place: place.clone(),
+            way: Way::Closed(None),
+        }
     }
 
     /// Returns the vector of `text` if its model is `model`, else why there is none.
@@ -60,13 +63,23 @@ impl Ask {
             self.way = Way::Closed(Some((Instant::now(), other(model, name))));
         }
         match &mut self.way {
-            Way::Closed(why) => Err(why.as_ref().map_or_else(String::new, |(_, why)| why.clone())),
+            Way::Closed(why) => Err(why
+                .as_ref()
+                .map_or_else(String::new, |(_, why)| why.clone())),
             Way::None => Err("[memory.embeddings] provider is \"none\"".to_owned()),
             Way::Table(table) => {
-                let numbers = table.text(text).ok_or_else(|| "the table knows none of these words".to_owned())?;
-                Ok(Vector { numbers, table: Some(table) })
+                let numbers = table
+                    .text(text)
+                    .ok_or_else(|| "the table knows none of these words".to_owned())?;
+                Ok(Vector {
+                    numbers,
+                    table: Some(table),
+                })
             }
-            Way::Model(worker) => Ok(Vector { numbers: worker.vector(text, PATIENCE)?, table: None }),
+            Way::Model(worker) => Ok(Vector {
+                numbers: worker.vector(text, PATIENCE)?,
+                table: None,
+            }),
         }
     }
 
@@ -90,7 +103,9 @@ impl Ask {
 fn other(there: &str, wanted: &str) -> String {
     match there {
         "" => "nothing has a vector yet: agent-index".to_owned(),
-        there => format!("the index has vectors of {there}, and the settings name {wanted}: agent-index"),
+        there => {
+            format!("the index has vectors of {there}, and the settings name {wanted}: agent-index")
+        }
     }
 }
 
@@ -113,7 +128,9 @@ impl Worker {
         let (name, answers) = (model.name().to_owned(), kept.clone());
         std::thread::spawn(move || {
             for (text, answer) in questions {
-                let vector = model.embed(Kind::Question, &[&text]).map(|vectors| vectors.into_iter().next().flatten());
+                let vector = model
+                    .embed(Kind::Question, &[&text])
+                    .map(|vectors| vectors.into_iter().next().flatten());
                 if let Ok(Some(vector)) = &vector {
                     let mut kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
                     if kept.len() >= KEPT {
@@ -125,11 +142,21 @@ impl Worker {
                 let _ = answer.send(vector.map_err(|error| error.to_string()));
             }
         });
-        Self { name, asked, kept, failed: None }
+        Self {
+            name,
+            asked,
+            kept,
+            failed: None,
+        }
     }
 
     fn vector(&mut self, text: &str, patience: Duration) -> Result<Vec<f32>, String> {
-        if let Some(vector) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        if let Some(vector) = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(text)
+        {
             return Ok(vector.clone());
         }
         if let Some((when, why)) = &self.failed
@@ -141,10 +168,17 @@ impl Worker {
         let asked = self.asked.send((text.to_owned(), sender));
         let answer = match asked.map(|()| answer.recv_timeout(patience)) {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(format!("{} did not answer within {} s", self.name, patience.as_secs())),
+            Ok(Err(_)) => Err(format!(
+                "{} did not answer within {} s",
+                self.name,
+                patience.as_secs()
+            )),
             Err(_) => Err(format!("{} broke down", self.name)),
         };
-        self.failed = answer.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        self.failed = answer
+            .as_ref()
+            .err()
+            .map(|why| (Instant::now(), why.clone()));
         answer?.ok_or_else(|| "the question has no words that a vector could be made of".to_owned())
     }
 }
@@ -164,7 +198,9 @@ mod tests {
         fn embed(&mut self, _: Kind, _: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
             let (wait, answer) = self.0.remove(0);
             std::thread::sleep(Duration::from_millis(wait));
-            answer.map(|x| vec![Some(vec![x])]).map_err(|why| Error::Failed(why.to_owned()))
+            answer
+                .map(|x| vec![Some(vec![x])])
+                .map_err(|why| Error::Failed(why.to_owned()))
         }
     }
 
@@ -173,22 +209,36 @@ mod tests {
         let mut worker = Worker::start(Box::new(Slow(vec![(0, Ok(1.0)), (300, Ok(0.5))])));
         let patience = Duration::from_secs(20);
         assert_eq!(worker.vector("a", patience), Ok(vec![1.0]));
-        assert_eq!(worker.vector("a", patience), Ok(vec![1.0]), "it would have no other answer");
+        assert_eq!(
+            worker.vector("a", patience),
+            Ok(vec![1.0]),
+            "it would have no other answer"
+        );
         let begun = Instant::now();
         assert!(worker.vector("b", Duration::from_millis(1)).is_err());
-        assert!(worker.vector("c", patience).is_err(), "nobody is asked after a failure");
+        assert!(
+            worker.vector("c", patience).is_err(),
+            "nobody is asked after a failure"
+        );
         assert!(begun.elapsed() < Duration::from_millis(290));
         while worker.vector("b", patience).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(worker.vector("b", patience), Ok(vec![0.5]), "what came late was kept");
+        assert_eq!(
+            worker.vector("b", patience),
+            Ok(vec![0.5]),
+            "what came late was kept"
+        );
     }
 
     #[test]
     fn a_failure_says_why() {
         let mut worker = Worker::start(Box::new(Slow(vec![(0, Err("the key is wrong"))])));
         for _ in 0..2 {
-            assert_eq!(worker.vector("a", Duration::from_secs(20)), Err("the key is wrong".to_owned()));
+            assert_eq!(
+                worker.vector("a", Duration::from_secs(20)),
+                Err("the key is wrong".to_owned())
+            );
         }
     }
 }

@@ -15,7 +15,12 @@ pub(super) struct Best<'a, K> {
 
 impl<'a, K: Copy + PartialOrd> Best<'a, K> {
     pub(super) fn new(most: usize, blocks: &'a Blocks) -> Self {
-        Self { most, blocks, found: Vec::with_capacity(most * 2), least: None }
+        Self {
+            most,
+            blocks,
+            found: Vec::with_capacity(most * 2),
+            least: None,
+        }
     }
 
     /// Returns false when a chunk with this key is not among them.
@@ -34,14 +39,18 @@ impl<'a, K: Copy + PartialOrd> Best<'a, K> {
     /// Returns their ids, the best first.
     pub(super) fn in_order(mut self) -> impl Iterator<Item = i64> {
         self.cut();
-        self.found.sort_unstable_by(|a, b| best_first(self.blocks, a, b));
-        self.found.into_iter().filter_map(|(_, id)| i64::try_from(id).ok())
+        self.found
+            .sort_unstable_by(|a, b| best_first(self.blocks, a, b));
+        self.found
+            .into_iter()
+            .filter_map(|(_, id)| i64::try_from(id).ok())
     }
 
     fn cut(&mut self) {
         if self.found.len() > self.most {
             let blocks = self.blocks;
-            self.found.select_nth_unstable_by(self.most - 1, |a, b| best_first(blocks, a, b));
+            self.found
+                .select_nth_unstable_by(self.most - 1, |a, b| best_first(blocks, a, b));
             self.found.truncate(self.most);
             self.least = self.found.last().map(|(key, _)| *key);
         }
@@ -49,5 +58,7 @@ impl<'a, K: Copy + PartialOrd> Best<'a, K> {
 }
 
 fn best_first<K: PartialOrd>(blocks: &Blocks, a: &(K, usize), b: &(K, usize)) -> Ordering {
-    b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then_with(|| blocks.latest_first(a.1, b.1))
+    b.0.partial_cmp(&a.0)
+        .unwrap_or(Ordering::Equal)
+        .then_with(|| blocks.latest_first(a.1, b.1))
 }

@@ -44,7 +44,11 @@ fn words_of(dims: usize) -> usize {
 
 /// Returns which way a vector points, a bit a dimension.
 pub(super) fn code(vector: &[f32]) -> Vec<u64> {
-    let bits = |part: &[f32]| part.iter().rev().fold(0, |bits, x| bits << 1 | u64::from(*x > 0.0));
+    let bits = |part: &[f32]| {
+        part.iter()
+            .rev()
+            .fold(0, |bits, x| bits << 1 | u64::from(*x > 0.0))
+    };
     vector.chunks(64).map(bits).collect()
 }
 
@@ -64,7 +68,12 @@ pub(super) struct State {
 pub(super) fn state(connection: &Connection) -> rusqlite::Result<State> {
     connection.query_row("SELECT made, version, model, dims FROM totals", [], |row| {
         let dims: i64 = row.get(3)?;
-        Ok(State { made: row.get(0)?, version: row.get(1)?, model: row.get(2)?, dims: usize::try_from(dims).unwrap_or(0) })
+        Ok(State {
+            made: row.get(0)?,
+            version: row.get(1)?,
+            model: row.get(2)?,
+            dims: usize::try_from(dims).unwrap_or(0),
+        })
     })
 }
 
@@ -84,7 +93,8 @@ impl Blocks {
         if state == self.state {
             return Ok(());
         }
-        let same = (state.made, &state.model, state.dims) == (self.state.made, &self.state.model, self.state.dims);
+        let same = (state.made, &state.model, state.dims)
+            == (self.state.made, &self.state.model, self.state.dims);
         if !same || state.version < self.state.version {
             *self = Self::default();
         }
@@ -92,7 +102,8 @@ impl Blocks {
         let mut query = connection.prepare_cached("SELECT id, scope, source FROM groups")?;
         let groups = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
         self.groups = groups.collect::<rusqlite::Result<_>>()?;
-        let mut query = connection.prepare_cached("SELECT id, entries, codes FROM blocks WHERE version > ?1")?;
+        let mut query = connection
+            .prepare_cached("SELECT id, entries, codes FROM blocks WHERE version > ?1")?;
         let mut rows = query.query([self.state.version])?;
         while let Some(row) = rows.next()? {
             let start = usize::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * SIZE;
@@ -100,9 +111,19 @@ impl Blocks {
                 self.entries.resize(start + SIZE, Entry::default());
                 self.codes.resize((start + SIZE) * words, 0);
             }
-            let block = Block::unpack(row.get_ref(1)?.as_blob()?, row.get_ref(2)?.as_blob()?, words);
-            self.entries.get_mut(start..start + SIZE).into_iter().for_each(|to| to.copy_from_slice(&block.entries));
-            self.codes.get_mut(start * words..(start + SIZE) * words).into_iter().for_each(|to| to.copy_from_slice(&block.codes));
+            let block = Block::unpack(
+                row.get_ref(1)?.as_blob()?,
+                row.get_ref(2)?.as_blob()?,
+                words,
+            );
+            self.entries
+                .get_mut(start..start + SIZE)
+                .into_iter()
+                .for_each(|to| to.copy_from_slice(&block.entries));
+            self.codes
+                .get_mut(start * words..(start + SIZE) * words)
+                .into_iter()
+                .for_each(|to| to.copy_from_slice(&block.codes));
         }
         self.state = state;
         Ok(())
@@ -116,7 +137,10 @@ impl Blocks {
     /// Returns which chunks `filter` lets through.
     pub(super) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
         let days = filter.days.clone();
-        self.those(|scope, source| filter.lets_through(scope, source), move |day| days.contains(&day))
+        self.those(
+            |scope, source| filter.lets_through(scope, source),
+            move |day| days.contains(&day),
+        )
     }
 
     /// Returns which chunks are facts.
@@ -125,8 +149,16 @@ impl Blocks {
     }
 
     /// Returns which chunks are of a scope and a source that `is_wanted`, and of one of these days.
-    fn those(&self, is_wanted: impl Fn(&str, &str) -> bool, of_day: impl Fn(u16) -> bool) -> impl Fn(usize) -> bool {
-        let most = self.groups.keys().max().map_or(0, |most| usize::from(*most) + 1);
+    fn those(
+        &self,
+        is_wanted: impl Fn(&str, &str) -> bool,
+        of_day: impl Fn(u16) -> bool,
+    ) -> impl Fn(usize) -> bool {
+        let most = self
+            .groups
+            .keys()
+            .max()
+            .map_or(0, |most| usize::from(*most) + 1);
         let mut groups = vec![false; most];
         for (group, (scope, source)) in &self.groups {
             if let Some(wanted) = groups.get_mut(usize::from(*group)) {
@@ -134,21 +166,32 @@ impl Blocks {
             }
         }
         move |id| {
-            self.entries
-                .get(id)
-                .is_some_and(|entry| groups.get(usize::from(entry.group)).is_some_and(|wanted| *wanted) && of_day(entry.day))
+            self.entries.get(id).is_some_and(|entry| {
+                groups
+                    .get(usize::from(entry.group))
+                    .is_some_and(|wanted| *wanted)
+                    && of_day(entry.day)
+            })
         }
     }
 
     /// Returns the `count` chunks whose vectors point most nearly the way of `code`, the nearest first; of
     /// equals those of the latest day.
-    pub(super) fn nearest(&self, code: &[u64], count: usize, allowed: impl Fn(usize) -> bool) -> Vec<i64> {
+    pub(super) fn nearest(
+        &self,
+        code: &[u64],
+        count: usize,
+        allowed: impl Fn(usize) -> bool,
+    ) -> Vec<i64> {
         let words = words_of(self.state.dims);
         if words == 0 || code.len() != words {
             return Vec::new();
         }
         let mut best = Best::new(count, self);
-        let distances = Distances { codes: &self.codes, code };
+        let distances = Distances {
+            codes: &self.codes,
+            code,
+        };
         distances.each(|id, distance| {
             let key = Reverse(distance);
             if best.wants(key) && allowed(id) && !self.is_bare(id, words) {
@@ -166,7 +209,9 @@ impl Blocks {
     }
 
     fn is_bare(&self, id: usize, words: usize) -> bool {
-        self.codes.get(id * words..(id + 1) * words).is_none_or(|code| code.iter().all(|word| *word == 0))
+        self.codes
+            .get(id * words..(id + 1) * words)
+            .is_none_or(|code| code.iter().all(|word| *word == 0))
     }
 }
 
@@ -186,7 +231,14 @@ impl Distances<'_> {
             return;
         }
         for (id, other) in self.codes.chunks_exact(self.code.len()).enumerate() {
-            each(id, self.code.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum());
+            each(
+                id,
+                self.code
+                    .iter()
+                    .zip(other)
+                    .map(|(a, b)| (a ^ b).count_ones())
+                    .sum(),
+            );
         }
     }
 }
@@ -220,11 +272,19 @@ impl Block {
     fn unpack(entries: &[u8], codes: &[u8], words: usize) -> Self {
         let entry = |four: &[u8; ENTRY]| {
             let [a, b, c, d] = *four;
-            Entry { group: u16::from_le_bytes([a, b]), day: u16::from_le_bytes([c, d]) }
+            Entry {
+                group: u16::from_le_bytes([a, b]),
+                day: u16::from_le_bytes([c, d]),
+            }
         };
         let mut block = Self {
             entries: entries.as_chunks::<ENTRY>().0.iter().map(entry).collect(),
-            codes: codes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect(),
+            codes: codes
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .map(|eight| u64::from_le_bytes(*eight))
+                .collect(),
         };
         block.entries.resize(SIZE, Entry::default());
         block.codes.resize(SIZE * words, 0);
@@ -236,7 +296,13 @@ impl Block {
             let ([a, b], [c, d]) = (entry.group.to_le_bytes(), entry.day.to_le_bytes());
             [a, b, c, d]
         });
-        (entries.collect(), self.codes.iter().flat_map(|word| word.to_le_bytes()).collect())
+        (
+            entries.collect(),
+            self.codes
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect(),
+        )
     }
 }
 
@@ -251,26 +317,44 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Returns the number of the group of a scope and a source.
-    pub(super) fn group(&mut self, transaction: &Transaction<'_>, scope: &str, source: &str) -> rusqlite::Result<u16> {
+    pub(super) fn group(
+        &mut self,
+        transaction: &Transaction<'_>,
+        scope: &str,
+        source: &str,
+    ) -> rusqlite::Result<u16> {
         let key = (scope.to_owned(), source.to_owned());
         if let Some(group) = self.groups.get(&key) {
             return Ok(*group);
         }
-        transaction.prepare_cached("INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)")?.execute([scope, source])?;
-        let mut query = transaction.prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?;
+        transaction
+            .prepare_cached("INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)")?
+            .execute([scope, source])?;
+        let mut query =
+            transaction.prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?;
         // Beyond 65,535 groups of people: nobody finds what is in none.
-        let group: u16 = query.query_row([scope, source], |row| row.get::<_, i64>(0)).map(|id| u16::try_from(id).unwrap_or(0))?;
+        let group: u16 = query
+            .query_row([scope, source], |row| row.get::<_, i64>(0))
+            .map(|id| u16::try_from(id).unwrap_or(0))?;
         self.groups.insert(key, group);
         Ok(group)
     }
 
     /// Begins with vectors of `dims` numbers.
     pub(super) fn new(dims: usize) -> Self {
-        Self { words: words_of(dims), ..Self::default() }
+        Self {
+            words: words_of(dims),
+            ..Self::default()
+        }
     }
 
     /// Says what chunk `id` is, without a vector yet; the default, that it is no more.
-    pub(super) fn set(&mut self, transaction: &Transaction<'_>, id: i64, entry: Entry) -> rusqlite::Result<()> {
+    pub(super) fn set(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+        entry: Entry,
+    ) -> rusqlite::Result<()> {
         let (block, at) = self.block(transaction, id)?;
         if let Some(place) = block.entries.get_mut(at) {
             *place = entry;
@@ -279,34 +363,63 @@ impl Changes {
     }
 
     /// Says of which day chunk `id` is.
-    pub(super) fn set_day(&mut self, transaction: &Transaction<'_>, id: i64, day: u16) -> rusqlite::Result<()> {
+    pub(super) fn set_day(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+        day: u16,
+    ) -> rusqlite::Result<()> {
         let (block, at) = self.block(transaction, id)?;
-        block.entries.get_mut(at).into_iter().for_each(|entry| entry.day = day);
+        block
+            .entries
+            .get_mut(at)
+            .into_iter()
+            .for_each(|entry| entry.day = day);
         Ok(())
     }
 
     /// Says which way the vector of chunk `id` points.
-    pub(super) fn set_code(&mut self, transaction: &Transaction<'_>, id: i64, code: &[u64]) -> rusqlite::Result<()> {
+    pub(super) fn set_code(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+        code: &[u64],
+    ) -> rusqlite::Result<()> {
         let words = self.words;
         let (block, at) = self.block(transaction, id)?;
         if let Some(place) = block.codes.get_mut(at * words..(at + 1) * words) {
             place.fill(0);
-            place.iter_mut().zip(code).for_each(|(to, from)| *to = *from);
+            place
+                .iter_mut()
+                .zip(code)
+                .for_each(|(to, from)| *to = *from);
         }
         Ok(())
     }
 
-    fn block(&mut self, transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<(&mut Block, usize)> {
+    fn block(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+    ) -> rusqlite::Result<(&mut Block, usize)> {
         use std::collections::btree_map::Entry::{Occupied, Vacant};
         let id = usize::try_from(id).unwrap_or(0);
         let (number, words) = (id / SIZE, self.words);
         let block = match self.blocks.entry(number) {
             Occupied(block) => block.into_mut(),
             Vacant(place) => {
-                let mut query = transaction.prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?;
-                let read =
-                    |row: &rusqlite::Row<'_>| Ok(Block::unpack(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?, words));
-                let found = query.query_row([i64::try_from(number).unwrap_or(0)], read).optional()?;
+                let mut query = transaction
+                    .prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?;
+                let read = |row: &rusqlite::Row<'_>| {
+                    Ok(Block::unpack(
+                        row.get_ref(0)?.as_blob()?,
+                        row.get_ref(1)?.as_blob()?,
+                        words,
+                    ))
+                };
+                let found = query
+                    .query_row([i64::try_from(number).unwrap_or(0)], read)
+                    .optional()?;
                 place.insert(found.unwrap_or_else(|| Block::unpack(&[], &[], words)))
             }
         };
@@ -314,9 +427,14 @@ impl Changes {
     }
 
     /// Writes what was changed, as version `version`.
-    pub(super) fn write(&mut self, transaction: &Transaction<'_>, version: i64) -> rusqlite::Result<()> {
-        let mut insert =
-            transaction.prepare_cached("INSERT OR REPLACE INTO blocks(id, version, entries, codes) VALUES (?1, ?2, ?3, ?4)")?;
+    pub(super) fn write(
+        &mut self,
+        transaction: &Transaction<'_>,
+        version: i64,
+    ) -> rusqlite::Result<()> {
+        let mut insert = transaction.prepare_cached(
+            "INSERT OR REPLACE INTO blocks(id, version, entries, codes) VALUES (?1, ?2, ?3, ?4)",
+        )?;
         for (number, block) in std::mem::take(&mut self.blocks) {
             let (entries, codes) = block.pack();
             insert.execute((i64::try_from(number).unwrap_or(0), version, entries, codes))?;
@@ -342,24 +460,47 @@ mod tests {
         let transaction = connection.transaction().expect("begin");
         let mut changes = Changes::new(70);
         for (id, scope, vector) in chunks {
-            let group = if scope.is_empty() { 0 } else { changes.group(&transaction, scope, "memory").expect("group") };
-            changes.set(&transaction, *id, Entry { group, day: 9 }).expect("set");
-            changes.set_code(&transaction, *id, &code(vector)).expect("set");
+            let group = if scope.is_empty() {
+                0
+            } else {
+                changes.group(&transaction, scope, "memory").expect("group")
+            };
+            changes
+                .set(&transaction, *id, Entry { group, day: 9 })
+                .expect("set");
+            changes
+                .set_code(&transaction, *id, &code(vector))
+                .expect("set");
         }
         changes.write(&transaction, version).expect("write");
-        transaction.execute("UPDATE totals SET version = ?1, dims = 70, model = 'm'", [version]).expect("update");
+        transaction
+            .execute(
+                "UPDATE totals SET version = ?1, dims = 70, model = 'm'",
+                [version],
+            )
+            .expect("update");
         transaction.commit().expect("commit");
     }
 
     fn vector(positive: usize) -> Vec<f32> {
-        (0..70).map(|at| if at < positive { 1.0 } else { -1.0 }).collect()
+        (0..70)
+            .map(|at| if at < positive { 1.0 } else { -1.0 })
+            .collect()
     }
 
     #[test]
     fn bits_of_four_numbers_are_counted_together() {
-        for numbers in [[0; 4], [u64::MAX; 4], [1, 1 << 63, 0xf0f0, u64::MAX], [0x0123_4567_89ab_cdef, 7, u64::MAX - 1, 3 << 40]]
-        {
-            assert_eq!(ones(&numbers), numbers.iter().map(|x| x.count_ones()).sum::<u32>(), "{numbers:?}");
+        for numbers in [
+            [0; 4],
+            [u64::MAX; 4],
+            [1, 1 << 63, 0xf0f0, u64::MAX],
+            [0x0123_4567_89ab_cdef, 7, u64::MAX - 1, 3 << 40],
+        ] {
+            assert_eq!(
+                ones(&numbers),
+                numbers.iter().map(|x| x.count_ones()).sum::<u32>(),
+                "{numbers:?}"
+            );
         }
     }
 
@@ -368,42 +509,72 @@ mod tests {
         let (_dir, mut connection) = open();
         let mut blocks = Blocks::default();
         blocks.refresh(&connection).expect("refresh");
-        assert_eq!((blocks.len(), blocks.nearest(&code(&vector(9)), 5, |_| true)), (0, vec![]));
+        assert_eq!(
+            (blocks.len(), blocks.nearest(&code(&vector(9)), 5, |_| true)),
+            (0, vec![])
+        );
         put(
             &mut connection,
             1,
-            &[(1, "owner", vector(10)), (2, "owner", vector(30)), (5000, "person:7", vector(69)), (3, "owner", vec![])],
+            &[
+                (1, "owner", vector(10)),
+                (2, "owner", vector(30)),
+                (5000, "person:7", vector(69)),
+                (3, "owner", vec![]),
+            ],
         );
         blocks.refresh(&connection).expect("refresh");
         let nearest = |blocks: &Blocks, positive: usize, count: usize, scopes: Option<&[&str]>| {
-            let scopes = scopes.map(|scopes| scopes.iter().map(|scope| (*scope).to_owned()).collect());
-            let filter = Filter { scopes, ..Filter::default() };
+            let scopes =
+                scopes.map(|scopes| scopes.iter().map(|scope| (*scope).to_owned()).collect());
+            let filter = Filter {
+                scopes,
+                ..Filter::default()
+            };
             blocks.nearest(&code(&vector(positive)), count, blocks.allowed(&filter))
         };
         assert_eq!(nearest(&blocks, 70, 9, None), [5000, 2, 1]);
         assert_eq!(nearest(&blocks, 12, 1, None), [1]);
         assert_eq!(nearest(&blocks, 70, 9, Some(&["owner"])), [2, 1]);
-        put(&mut connection, 2, &[(2, "", vec![]), (4, "owner", vector(70))]);
+        put(
+            &mut connection,
+            2,
+            &[(2, "", vec![]), (4, "owner", vector(70))],
+        );
         blocks.refresh(&connection).expect("refresh");
         assert_eq!(nearest(&blocks, 70, 9, None), [4, 5000, 1]);
-        let late = Filter { days: 10..=20, ..Filter::default() };
-        assert_eq!(blocks.nearest(&code(&vector(70)), 9, blocks.allowed(&late)), [0_i64; 0]);
+        let late = Filter {
+            days: 10..=20,
+            ..Filter::default()
+        };
+        assert_eq!(
+            blocks.nearest(&code(&vector(70)), 9, blocks.allowed(&late)),
+            [0_i64; 0]
+        );
     }
 
     #[test]
     fn many_chunks_are_cut_to_the_nearest() {
         let (_dir, mut connection) = open();
-        let chunks: Vec<_> = (0..300_usize).map(|id| (i64::try_from(id).expect("small"), "owner", vector(id % 60))).collect();
+        let chunks: Vec<_> = (0..300_usize)
+            .map(|id| (i64::try_from(id).expect("small"), "owner", vector(id % 60)))
+            .collect();
         put(&mut connection, 1, &chunks);
         let mut blocks = Blocks::default();
         blocks.refresh(&connection).expect("refresh");
-        assert_eq!(blocks.nearest(&code(&vector(59)), 7, |_| true), [299, 239, 179, 119, 59, 298, 238]);
+        assert_eq!(
+            blocks.nearest(&code(&vector(59)), 7, |_| true),
+            [299, 239, 179, 119, 59, 298, 238]
+        );
         assert_eq!(blocks.nearest(&code(&vector(59)), 0, |_| true), [0_i64; 0]);
     }
 
     #[test]
     fn days_and_codes_are_what_they_should_be() {
-        assert_eq!((day_of(-1), day_of(86_400_000), day_of(i64::MAX)), (0, 1, u16::MAX));
+        assert_eq!(
+            (day_of(-1), day_of(86_400_000), day_of(i64::MAX)),
+            (0, 1, u16::MAX)
+        );
         assert_eq!(code(&[1.0, -1.0, 0.0, 2.0]), [0b1001]);
         assert_eq!(code(&vector(65)), [u64::MAX, 1]);
     }

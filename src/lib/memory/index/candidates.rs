@@ -40,11 +40,29 @@ pub(super) struct Term {
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    let totals = connection.query_row("SELECT files, chunks - facts, units, words FROM totals", [], |row| {
-        Ok(Totals { files: row.get(0)?, chunks: row.get(1)?, units: row.get(2)?, words: row.get(3)? })
-    })?;
+    let totals = connection.query_row(
+        "SELECT files, chunks - facts, units, words FROM totals",
+        [],
+        |row| {
+            Ok(Totals {
+                files: row.get(0)?,
+                chunks: row.get(1)?,
+                units: row.get(2)?,
+                words: row.get(3)?,
+            })
+        },
+    )?;
     // Where there is nothing but facts, a text is as long as one.
-    Ok(if totals.chunks > 0.0 { totals } else { Totals { files: 1.0, chunks: 1.0, units: 1.0, words: FACT } })
+    Ok(if totals.chunks > 0.0 {
+        totals
+    } else {
+        Totals {
+            files: 1.0,
+            chunks: 1.0,
+            units: 1.0,
+            words: FACT,
+        }
+    })
 }
 
 /// Returns the terms of a query, and the chunks that are `allowed`, the best first, of equals those of the latest day:
@@ -60,11 +78,14 @@ pub(super) fn find(
     limit: usize,
 ) -> rusqlite::Result<(Vec<Term>, Vec<i64>)> {
     let mut sums = vec![0.0_f32; blocks.len()];
-    let mut query = connection.prepare_cached("SELECT listed(rowid) FROM chunks_fts WHERE chunks_fts MATCH ?1")?;
+    let mut query = connection
+        .prepare_cached("SELECT listed(rowid) FROM chunks_fts WHERE chunks_fts MATCH ?1")?;
     let mut terms = Vec::with_capacity(words.len());
     let mut frequent = Vec::new();
     for (raw, word) in words.into_iter().take(MAX_WORDS) {
-        let ids: Vec<usize> = query.query_row([format!("\"{}\"", word.text)], |row| Ok(unlisted(row.get_ref(0)?.as_blob()?)))?;
+        let ids: Vec<usize> = query.query_row([format!("\"{}\"", word.text)], |row| {
+            Ok(unlisted(row.get_ref(0)?.as_blob()?))
+        })?;
         let texts = ids.iter().filter(|id| !is_fact(**id)).count();
         let weight = weight(texts, totals.chunks);
         if is_frequent(texts, totals.chunks) {
@@ -75,7 +96,9 @@ pub(super) fn find(
         terms.push(Term { raw, word, weight });
     }
     if frequent.len() == terms.len() {
-        frequent.iter().for_each(|(ids, weight)| add(&mut sums, ids, *weight));
+        frequent
+            .iter()
+            .for_each(|(ids, weight)| add(&mut sums, ids, *weight));
     }
     let (mut texts, mut facts) = (Best::new(limit, blocks), Best::new(limit / 4, blocks));
     for (sum, id) in sums.into_iter().zip(0..).filter(|(sum, _)| *sum > 0.0) {
@@ -109,14 +132,19 @@ impl Aggregate<Vec<u8>, Vec<u8>> for Listed {
         Ok(())
     }
 
-    fn finalize(&self, _context: &mut Context<'_>, list: Option<Vec<u8>>) -> rusqlite::Result<Vec<u8>> {
+    fn finalize(
+        &self,
+        _context: &mut Context<'_>,
+        list: Option<Vec<u8>>,
+    ) -> rusqlite::Result<Vec<u8>> {
         Ok(list.unwrap_or_default())
     }
 }
 
 fn unlisted(bytes: &[u8]) -> Vec<usize> {
     let ids = bytes.as_chunks::<4>().0.iter();
-    ids.map(|id| usize::try_from(u32::from_le_bytes(*id)).unwrap_or(0)).collect()
+    ids.map(|id| usize::try_from(u32::from_le_bytes(*id)).unwrap_or(0))
+        .collect()
 }
 
 fn add(sums: &mut [f32], ids: &[usize], weight: f32) {
@@ -127,7 +155,10 @@ fn add(sums: &mut [f32], ids: &[usize], weight: f32) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of chunks; the weight is a logarithm of them")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of chunks; the weight is a logarithm of them"
+)]
 fn weight(found: usize, chunks: f32) -> f32 {
     let found = (found as f32).min(chunks);
     let chunks = chunks + AT_LEAST;

@@ -23,11 +23,17 @@ pub(super) fn units(line: u32, text: &str, into: &mut Vec<Unit>) {
     if rest.len() >= CHUNK && rest.chars().count() >= CHUNK {
         while let Some((limit, _)) = rest.char_indices().nth(PIECE) {
             let (piece, after) = rest.split_at(end_of_piece(rest, limit));
-            into.push(Unit { line, text: piece.to_owned() });
+            into.push(Unit {
+                line,
+                text: piece.to_owned(),
+            });
             rest = after;
         }
     }
-    into.push(Unit { line, text: format!("{rest}\n") });
+    into.push(Unit {
+        line,
+        text: format!("{rest}\n"),
+    });
 }
 
 /// Returns where to cut, at most at byte `limit`: behind a space if there is one in the last third.
@@ -52,7 +58,10 @@ pub(super) fn chunks(units: &[Unit]) -> Vec<std::ops::Range<usize>> {
         }
         // What is repeated must leave room for the next line, or nothing is gained.
         let next = sizes.get(end).copied().unwrap_or(0);
-        let again = fitting(sizes.iter().take(end).skip(start + 1).rev(), OVERLAP.min(CHUNK.saturating_sub(next)));
+        let again = fitting(
+            sizes.iter().take(end).skip(start + 1).rev(),
+            OVERLAP.min(CHUNK.saturating_sub(next)),
+        );
         start = end - again;
     }
     chunks
@@ -74,7 +83,9 @@ mod tests {
 
     fn cut(text: &str) -> Vec<Unit> {
         let mut all = Vec::new();
-        (1..).zip(text.lines()).for_each(|(line, text)| units(line, text, &mut all));
+        (1..)
+            .zip(text.lines())
+            .for_each(|(line, text)| units(line, text, &mut all));
         all
     }
 
@@ -84,8 +95,12 @@ mod tests {
 
     #[test]
     fn short_lines_are_packed_and_the_last_ones_repeated() {
-        let units =
-            cut(&"x".repeat(99).split_inclusive("").map(|_| format!("{}\n", "x".repeat(99))).take(40).collect::<String>());
+        let units = cut(&"x"
+            .repeat(99)
+            .split_inclusive("")
+            .map(|_| format!("{}\n", "x".repeat(99)))
+            .take(40)
+            .collect::<String>());
         assert_eq!(chunks(&units), [0..16, 13..29, 26..40]);
     }
 
@@ -93,11 +108,30 @@ mod tests {
     fn a_line_of_ten_thousand_is_cut_between_words() {
         let line = "word ".repeat(2000);
         let units = cut(&line);
-        assert!(units.iter().all(|unit| unit.line == 1 && unit.text.ends_with([' ', '\n'])));
-        assert_eq!(units.iter().map(|unit| unit.text.as_str()).collect::<String>(), format!("{line}\n"));
+        assert!(
+            units
+                .iter()
+                .all(|unit| unit.line == 1 && unit.text.ends_with([' ', '\n']))
+        );
+        assert_eq!(
+            units
+                .iter()
+                .map(|unit| unit.text.as_str())
+                .collect::<String>(),
+            format!("{line}\n")
+        );
         let chunks = chunks(&units);
-        assert!(chunks.len() >= 7 && chunks.iter().all(|chunk| chars(&units[chunk.clone()]) <= CHUNK), "{chunks:?}");
-        assert!(chunks.windows(2).all(|two| two[1].start < two[0].end), "{chunks:?}");
+        assert!(
+            chunks.len() >= 7
+                && chunks
+                    .iter()
+                    .all(|chunk| chars(&units[chunk.clone()]) <= CHUNK),
+            "{chunks:?}"
+        );
+        assert!(
+            chunks.windows(2).all(|two| two[1].start < two[0].end),
+            "{chunks:?}"
+        );
     }
 
     proptest! {

@@ -21,15 +21,24 @@ pub(super) struct Cues {
 impl Cues {
     pub(super) fn of(question: &str) -> Self {
         let folded = question.to_lowercase();
-        let first: Vec<&str> = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).collect();
-        Self { asks_when: first.iter().any(|word| WHEN.contains(word)) || first == ["how", "long"] }
+        let first: Vec<&str> = folded
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .take(2)
+            .collect();
+        Self {
+            asks_when: first.iter().any(|word| WHEN.contains(word)) || first == ["how", "long"],
+        }
     }
 
     /// Returns what a line gains.
     pub(super) fn gain(self, words: &mut Words, text: &str, terms: &[Term]) -> f32 {
         let mut gain = 0.0;
         if let Some(label) = label(text)
-            && words.of(label).iter().any(|word| terms.iter().any(|term| term.word.code == word.code))
+            && words
+                .of(label)
+                .iter()
+                .any(|word| terms.iter().any(|term| term.word.code == word.code))
         {
             gain += SPEAKER;
         }
@@ -44,7 +53,8 @@ impl Cues {
 fn label(text: &str) -> Option<&str> {
     let (label, _) = text.split_once(':')?;
     let label = label.trim_matches(|c: char| !c.is_alphanumeric());
-    (!label.is_empty() && label.len() <= LABEL && label.split_whitespace().count() <= 3).then_some(label)
+    (!label.is_empty() && label.len() <= LABEL && label.split_whitespace().count() <= 3)
+        .then_some(label)
 }
 
 /// Returns true when a line names a time: a number or a word such as `yesterday`.
@@ -52,12 +62,25 @@ fn says_when(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
         let lower = || word.chars().flat_map(char::to_lowercase);
-        is_number || (word.len() < 16 && TIMES.binary_search_by(|time| time.chars().cmp(lower())).is_ok())
+        is_number
+            || (word.len() < 16
+                && TIMES
+                    .binary_search_by(|time| time.chars().cmp(lower()))
+                    .is_ok())
     })
 }
 
 /// With which a question for a time begins: English, German, French, Spanish, Italian, Portuguese, Dutch, Russian.
-const WHEN: &[&str] = &["when", "wann", "quand", "cuándo", "cuando", "quando", "wanneer", "когда"];
+const WHEN: &[&str] = &[
+    "when",
+    "wann",
+    "quand",
+    "cuándo",
+    "cuando",
+    "quando",
+    "wanneer",
+    "когда",
+];
 
 /// Words of time in the same languages, in order.
 const TIMES: &[&str] = &[
@@ -141,18 +164,32 @@ mod tests {
 
     #[test]
     fn times_are_found_in_lines_and_questions() {
-        assert!(TIMES.is_sorted(), "they are searched for by halves: {:?}", TIMES.windows(2).find(|two| two[0] > two[1]));
-        for line in ["I went Yesterday.", "in 2023", "at 7pm", "Es war letzten Sommer", "это было вчера"] {
+        assert!(
+            TIMES.is_sorted(),
+            "they are searched for by halves: {:?}",
+            TIMES.windows(2).find(|two| two[0] > two[1])
+        );
+        for line in [
+            "I went Yesterday.",
+            "in 2023",
+            "at 7pm",
+            "Es war letzten Sommer",
+            "это было вчера",
+        ] {
             assert!(says_when(line), "{line}");
         }
         assert!(!says_when("I like my garden a lot") && !says_when(""));
         assert!(Cues::of("When did it rain?").asks_when && Cues::of("Und wann war das?").asks_when);
-        assert!(Cues::of("how long was it").asks_when && !Cues::of("what happened when it rained").asks_when);
+        assert!(
+            Cues::of("how long was it").asks_when
+                && !Cues::of("what happened when it rained").asks_when
+        );
     }
 
     #[test]
     fn a_label_is_a_name_before_a_colon() {
-        let check = |line: &str, expected: Option<&str>| assert_eq!(label(line), expected, "{line}");
+        let check =
+            |line: &str, expected: Option<&str>| assert_eq!(label(line), expected, "{line}");
         check("**Ana**: hello", Some("Ana"));
         check("- Ana Maria: hello", Some("Ana Maria"));
         check("assistant: hello", Some("assistant"));

@@ -28,7 +28,10 @@ impl Document {
     /// Returns the words that belong to unit number `at`.
     pub(super) fn section(&self, at: usize) -> &str {
         let after = self.sections.partition_point(|(start, _)| *start <= at);
-        after.checked_sub(1).and_then(|last| self.sections.get(last)).map_or("", |(_, words)| words)
+        after
+            .checked_sub(1)
+            .and_then(|last| self.sections.get(last))
+            .map_or("", |(_, words)| words)
     }
 
     /// Reads Markdown. A section is the headings above a line; fields at the beginning say no more than
@@ -42,19 +45,25 @@ impl Document {
         if let Some((_, tags)) = fields.iter().find(|(key, _)| *key == "tags") {
             document.sections.push((0, (*tags).to_owned()));
         }
-        let head = text.strip_suffix(body).map_or(0, |head| head.lines().count());
+        let head = text
+            .strip_suffix(body)
+            .map_or(0, |head| head.lines().count());
         for (number, line) in (1..).zip(text.lines()).skip(head) {
             let trimmed = line.trim_start();
             match fence {
                 Some(mark) if trimmed.starts_with(mark) => fence = None,
                 Some(_) => {}
                 None => {
-                    fence = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
+                    fence = ["```", "~~~"]
+                        .into_iter()
+                        .find(|mark| trimmed.starts_with(mark));
                     if let Some((level, title)) = heading(line) {
                         path.retain(|(above, _)| *above < level);
                         path.push((level, title));
                         let titles: Vec<&str> = path.iter().map(|(_, title)| *title).collect();
-                        document.sections.push((document.units.len(), titles.join("\n")));
+                        document
+                            .sections
+                            .push((document.units.len(), titles.join("\n")));
                     }
                 }
             }
@@ -70,8 +79,11 @@ impl Document {
     pub(super) fn of_transcript(text: &str, but: Option<u64>) -> Self {
         let mut document = Self::default();
         // A damaged line is passed over, as the daemon does.
-        let events =
-            || (1..).zip(text.lines()).filter_map(|(number, line)| Some((number, serde_json::from_str::<Event>(line).ok()?)));
+        let events = || {
+            (1..).zip(text.lines()).filter_map(|(number, line)| {
+                Some((number, serde_json::from_str::<Event>(line).ok()?))
+            })
+        };
         let mut runs = Runs::default();
         for (_, event) in events() {
             runs.take(&event.kind);
@@ -82,13 +94,16 @@ impl Document {
         document.owner_spoke = runs.owner_spoke;
         let (mut day, mut passed_on) = (String::new(), false);
         for (number, event) in events() {
-            let Kind::Message(spoken) = event.kind else { continue };
+            let Kind::Message(spoken) = event.kind else {
+                continue;
+            };
             if Some(event.seq) == but {
                 continue;
             }
             // What an owner passed on would come back as the owner's, and so would what was said of it.
             passed_on |= runs.of_others.contains(&spoken.run_id);
-            let of_agent = spoken.role == Role::Assistant && (passed_on || runs.read_others.contains(&spoken.run_id));
+            let of_agent = spoken.role == Role::Assistant
+                && (passed_on || runs.read_others.contains(&spoken.run_id));
             if document.owner_spoke && (runs.of_others.contains(&spoken.run_id) || of_agent) {
                 continue;
             }
@@ -98,14 +113,20 @@ impl Document {
             if runs.noted.contains(&spoken.run_id) {
                 continue;
             }
-            let words = Message { role: spoken.role, content: spoken.content }.plain_text();
+            let words = Message {
+                role: spoken.role,
+                content: spoken.content,
+            }
+            .plain_text();
             if words.trim().is_empty() {
                 continue;
             }
             let date = text::head(&event.ts, 10);
             if date != day {
                 day = date.to_owned();
-                document.sections.push((document.units.len(), date_words(date)));
+                document
+                    .sections
+                    .push((document.units.len(), date_words(date)));
             }
             let who = match (spoken.role, &spoken.about) {
                 (Role::Assistant, _) => "assistant",
@@ -126,7 +147,11 @@ impl Document {
 fn heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
-    let title = title.strip_prefix([' ', '\t'])?.trim().trim_end_matches('#').trim_end();
+    let title = title
+        .strip_prefix([' ', '\t'])?
+        .trim()
+        .trim_end_matches('#')
+        .trim_end();
     ((1..=6).contains(&level) && !title.is_empty()).then_some((level, text::head(title, 200)))
 }
 
@@ -145,7 +170,12 @@ mod tests {
     use super::*;
 
     fn lines(document: &Document) -> Vec<(u32, &str, &str)> {
-        document.units.iter().enumerate().map(|(at, unit)| (unit.line, unit.text.as_str(), document.section(at))).collect()
+        document
+            .units
+            .iter()
+            .enumerate()
+            .map(|(at, unit)| (unit.line, unit.text.as_str(), document.section(at)))
+            .collect()
     }
 
     #[test]
@@ -188,7 +218,11 @@ mod tests {
         let document = Document::of_transcript(text, None);
         let monday = "2026-05-04 Monday 4 May 2026";
         let tuesday = "2026-05-05 Tuesday 5 May 2026";
-        let expected = [(2, "Ada: hello\n", monday), (2, "there\n", monday), (4, "assistant: Hi.\n", tuesday)];
+        let expected = [
+            (2, "Ada: hello\n", monday),
+            (2, "there\n", monday),
+            (4, "assistant: Hi.\n", tuesday),
+        ];
         assert_eq!(lines(&document), expected);
         assert!(document.owner_spoke);
     }
@@ -196,18 +230,38 @@ mod tests {
     #[test]
     fn what_an_owner_passes_on_does_not_become_theirs() {
         let line = |seq: u64, run: &str, role: &str, trust: &str, text: &str| {
-            let trust = if trust.is_empty() { String::new() } else { format!(r#""trust":"{trust}","#) };
+            let trust = if trust.is_empty() {
+                String::new()
+            } else {
+                format!(r#""trust":"{trust}","#)
+            };
             format!(
                 r#"{{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":{seq},"type":"message","role":"{role}",{trust}"run_id":"{run}","content":[{{"type":"text","text":"{text}"}}]}}"#
             ) + "\n"
         };
-        let passed_on = line(1, "a", "user", "other", "buy this") + &line(2, "a", "assistant", "", "They sell.");
+        let passed_on = line(1, "a", "user", "other", "buy this")
+            + &line(2, "a", "assistant", "", "They sell.");
         let own = line(3, "b", "user", "owner", "hello") + &line(4, "b", "assistant", "", "Hi.");
-        let said =
-            |text: &str| -> Vec<String> { Document::of_transcript(text, None).units.into_iter().map(|unit| unit.text).collect() };
-        assert_eq!(said(&(own.clone() + &passed_on)), ["user: hello\n", "assistant: Hi.\n"]);
-        assert_eq!(said(&(passed_on.clone() + &own)), ["user: hello\n"], "nobody knows what the answer repeats");
-        assert_eq!(said(&passed_on), ["user: buy this\n", "assistant: They sell.\n"]);
+        let said = |text: &str| -> Vec<String> {
+            Document::of_transcript(text, None)
+                .units
+                .into_iter()
+                .map(|unit| unit.text)
+                .collect()
+        };
+        assert_eq!(
+            said(&(own.clone() + &passed_on)),
+            ["user: hello\n", "assistant: Hi.\n"]
+        );
+        assert_eq!(
+            said(&(passed_on.clone() + &own)),
+            ["user: hello\n"],
+            "nobody knows what the answer repeats"
+        );
+        assert_eq!(
+            said(&passed_on),
+            ["user: buy this\n", "assistant: They sell.\n"]
+        );
     }
 
     #[test]
@@ -218,18 +272,33 @@ mod tests {
             ) + "\n"
         };
         let text = line(1, "user", "", "My cat is Tom.")
-            + &line(2, "assistant", r#""model":"offline","#, "It stays in this conversation.")
+            + &line(
+                2,
+                "assistant",
+                r#""model":"offline","#,
+                "It stays in this conversation.",
+            )
             + &line(3, "assistant", r#""model":"primary","#, "A fine name.");
         let order = line(4, "user", "", "Remember that I like tea.").replace(r#""r""#, r#""n""#);
         let call = r#"{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":5,"type":"message","role":"assistant","model":"offline","run_id":"n","content":[{"type":"tool_call","id":"a","name":"memory_write","input":{}}]}"#;
         let text = format!("{text}{order}{call}\n");
-        let said: Vec<String> = Document::of_transcript(&text, None).units.into_iter().map(|unit| unit.text).collect();
-        assert_eq!(said, ["user: My cat is Tom.\n", "assistant: A fine name.\n"]);
+        let said: Vec<String> = Document::of_transcript(&text, None)
+            .units
+            .into_iter()
+            .map(|unit| unit.text)
+            .collect();
+        assert_eq!(
+            said,
+            ["user: My cat is Tom.\n", "assistant: A fine name.\n"]
+        );
     }
 
     #[test]
     fn dates_are_found_in_names() {
-        assert_eq!(date_words("notes/2023-05-08-x.md"), "notes/2023-05-08-x.md Monday 8 May 2023");
+        assert_eq!(
+            date_words("notes/2023-05-08-x.md"),
+            "notes/2023-05-08-x.md Monday 8 May 2023"
+        );
         assert_eq!(date_words("1999-13-01 ä2"), "1999-13-01 ä2");
     }
 }

@@ -10,7 +10,9 @@ use crate::sys::lock;
 /// When the index cannot be read.
 pub fn holds(place: &Place, hit: &Hit) -> Result<usize, Error> {
     let path = place.database();
-    let Some(connection) = db::open_read(&path)? else { return Ok(0) };
+    let Some(connection) = db::open_read(&path)? else {
+        return Ok(0);
+    };
     Ok(db::count_rows(&connection, "chunks", hit).map_err(|error| db::Error::of(&path, error))?)
 }
 
@@ -19,7 +21,9 @@ pub fn holds(place: &Place, hit: &Hit) -> Result<usize, Error> {
 /// # Errors
 /// When a file cannot be removed.
 pub fn remove(place: &Place) -> Result<bool, Error> {
-    let Some(_lock) = lock::try_lock(&place.lock())? else { return Ok(false) };
+    let Some(_lock) = lock::try_lock(&place.lock())? else {
+        return Ok(false);
+    };
     schema::remove(&place.database())?;
     Ok(true)
 }

@@ -44,7 +44,10 @@ pub(super) fn gather(
     totals: Totals,
 ) -> rusqlite::Result<Gathered> {
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
-    let (by_words, most) = (query.strategy != Strategy::Vector, query.candidates.max(query.k * 4));
+    let (by_words, most) = (
+        query.strategy != Strategy::Vector,
+        query.candidates.max(query.k * 4),
+    );
     let (share, nearest) = match vector {
         None => (0.0, 0),
         Some(_) if !by_words => (1.0, most),
@@ -55,9 +58,19 @@ pub(super) fn gather(
     // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.
     let only_facts = query.filter.sources.as_deref() == Some(&[Source::Fact]);
     let may_be_near = |id| allowed(id) && (only_facts || !is_fact(id));
-    let by_codes = || code.as_ref().map(|code| blocks.nearest(code, COMPARED.max(nearest * 4), may_be_near));
+    let by_codes = || {
+        code.as_ref()
+            .map(|code| blocks.nearest(code, COMPARED.max(nearest * 4), may_be_near))
+    };
     let (near, found) = both(code.is_some() && blocks.len() >= MANY, by_codes, || {
-        candidates::find(view, words, blocks, (&allowed, &is_fact), totals, if by_words { most } else { 0 })
+        candidates::find(
+            view,
+            words,
+            blocks,
+            (&allowed, &is_fact),
+            totals,
+            if by_words { most } else { 0 },
+        )
     });
     let (terms, mut ids) = found?;
     let mut cosines = HashMap::new();
@@ -70,24 +83,44 @@ pub(super) fn gather(
         ids.sort_unstable();
         ids.dedup();
     }
-    Ok(Gathered { terms, ids, cosines, share })
+    Ok(Gathered {
+        terms,
+        ids,
+        cosines,
+        share,
+    })
 }
 
 /// Returns what both return; `one` is done on another core where that `pays`, and there is a thread to be had.
 fn both<A: Send, B>(pays: bool, one: impl Fn() -> A + Sync, other: impl FnOnce() -> B) -> (A, B) {
     thread::scope(|scope| {
-        let one_there = pays.then(|| thread::Builder::new().spawn_scoped(scope, &one).ok()).flatten();
+        let one_there = pays
+            .then(|| thread::Builder::new().spawn_scoped(scope, &one).ok())
+            .flatten();
         let other = other();
-        (one_there.and_then(|one| one.join().ok()).unwrap_or_else(&one), other)
+        (
+            one_there
+                .and_then(|one| one.join().ok())
+                .unwrap_or_else(&one),
+            other,
+        )
     })
 }
 
 /// Returns the cosines of chunks and `vector`; none for a chunk that has no vector of that model.
-pub(super) fn cosines_of(view: &Connection, ids: impl Iterator<Item = i64>, vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
+pub(super) fn cosines_of(
+    view: &Connection,
+    ids: impl Iterator<Item = i64>,
+    vector: &[f32],
+) -> rusqlite::Result<Vec<(i64, f32)>> {
     let mut query = view.prepare_cached("SELECT numbers FROM vectors WHERE chunk = ?1")?;
     let mut found = Vec::new();
     for id in ids {
-        let cosine = query.query_row([id], |row| Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))).optional()?;
+        let cosine = query
+            .query_row([id], |row| {
+                Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))
+            })
+            .optional()?;
         found.extend(cosine.flatten().map(|cosine| (id, cosine)));
     }
     Ok(found)

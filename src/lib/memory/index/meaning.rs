@@ -31,9 +31,15 @@ pub(super) struct Meaning<'a> {
 impl<'a> Meaning<'a> {
     /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
     pub(super) fn new(vector: Vector<'a>, terms: &[Term]) -> Self {
-        let words = terms.iter().map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
+        let words = terms
+            .iter()
+            .map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
         let near = vector.table.map(|table| Near::new(table, words));
-        Self { vector: vector.numbers, near, known: ByCode::default() }
+        Self {
+            vector: vector.numbers,
+            near,
+            known: ByCode::default(),
+        }
     }
 
     /// Returns true where every line has a vector of its own.
@@ -50,10 +56,20 @@ impl<'a> Meaning<'a> {
     /// those of the words, in their order.
     pub(super) fn of_line(&mut self, text: &str, codes: &[u32]) -> Nearness {
         let mut best = [0.0; MAX_WORDS];
-        let Some(near) = self.near.as_mut().filter(|near| !near.is_empty()) else { return best };
-        let mut take = |near: &Nearness| best.iter_mut().zip(near).for_each(|(best, near)| *best = best.max(*near));
+        let Some(near) = self.near.as_mut().filter(|near| !near.is_empty()) else {
+            return best;
+        };
+        let mut take = |near: &Nearness| {
+            best.iter_mut()
+                .zip(near)
+                .for_each(|(best, near)| *best = best.max(*near))
+        };
         // Where one of them is new, those before it are taken twice, which changes nothing.
-        let mut known = |code| self.known.get(code).map(|near| near.as_deref().into_iter().for_each(&mut take));
+        let mut known = |code| {
+            self.known
+                .get(code)
+                .map(|near| near.as_deref().into_iter().for_each(&mut take))
+        };
         if codes.iter().all(|code| known(code).is_some()) {
             return best;
         }
@@ -62,7 +78,11 @@ impl<'a> Meaning<'a> {
             let Some(code) = codes.next() else { return };
             let is_telling = || word.chars().nth(LETTERS - 1).is_some() && !stop::is_stop(word);
             let known = self.known.entry(*code);
-            let known = known.or_insert_with(|| near.cosines(word, NEAR).filter(|_| is_telling()).map(nearness));
+            let known = known.or_insert_with(|| {
+                near.cosines(word, NEAR)
+                    .filter(|_| is_telling())
+                    .map(nearness)
+            });
             known.as_deref().into_iter().for_each(&mut take);
         });
         best

@@ -63,12 +63,18 @@ pub struct Place {
 impl Place {
     /// Returns the place of the index of `home`, which is searched by words alone.
     pub fn of(home: &Home) -> Self {
-        Self { home: home.clone(), opener: None }
+        Self {
+            home: home.clone(),
+            opener: None,
+        }
     }
 
     /// Returns it with what makes vectors.
     pub fn with(self, opener: Opener) -> Self {
-        Self { opener: Some(opener), ..self }
+        Self {
+            opener: Some(opener),
+            ..self
+        }
     }
 
     /// Returns whose index it is.
@@ -126,16 +132,22 @@ impl Error {
 /// than a page where there should be one (its log or its file was taken away below a process that has
 /// it open), a table or a value that is not of ours.
 fn is_torn(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows};
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,
+    };
     use rusqlite::ErrorCode::{SchemaChanged, Unknown};
     match error {
         rusqlite::Error::SqliteFailure(code, _) => {
-            code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ || matches!(code.code, Unknown | SchemaChanged)
+            code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
+                || matches!(code.code, Unknown | SchemaChanged)
         }
         rusqlite::Error::SqlInputError { .. } => true,
         error => matches!(
             error,
-            InvalidColumnType(..) | FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | QueryReturnedNoRows
+            InvalidColumnType(..)
+                | FromSqlConversionFailure(..)
+                | IntegralValueOutOfRange(..)
+                | QueryReturnedNoRows
         ),
     }
 }

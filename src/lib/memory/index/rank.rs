@@ -99,21 +99,39 @@ pub(super) fn rank<'a>(
     for chunk in chunks {
         files.entry(chunk.file).or_default().push(chunk);
     }
-    files.into_iter().map(|(file, chunks)| (file, lines(&chunks, &scale, lengths.get(&file).copied(), mix))).collect()
+    files
+        .into_iter()
+        .map(|(file, chunks)| {
+            (
+                file,
+                lines(&chunks, &scale, lengths.get(&file).copied(), mix),
+            )
+        })
+        .collect()
 }
 
 /// Gives the best lines what their own vectors and what speaks for them is worth.
 pub(super) fn closely<'a>(mut ranked: Ranked<'a>, terms: &[Term], mix: &mut Mix<'_>) -> Ranked<'a> {
-    let lines = ranked.iter_mut().flat_map(|(file, lines)| lines.iter_mut().map(|(at, line)| ((*file, *at), line)));
-    let mut best: Vec<((i64, usize), &mut Line<'_>)> = lines.filter(|(_, line)| line.score > 0.0).collect();
+    let lines = ranked
+        .iter_mut()
+        .flat_map(|(file, lines)| lines.iter_mut().map(|(at, line)| ((*file, *at), line)));
+    let mut best: Vec<((i64, usize), &mut Line<'_>)> =
+        lines.filter(|(_, line)| line.score > 0.0).collect();
     if best.len() > CLOSELY {
         best.select_nth_unstable_by(CLOSELY, |(_, a), (_, b)| b.score.total_cmp(&a.score));
         best.truncate(CLOSELY);
     }
-    let Mix { meaning, cues: (cues, words), looked, .. } = mix;
+    let Mix {
+        meaning,
+        cues: (cues, words),
+        looked,
+        ..
+    } = mix;
     for (place, line) in best {
         let (cosine, gain) = looked.entry(place).or_insert_with(|| {
-            let cosine = meaning.as_deref_mut().and_then(|meaning| meaning.cosine(line.text));
+            let cosine = meaning
+                .as_deref_mut()
+                .and_then(|meaning| meaning.cosine(line.text));
             (cosine, cues.gain(words, line.text, terms))
         });
         if let Some(cosine) = cosine {
@@ -141,11 +159,17 @@ struct Counted {
 }
 
 impl Counted {
-    const NOTHING: Self = Self { times: [0.0; MAX_WORDS], length: 0.0 };
+    const NOTHING: Self = Self {
+        times: [0.0; MAX_WORDS],
+        length: 0.0,
+    };
 
     /// Returns which words stand there, a bit a word.
     fn bits(&self) -> u32 {
-        self.times.iter().rev().fold(0, |bits, times| bits << 1 | u32::from(*times > 0.0))
+        self.times
+            .iter()
+            .rev()
+            .fold(0, |bits, times| bits << 1 | u32::from(*times > 0.0))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "words of a chunk")]
@@ -162,12 +186,18 @@ impl Counted {
 
     /// Lets words that are near, or stated by the line, count where the word itself does not stand.
     fn add_near(&mut self, near: &[f32; MAX_WORDS]) {
-        self.times.iter_mut().zip(near).for_each(|(times, near)| *times = times.max(*near));
+        self.times
+            .iter_mut()
+            .zip(near)
+            .for_each(|(times, near)| *times = times.max(*near));
     }
 
     fn add(&mut self, other: &Self) {
         self.length += other.length;
-        self.times.iter_mut().zip(&other.times).for_each(|(times, more)| *times += more);
+        self.times
+            .iter_mut()
+            .zip(&other.times)
+            .for_each(|(times, more)| *times += more);
     }
 }
 
@@ -200,7 +230,12 @@ impl Scale {
     fn part(&self, counted: &Counted, size: usize) -> f32 {
         let average = self.averages.get(size).copied().unwrap_or(1.0);
         let damp = K1 * (1.0 - B + B * counted.length / average);
-        let found: f32 = counted.times.iter().zip(&self.weights).map(|(times, weight)| weight * times / (times + damp)).sum();
+        let found: f32 = counted
+            .times
+            .iter()
+            .zip(&self.weights)
+            .map(|(times, weight)| weight * times / (times + damp))
+            .sum();
         let all: f32 = self.weights.iter().sum();
         if all > 0.0 { found / all } else { 0.0 }
     }
@@ -217,7 +252,12 @@ struct Place<'a> {
     cosine: Option<f32>,
 }
 
-fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut Mix<'_>) -> BTreeMap<usize, Line<'a>> {
+fn lines<'a>(
+    chunks: &[&'a Chunk],
+    scale: &Scale,
+    length: Option<f32>,
+    mix: &mut Mix<'_>,
+) -> BTreeMap<usize, Line<'a>> {
     let mut places: Vec<Place<'_>> = Vec::new();
     let mut file = Counted::NOTHING;
     for chunk in chunks {
@@ -225,10 +265,15 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut
         whole.add_words(&chunk.packed.context, &scale.codes);
         let mut rest = chunk.text.as_str();
         for (at, line) in (chunk.packed.first..).zip(&chunk.packed.lines) {
-            let Some((text, after)) = rest.split_at_checked(line.bytes) else { break };
+            let Some((text, after)) = rest.split_at_checked(line.bytes) else {
+                break;
+            };
             rest = after;
             match places.binary_search_by_key(&at, |place| place.at) {
-                Ok(there) => places.get(there).into_iter().for_each(|place| whole.add(&place.counted)),
+                Ok(there) => places
+                    .get(there)
+                    .into_iter()
+                    .for_each(|place| whole.add(&place.counted)),
                 Err(free) => {
                     let mut counted = Counted::NOTHING;
                     counted.add_words(&line.words, &scale.codes);
@@ -254,14 +299,30 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut
                         is_result: false,
                         chunk: chunk.id,
                     };
-                    places.insert(free, Place { at, line, counted, in_chunk: 0.0, cosine: None });
+                    places.insert(
+                        free,
+                        Place {
+                            at,
+                            line,
+                            counted,
+                            in_chunk: 0.0,
+                            cosine: None,
+                        },
+                    );
                 }
             }
         }
         let (part, cosine) = (scale.part(&whole, 2), mix.cosines.get(&chunk.id).copied());
-        let (first, end) = (chunk.packed.first, chunk.packed.first + chunk.packed.lines.len());
+        let (first, end) = (
+            chunk.packed.first,
+            chunk.packed.first + chunk.packed.lines.len(),
+        );
         let start = places.partition_point(|place| place.at < first);
-        for place in places.iter_mut().skip(start).take_while(|place| place.at < end) {
+        for place in places
+            .iter_mut()
+            .skip(start)
+            .take_while(|place| place.at < end)
+        {
             place.in_chunk = place.in_chunk.max(part);
             if let Some(cosine) = cosine {
                 place.cosine = Some(place.cosine.unwrap_or_default().max(cosine));
@@ -271,24 +332,42 @@ fn lines<'a>(chunks: &[&'a Chunk], scale: &Scale, length: Option<f32>, mix: &mut
     file.length = length.unwrap_or(file.length);
     let of_file = scale.part(&file, 3);
     // The neighbourhood of a line, then the best of those it is in.
-    let beside = |number: usize| number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(places.len());
+    let beside =
+        |number: usize| number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(places.len());
     let is_near = |one: &Place<'_>, other: &Place<'_>| one.at.abs_diff(other.at) <= BESIDE;
     let around = places.iter().enumerate().map(|(number, place)| {
         let mut near = Counted::NOTHING;
         let others = places.get(beside(number)).unwrap_or_default().iter();
-        others.filter(|other| is_near(place, other)).for_each(|other| near.add(&other.counted));
+        others
+            .filter(|other| is_near(place, other))
+            .for_each(|other| near.add(&other.counted));
         scale.part(&near, 1)
     });
     let around: Vec<f32> = around.collect();
     let near = places.iter().enumerate().map(|(number, place)| {
-        let others = beside(number).filter(|other| places.get(*other).is_some_and(|other| is_near(place, other)));
-        others.filter_map(|other| around.get(other).copied()).fold(0.0, f32::max)
+        let others = beside(number).filter(|other| {
+            places
+                .get(*other)
+                .is_some_and(|other| is_near(place, other))
+        });
+        others
+            .filter_map(|other| around.get(other).copied())
+            .fold(0.0, f32::max)
     });
     let near: Vec<f32> = near.collect();
     let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
     let scored = places.into_iter().zip(near).map(|(place, near)| {
-        let Place { at, mut line, counted, in_chunk, cosine } = place;
-        line.text_score = w_line * scale.part(&counted, 0) + w_near * near + w_chunk * in_chunk + w_file * of_file;
+        let Place {
+            at,
+            mut line,
+            counted,
+            in_chunk,
+            cosine,
+        } = place;
+        line.text_score = w_line * scale.part(&counted, 0)
+            + w_near * near
+            + w_chunk * in_chunk
+            + w_file * of_file;
         line.score = line.text_score;
         line.rank = line.text_score;
         // Of the chunk that it stands in, as long as it has none of its own.

@@ -26,8 +26,18 @@ pub(super) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String
     let sql = "SELECT path, id, size, mtime, ctime, sha256 FROM files WHERE source NOT IN ('summary', 'fact')";
     let mut query = connection.prepare(sql)?;
     let rows = query.query_map([], |row| {
-        let stamp = Stamp { size: row.get(2)?, times: (row.get(3)?, row.get(4)?) };
-        Ok((row.get(0)?, Row { id: row.get(1)?, stamp, sha256: row.get(5)? }))
+        let stamp = Stamp {
+            size: row.get(2)?,
+            times: (row.get(3)?, row.get(4)?),
+        };
+        Ok((
+            row.get(0)?,
+            Row {
+                id: row.get(1)?,
+                stamp,
+                sha256: row.get(5)?,
+            },
+        ))
     })?;
     rows.collect()
 }
@@ -35,7 +45,9 @@ pub(super) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String
 /// Returns the rows of facts by the SHA-256 of what they say.
 pub(super) fn known_facts(connection: &Connection) -> rusqlite::Result<HashMap<Vec<u8>, i64>> {
     let mut query = connection.prepare("SELECT sha256, id FROM files WHERE source = 'fact'")?;
-    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }
 
 /// Returns what `memory.db` looked like when its facts were read, see [`super::stated::look`].
@@ -45,7 +57,10 @@ pub(super) fn facts_seen(connection: &Connection) -> rusqlite::Result<String> {
 
 /// Returns the rules by which the rows were made.
 pub(super) fn rules(connection: &Connection) -> rusqlite::Result<String> {
-    Ok(connection.query_row("SELECT rules FROM totals", [], |row| row.get(0)).optional()?.unwrap_or_default())
+    Ok(connection
+        .query_row("SELECT rules FROM totals", [], |row| row.get(0))
+        .optional()?
+        .unwrap_or_default())
 }
 
 /// Makes rows of files.
@@ -59,7 +74,12 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Self { words: Words::new(), changes: Changes::default(), next: 0, committed: 0 }
+        Self {
+            words: Words::new(),
+            changes: Changes::default(),
+            next: 0,
+            committed: 0,
+        }
     }
 
     /// Returns how many chunks were written since the transaction began.
@@ -68,7 +88,10 @@ impl Writer {
     }
 
     pub(super) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        self.next = transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM chunks", [], |row| row.get(0))?;
+        self.next =
+            transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM chunks", [], |row| {
+                row.get(0)
+            })?;
         self.committed = self.next;
         self.changes = Changes::new(blocks::state(transaction)?.dims);
         Ok(())
@@ -91,10 +114,26 @@ impl Writer {
         Ok(written)
     }
 
-    fn add_one(&mut self, transaction: &Transaction<'_>, text: &Text, stamp: Stamp, sha256: &[u8]) -> rusqlite::Result<usize> {
-        let Text { path, source, scope, time, document } = text;
+    fn add_one(
+        &mut self,
+        transaction: &Transaction<'_>,
+        text: &Text,
+        stamp: Stamp,
+        sha256: &[u8],
+    ) -> rusqlite::Result<usize> {
+        let Text {
+            path,
+            source,
+            scope,
+            time,
+            document,
+        } = text;
         let (source, scope) = (source.as_str(), scope.to_string());
-        let words: Vec<Vec<Word>> = document.units.iter().map(|unit| self.words.of(&unit.text)).collect();
+        let words: Vec<Vec<Word>> = document
+            .units
+            .iter()
+            .map(|unit| self.words.of(&unit.text))
+            .collect();
         let count = words.iter().map(Vec::len).sum::<usize>();
         transaction
             .prepare_cached(
@@ -116,13 +155,24 @@ impl Writer {
         let id = transaction.last_insert_rowid();
         let named = self.words.of(&document::date_words(name_of(path)));
         let group = self.changes.group(transaction, &scope, source)?;
-        let entry = Entry { group, day: blocks::day_of(*time) };
+        let entry = Entry {
+            group,
+            day: blocks::day_of(*time),
+        };
         let mut written = 0;
         for range in chunks(document, &words) {
-            let (Some(units), Some(words)) = (document.units.get(range.clone()), words.get(range.clone())) else { continue };
+            let (Some(units), Some(words)) =
+                (document.units.get(range.clone()), words.get(range.clone()))
+            else {
+                continue;
+            };
             let mut context = named.clone();
             context.extend(self.words.of(document.section(range.start)));
-            let packed = schema::pack(range.start, &context, units.iter().zip(words.iter().map(Vec::as_slice)));
+            let packed = schema::pack(
+                range.start,
+                &context,
+                units.iter().zip(words.iter().map(Vec::as_slice)),
+            );
             self.changes.set(transaction, self.next, entry)?;
             self.insert(transaction, id, packed, &context, units, words)?;
             written += 1;
@@ -131,21 +181,41 @@ impl Writer {
     }
 
     /// Removes the rows of a file: of its own words, and of its summaries.
-    pub(super) fn remove(&mut self, transaction: &Transaction<'_>, path: &str) -> rusqlite::Result<()> {
-        let mut query = transaction.prepare_cached("SELECT id FROM files WHERE path = ?1 AND source <> 'fact'")?;
-        let ids: Vec<i64> = query.query_map([path], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        ids.into_iter().try_for_each(|id| self.remove_one(transaction, id))
+    pub(super) fn remove(
+        &mut self,
+        transaction: &Transaction<'_>,
+        path: &str,
+    ) -> rusqlite::Result<()> {
+        let mut query = transaction
+            .prepare_cached("SELECT id FROM files WHERE path = ?1 AND source <> 'fact'")?;
+        let ids: Vec<i64> = query
+            .query_map([path], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        ids.into_iter()
+            .try_for_each(|id| self.remove_one(transaction, id))
     }
 
     /// Removes row `id` of `files` and what belongs to it.
-    pub(super) fn remove_one(&mut self, transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> {
+    pub(super) fn remove_one(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: i64,
+    ) -> rusqlite::Result<()> {
         for chunk in chunks_of(transaction, id)? {
             self.changes.set(transaction, chunk, Entry::default())?;
-            transaction.prepare_cached("DELETE FROM chunks_fts WHERE rowid = ?1")?.execute([chunk])?;
-            transaction.prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?.execute([chunk])?;
+            transaction
+                .prepare_cached("DELETE FROM chunks_fts WHERE rowid = ?1")?
+                .execute([chunk])?;
+            transaction
+                .prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?
+                .execute([chunk])?;
         }
-        transaction.prepare_cached("DELETE FROM chunks WHERE file = ?1")?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?.execute([id])?;
+        transaction
+            .prepare_cached("DELETE FROM chunks WHERE file = ?1")?
+            .execute([id])?;
+        transaction
+            .prepare_cached("DELETE FROM files WHERE id = ?1")?
+            .execute([id])?;
         Ok(())
     }
 
@@ -157,16 +227,18 @@ impl Writer {
         file: &Candidate,
         stamp: Stamp,
     ) -> rusqlite::Result<()> {
-        let Stamp { size, times: (mtime, ctime) } = stamp;
-        transaction.prepare_cached("UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1")?.execute((
-            id,
+        let Stamp {
             size,
-            mtime,
-            ctime,
-            time_of(file),
-        ))?;
+            times: (mtime, ctime),
+        } = stamp;
+        transaction
+            .prepare_cached(
+                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1",
+            )?
+            .execute((id, size, mtime, ctime, time_of(file)))?;
         for chunk in chunks_of(transaction, id)? {
-            self.changes.set_day(transaction, chunk, blocks::day_of(time_of(file)))?;
+            self.changes
+                .set_day(transaction, chunk, blocks::day_of(time_of(file)))?;
         }
         Ok(())
     }
@@ -174,7 +246,12 @@ impl Writer {
     /// Sums up what there is and notes the rules it was made by, and what `memory.db` looked like. Facts say
     /// what is said elsewhere: they are not counted among the texts, which would make words of facts frequent and
     /// texts short.
-    pub(super) fn total(&mut self, transaction: &Transaction<'_>, now: i64, facts_seen: &str) -> rusqlite::Result<()> {
+    pub(super) fn total(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now: i64,
+        facts_seen: &str,
+    ) -> rusqlite::Result<()> {
         let version = next_version(transaction, now)?;
         self.changes.write(transaction, version)?;
         transaction.execute(
@@ -216,8 +293,11 @@ impl Writer {
 
 /// Returns the chunks of a document with these words; of one without any nothing can be asked for.
 fn chunks(document: &Document, words: &[Vec<Word>]) -> impl Iterator<Item = Range<usize>> {
-    let has_words =
-        |range: &Range<usize>| words.get(range.clone()).is_some_and(|words| words.iter().any(|line| !line.is_empty()));
+    let has_words = |range: &Range<usize>| {
+        words
+            .get(range.clone())
+            .is_some_and(|words| words.iter().any(|line| !line.is_empty()))
+    };
     chunk::chunks(&document.units).into_iter().filter(has_words)
 }
 
@@ -229,14 +309,21 @@ fn text_of(units: &[chunk::Unit]) -> String {
 pub(super) fn texts_of_chunks(known: &mut Words, text: &Text) -> Vec<String> {
     let units = &text.document.units;
     let words: Vec<Vec<Word>> = units.iter().map(|unit| known.of(&unit.text)).collect();
-    chunks(&text.document, &words).filter_map(|range| units.get(range)).map(text_of).collect()
+    chunks(&text.document, &words)
+        .filter_map(|range| units.get(range))
+        .map(text_of)
+        .collect()
 }
 
 /// Returns the part of a path that was given with thought: `workspace/memory/` and the like say
 /// nothing, and the name of a transcript is a number.
 fn name_of(shown: &str) -> &str {
     let name = shown.strip_prefix("workspace/memory/").unwrap_or(shown);
-    if shown.starts_with("workspace/") { name.strip_suffix(".md").unwrap_or(name) } else { "" }
+    if shown.starts_with("workspace/") {
+        name.strip_suffix(".md").unwrap_or(name)
+    } else {
+        ""
+    }
 }
 
 /// What a file says, or one of the summaries in it, or what is stated on one of its lines.
@@ -252,18 +339,41 @@ pub(in crate::memory) struct Text {
 
 /// Returns what a file says, the words themselves first; `before` is what was said before it where there are
 /// summaries in it. Bytes that are no UTF-8 are replaced.
-pub(in crate::memory) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<Past>) -> Vec<Text> {
+pub(in crate::memory) fn texts_of(
+    file: &Candidate,
+    bytes: &[u8],
+    before: Option<Past>,
+) -> Vec<Text> {
     let text = String::from_utf8_lossy(bytes);
-    let one = |source, scope, time, document| Text { path: file.shown.clone(), source, scope, time, document };
+    let one = |source, scope, time, document| Text {
+        path: file.shown.clone(),
+        source,
+        scope,
+        time,
+        document,
+    };
     if file.source != Source::Session {
-        return vec![one(file.source, sources::scope_of(&file.shown), time_of(file), Document::of_markdown(&text))];
+        return vec![one(
+            file.source,
+            sources::scope_of(&file.shown),
+            time_of(file),
+            Document::of_markdown(&text),
+        )];
     }
     let document = Document::of_transcript(&text, file.gone.and_then(|gone| gone.but));
     let key = document.head.as_ref().map_or("", |head| head.key.as_str());
     let scope = Scope::of_session(key, document.owner_spoke);
     let mut texts = vec![one(Source::Session, scope, time_of(file), document)];
-    for summary in before.map(|before| summaries::of_transcript(&text, before)).unwrap_or_default() {
-        texts.push(one(Source::Summary, summary.scope, summary.time, summary.document));
+    for summary in before
+        .map(|before| summaries::of_transcript(&text, before))
+        .unwrap_or_default()
+    {
+        texts.push(one(
+            Source::Summary,
+            summary.scope,
+            summary.time,
+            summary.document,
+        ));
     }
     texts
 }
@@ -272,7 +382,9 @@ pub(in crate::memory) fn texts_of(file: &Candidate, bytes: &[u8], before: Option
 /// was last changed.
 fn time_of(file: &Candidate) -> i64 {
     let named = sources::date_in(file.shown.rsplit('/').next().unwrap_or_default());
-    let midnight = named.and_then(|date| date.and_hms_opt(0, 0, 0)).map(|time| time.and_utc().timestamp_millis());
+    let midnight = named
+        .and_then(|date| date.and_hms_opt(0, 0, 0))
+        .map(|time| time.and_utc().timestamp_millis());
     midnight.unwrap_or(file.stamp.times.0 / 1_000_000)
 }
 

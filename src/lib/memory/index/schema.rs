@@ -53,7 +53,15 @@ INSERT INTO totals(rules) VALUES ('');
 /// Throws every row away by making the tables anew; readers see the old ones until the commit. Vectors that
 /// cost a call are kept.
 pub(super) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<()> {
-    for table in ["chunks_fts", "vectors", "blocks", "chunks", "groups", "files", "totals"] {
+    for table in [
+        "chunks_fts",
+        "vectors",
+        "blocks",
+        "chunks",
+        "groups",
+        "files",
+        "totals",
+    ] {
         connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
     }
     connection.execute_batch(TABLES)?;
@@ -66,7 +74,10 @@ pub(super) const ROWS: &str = "rows 4";
 
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
 pub(super) fn rules() -> String {
-    format!("chunk {CHUNK}/{OVERLAP}, words {}, totals 2, {ROWS}", words::VERSION)
+    format!(
+        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, {ROWS}",
+        words::VERSION
+    )
 }
 
 /// Opens the index for writing; `fsync` is not waited for, the files are the truth.
@@ -74,7 +85,9 @@ pub(super) fn open(place: &Place) -> Result<Connection, Error> {
     let path = place.database();
     let connection = db::open(&path, MIGRATIONS)?;
     connection
-        .execute_batch("PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16384; PRAGMA foreign_keys=OFF;")
+        .execute_batch(
+            "PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16384; PRAGMA foreign_keys=OFF;",
+        )
         .map_err(|error| db::Error::of(&path, error))?;
     Ok(connection)
 }
@@ -82,7 +95,12 @@ pub(super) fn open(place: &Place) -> Result<Connection, Error> {
 /// Removes a database that cannot be used: what was in it is made again from the files.
 pub(super) fn remove(path: &Path) -> Result<(), sys::Error> {
     // The log first: it must not be taken for that of the next database.
-    for file in db::BESIDE.map(|end| db::beside(path, end)).iter().map(std::path::PathBuf::as_path).chain([path]) {
+    for file in db::BESIDE
+        .map(|end| db::beside(path, end))
+        .iter()
+        .map(std::path::PathBuf::as_path)
+        .chain([path])
+    {
         match std::fs::remove_file(file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(sys::Error::at("remove", file)(error));
@@ -107,14 +125,20 @@ pub(super) struct Line {
 /// Returns `context` and `units` with their `words` as bytes: numbers of four bytes, the lowest
 /// first. First the place of the first unit in the file, then the words of the context with their
 /// count before them, then for each unit its line, its bytes and its words in the same way.
-pub(super) fn pack<'a>(first: usize, context: &[Word], units: impl Iterator<Item = (&'a Unit, &'a [Word])>) -> Vec<u8> {
+pub(super) fn pack<'a>(
+    first: usize,
+    context: &[Word],
+    units: impl Iterator<Item = (&'a Unit, &'a [Word])>,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     let number = |bytes: &mut Vec<u8>, value: usize| {
         bytes.extend(u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
     };
     let list = |bytes: &mut Vec<u8>, words: &[Word]| {
         number(bytes, words.len());
-        words.iter().for_each(|word| bytes.extend(word.code.to_le_bytes()));
+        words
+            .iter()
+            .for_each(|word| bytes.extend(word.code.to_le_bytes()));
     };
     number(&mut bytes, first);
     list(&mut bytes, context);
@@ -138,26 +162,52 @@ pub(super) struct Packed {
 
 /// Returns what [`pack`] packed. Damaged bytes give what is whole of them.
 pub(super) fn unpack(bytes: &[u8]) -> Packed {
-    let mut numbers = bytes.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four));
+    let mut numbers = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|four| u32::from_le_bytes(*four));
     let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let first = numbers.next().map_or(0, size);
     let count = numbers.next().map_or(0, size);
     let context: Vec<u32> = numbers.by_ref().take(count).collect();
     let mut lines = Vec::new();
-    while let (Some(number), Some(bytes), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) {
-        lines.push(Line { number, bytes: size(bytes), words: numbers.by_ref().take(size(count)).collect() });
+    while let (Some(number), Some(bytes), Some(count)) =
+        (numbers.next(), numbers.next(), numbers.next())
+    {
+        lines.push(Line {
+            number,
+            bytes: size(bytes),
+            words: numbers.by_ref().take(size(count)).collect(),
+        });
     }
-    Packed { first, context, lines }
+    Packed {
+        first,
+        context,
+        lines,
+    }
 }
 
 /// Returns a vector as bytes: what its numbers are multiplied with (f32, the lowest byte first), then eight
 /// bits a number. Nothing for no vector.
 pub(super) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
-    let Some(vector) = vector else { return Vec::new() };
+    let Some(vector) = vector else {
+        return Vec::new();
+    };
     let scale = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs())) / 127.0;
     #[expect(clippy::cast_possible_truncation, reason = "between -127 and 127")]
-    let number = |x: &f32| if scale > 0.0 { (x / scale).round().clamp(-127.0, 127.0) as i8 } else { 0 };
-    scale.to_le_bytes().into_iter().chain(vector.iter().map(|x| number(x).cast_unsigned())).collect()
+    let number = |x: &f32| {
+        if scale > 0.0 {
+            (x / scale).round().clamp(-127.0, 127.0) as i8
+        } else {
+            0
+        }
+    };
+    scale
+        .to_le_bytes()
+        .into_iter()
+        .chain(vector.iter().map(|x| number(x).cast_unsigned()))
+        .collect()
 }
 
 /// Returns the cosine of what [`pack_vector`] packed and `vector`, both of length 1; `None` when there is no
@@ -168,11 +218,14 @@ pub(super) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
         return None;
     }
     // Eight sums at once, which the compiler keeps in one register.
-    let ((eights, rest), (others, other_rest)) = (numbers.as_chunks::<8>(), vector.as_chunks::<8>());
+    let ((eights, rest), (others, other_rest)) =
+        (numbers.as_chunks::<8>(), vector.as_chunks::<8>());
     let mut sums = [0.0; 8];
     let product = |(number, x): (&u8, &f32)| f32::from(number.cast_signed()) * x;
     for pair in eights.iter().zip(others) {
-        sums.iter_mut().zip(pair.0.iter().zip(pair.1)).for_each(|(sum, pair)| *sum += product(pair));
+        sums.iter_mut()
+            .zip(pair.0.iter().zip(pair.1))
+            .for_each(|(sum, pair)| *sum += product(pair));
     }
     let rest: f32 = rest.iter().zip(other_rest).map(product).sum();
     Some((sums.iter().sum::<f32>() + rest) * f32::from_le_bytes(*scale))
@@ -182,7 +235,12 @@ pub(super) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
 pub(super) fn unpack_vector(packed: &[u8]) -> Option<Vec<f32>> {
     let (scale, numbers) = packed.split_first_chunk::<4>()?;
     let scale = f32::from_le_bytes(*scale);
-    Some(numbers.iter().map(|number| f32::from(number.cast_signed()) * scale).collect())
+    Some(
+        numbers
+            .iter()
+            .map(|number| f32::from(number.cast_signed()) * scale)
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -191,23 +249,65 @@ mod tests {
 
     #[test]
     fn a_vector_of_bytes_is_nearly_the_same() {
-        let vector = crate::embed::normal((0..100_u8).map(|x| f32::from(x).sin()).collect()).expect("a vector");
+        let vector = crate::embed::normal((0..100_u8).map(|x| f32::from(x).sin()).collect())
+            .expect("a vector");
         let packed = pack_vector(Some(&vector));
         assert!((cosine(&packed, &vector).expect("the same model") - 1.0).abs() < 0.01);
         let again = unpack_vector(&packed).expect("a vector");
         assert!(again.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 0.01));
-        assert_eq!((cosine(&packed, &vector[1..]), cosine(&[], &vector), unpack_vector(&[])), (None, None, None));
+        assert_eq!(
+            (
+                cosine(&packed, &vector[1..]),
+                cosine(&[], &vector),
+                unpack_vector(&[])
+            ),
+            (None, None, None)
+        );
         assert_eq!(pack_vector(None), [0_u8; 0]);
     }
 
     #[test]
     fn what_is_packed_is_unpacked() {
-        let word = |code| Word { text: "".into(), code };
-        let units = [Unit { line: 7, text: "ab\n".into() }, Unit { line: 8, text: "\n".into() }];
+        let word = |code| Word {
+            text: "".into(),
+            code,
+        };
+        let units = [
+            Unit {
+                line: 7,
+                text: "ab\n".into(),
+            },
+            Unit {
+                line: 8,
+                text: "\n".into(),
+            },
+        ];
         let words = [vec![word(1), word(u32::MAX)], vec![]];
-        let bytes = pack(3, &[word(9)], units.iter().zip(words.iter().map(Vec::as_slice)));
-        let lines = vec![Line { number: 7, bytes: 3, words: vec![1, u32::MAX] }, Line { number: 8, bytes: 1, words: vec![] }];
-        assert_eq!(unpack(&bytes), Packed { first: 3, context: vec![9], lines });
+        let bytes = pack(
+            3,
+            &[word(9)],
+            units.iter().zip(words.iter().map(Vec::as_slice)),
+        );
+        let lines = vec![
+            Line {
+                number: 7,
+                bytes: 3,
+                words: vec![1, u32::MAX],
+            },
+            Line {
+                number: 8,
+                bytes: 1,
+                words: vec![],
+            },
+        ];
+        assert_eq!(
+            unpack(&bytes),
+            Packed {
+                first: 3,
+                context: vec![9],
+                lines
+            }
+        );
         assert_eq!(unpack(&[]), Packed::default());
         assert_eq!(unpack(&[255; 9]).lines, []);
     }
@@ -217,15 +317,27 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("index.db");
         let mut connection = db::open(&path, MIGRATIONS).expect("open");
-        connection.execute("INSERT INTO chunks_fts(rowid, words) VALUES (1, 'apple äpfel')", []).expect("insert");
+        connection
+            .execute(
+                "INSERT INTO chunks_fts(rowid, words) VALUES (1, 'apple äpfel')",
+                [],
+            )
+            .expect("insert");
         let count = |connection: &Connection| -> i64 {
             connection
-                .query_row("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH '\"äpfel\"'", [], |row| row.get(0))
+                .query_row(
+                    "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH '\"äpfel\"'",
+                    [],
+                    |row| row.get(0),
+                )
                 .expect("count")
         };
         let transaction = connection.transaction().expect("begin");
         make_anew(&transaction, 1).expect("anew");
-        assert_eq!(count(&db::open_read(&path).expect("open").expect("there")), 1);
+        assert_eq!(
+            count(&db::open_read(&path).expect("open").expect("there")),
+            1
+        );
         assert_eq!(count(&transaction), 0);
         transaction.rollback().expect("rollback");
         assert_eq!(count(&connection), 1);

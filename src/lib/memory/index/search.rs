@@ -58,7 +58,11 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { scopes: None, sources: None, days: 0..=u16::MAX }
+        Self {
+            scopes: None,
+            sources: None,
+            days: 0..=u16::MAX,
+        }
     }
 }
 
@@ -70,8 +74,15 @@ impl Filter {
     }
 
     pub(super) fn lets_through(&self, scope: &str, source: &str) -> bool {
-        let by_scope = self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|one| one == scope));
-        by_scope && self.sources.as_ref().is_none_or(|sources| sources.iter().any(|one| one.as_str() == source))
+        let by_scope = self
+            .scopes
+            .as_ref()
+            .is_none_or(|scopes| scopes.iter().any(|one| one == scope));
+        by_scope
+            && self
+                .sources
+                .as_ref()
+                .is_none_or(|sources| sources.iter().any(|one| one.as_str() == source))
     }
 }
 
@@ -181,7 +192,12 @@ struct Open {
 impl Searcher {
     /// Returns a searcher; the database need not be there yet.
     pub fn new(place: &Place) -> Self {
-        Self { place: place.clone(), words: Words::new(), ask: Ask::new(place), open: None }
+        Self {
+            place: place.clone(),
+            words: Words::new(),
+            ask: Ask::new(place),
+            open: None,
+        }
     }
 
     /// Returns what `query` finds. An index that is not there finds nothing. Damage is noted for the next run.
@@ -200,8 +216,15 @@ impl Searcher {
         let path = self.place.database();
         let words = self.words.of_question(&query.text);
         self.open()?;
-        let Self { words: known, ask, open, .. } = self;
-        let Some(open) = open else { return Ok(Found::default()) };
+        let Self {
+            words: known,
+            ask,
+            open,
+            ..
+        } = self;
+        let Some(open) = open else {
+            return Ok(Found::default());
+        };
         let failed = |error| Error::from(db::Error::of(&path, error));
         if rules_differ(&open.connection).map_err(failed)? {
             return Ok(Found::default());
@@ -217,13 +240,18 @@ impl Searcher {
         let model = blocks::state(&open.connection).map_err(failed)?.model;
         let vector = match wish {
             Strategy::Fts => Ok(None),
-            Strategy::Hybrid | Strategy::FtsFirst | Strategy::Vector => ask.vector(&query.text, &model).map(Some),
+            Strategy::Hybrid | Strategy::FtsFirst | Strategy::Vector => {
+                ask.vector(&query.text, &model).map(Some)
+            }
         };
         match vector {
             Err(why) if wish == Strategy::Vector => Err(Error::NoVectors(why)),
             Err(why) => {
                 let found = look(open, known, words, query, None).map_err(failed)?;
-                Ok(Found { without_vectors: Some(why), ..found })
+                Ok(Found {
+                    without_vectors: Some(why),
+                    ..found
+                })
             }
             Ok(vector) => look(open, known, words, query, vector).map_err(failed),
         }
@@ -234,14 +262,21 @@ impl Searcher {
         let identity = db::identity(&path)?;
         if self.open.as_ref().map(|open| open.identity) != identity {
             // Its log and the next one's have the same name.
-            self.open.take().into_iter().for_each(|stale| db::abandon(stale.connection));
+            self.open
+                .take()
+                .into_iter()
+                .for_each(|stale| db::abandon(stale.connection));
         }
         if self.open.is_none()
             && let Some(identity) = identity
             && let Some(connection) = db::open_read(&path)?
         {
             candidates::prepare(&connection).map_err(|error| db::Error::of(&path, error))?;
-            self.open = Some(Open { connection, identity, blocks: Blocks::default() });
+            self.open = Some(Open {
+                connection,
+                identity,
+                blocks: Blocks::default(),
+            });
         }
         Ok(())
     }
@@ -269,15 +304,31 @@ fn look(
     query: &Query,
     vector: Option<Vector<'_>>,
 ) -> rusqlite::Result<Found> {
-    let Open { connection, blocks, .. } = open;
+    let Open {
+        connection, blocks, ..
+    } = open;
     // One view of the database, whoever writes meanwhile.
     let view = connection.unchecked_transaction()?;
     blocks.refresh(&view)?;
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
-    let Gathered { terms, mut ids, mut cosines, share } = gather(&view, blocks, words, query, vector.as_ref(), totals)?;
+    let Gathered {
+        terms,
+        mut ids,
+        mut cosines,
+        share,
+    } = gather(&view, blocks, words, query, vector.as_ref(), totals)?;
     // Where words do not count, those that are near to them do not either.
-    let mut meaning = vector.map(|vector| Meaning::new(vector, if query.strategy == Strategy::Vector { &[] } else { &terms }));
+    let mut meaning = vector.map(|vector| {
+        Meaning::new(
+            vector,
+            if query.strategy == Strategy::Vector {
+                &[]
+            } else {
+                &terms
+            },
+        )
+    });
     let mut chunks = load(&view, &ids)?;
     let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
     describe(&view, &chunks, &mut files, &mut lengths)?;
@@ -288,7 +339,11 @@ fn look(
     ids.extend(stating);
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
         // Those that were found by their words.
-        let others: Vec<i64> = ids.iter().copied().filter(|id| !cosines.contains_key(id)).collect();
+        let others: Vec<i64> = ids
+            .iter()
+            .copied()
+            .filter(|id| !cosines.contains_key(id))
+            .collect();
         cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
     }
     let mut mix = Mix {
@@ -310,23 +365,45 @@ fn look(
     let beside = load(&view, &beside)?;
     describe(&view, &beside, &mut files, &mut lengths)?;
     let changed: BTreeSet<i64> = beside.iter().map(|chunk| chunk.file).collect();
-    let changed = chunks.iter().chain(&beside).filter(|chunk| changed.contains(&chunk.file));
+    let changed = chunks
+        .iter()
+        .chain(&beside)
+        .filter(|chunk| changed.contains(&chunk.file));
     ranked.extend(rank::rank(changed, &terms, totals, &lengths, &mut mix));
     let mut ranked = rank::closely(ranked, &terms, &mut mix);
     reorder(&mut ranked, &files, days.as_ref());
     let mut seeds = passage::seeds(&ranked, |file| order_of(&files, file));
     seeds.retain(|seed| best_score(&ranked, seed) >= query.min_score);
     let passages = passage::passages(&ranked, &seeds, want(query));
-    let words = terms.iter().map(|term| (term.word.text.to_string(), term.weight)).collect();
-    let hits = passages.iter().filter_map(|passage| hit(passage, &ranked, &files, &terms)).collect();
-    Ok(Found { hits, words, indexed: true, without_vectors: None })
+    let words = terms
+        .iter()
+        .map(|term| (term.word.text.to_string(), term.weight))
+        .collect();
+    let hits = passages
+        .iter()
+        .filter_map(|passage| hit(passage, &ranked, &files, &terms))
+        .collect();
+    Ok(Found {
+        hits,
+        words,
+        indexed: true,
+        without_vectors: None,
+    })
 }
 
 /// Gives lines what they are worth more or less for what they stand in.
-fn reorder(ranked: &mut Ranked<'_>, files: &HashMap<i64, File>, days: Option<&RangeInclusive<NaiveDate>>) {
+fn reorder(
+    ranked: &mut Ranked<'_>,
+    files: &HashMap<i64, File>,
+    days: Option<&RangeInclusive<NaiveDate>>,
+) {
     evidence::step_back(ranked, files);
     if let Some(days) = days {
-        when::favour(ranked, files, &Filter::days(Some(*days.start()), Some(*days.end())));
+        when::favour(
+            ranked,
+            files,
+            &Filter::days(Some(*days.start()), Some(*days.end())),
+        );
     }
 }
 
@@ -343,7 +420,9 @@ fn rules_differ(view: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn order_of(files: &HashMap<i64, File>, file: i64) -> (i64, &str) {
-    files.get(&file).map_or((0, ""), |file| (file.time, &file.path))
+    files
+        .get(&file)
+        .map_or((0, ""), |file| (file.time, &file.path))
 }
 
 fn want(query: &Query) -> Want {
@@ -351,7 +430,10 @@ fn want(query: &Query) -> Want {
         None => Want::plain(query.k),
         Some(tokens) => Want::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)),
     };
-    Want { each: want.each.min(query.max_chars), ..want }
+    Want {
+        each: want.each.min(query.max_chars),
+        ..want
+    }
 }
 
 /// Returns the chunks beside those of the best lines.
@@ -368,7 +450,11 @@ fn beside(ranked: &Ranked<'_>, seeds: &[Seed], k: usize, chunks: &[Chunk]) -> Ve
             best.push(line.chunk);
         }
     }
-    let wanted: BTreeSet<i64> = best.into_iter().flat_map(|id| [id - 1, id + 1]).filter(|id| !there.contains(id)).collect();
+    let wanted: BTreeSet<i64> = best
+        .into_iter()
+        .flat_map(|id| [id - 1, id + 1])
+        .filter(|id| !there.contains(id))
+        .collect();
     wanted.into_iter().collect()
 }
 
@@ -379,7 +465,12 @@ fn load(view: &Connection, ids: &[i64]) -> rusqlite::Result<Vec<Chunk>> {
         let mut rows = query.query([id])?;
         if let Some(row) = rows.next()? {
             let packed = schema::unpack(row.get_ref(1)?.as_blob()?);
-            chunks.push(Chunk { id: *id, file: row.get(0)?, packed, text: row.get(2)? });
+            chunks.push(Chunk {
+                id: *id,
+                file: row.get(0)?,
+                packed,
+                text: row.get(2)?,
+            });
         }
     }
     Ok(chunks)
@@ -392,7 +483,8 @@ fn describe(
     files: &mut HashMap<i64, File>,
     lengths: &mut HashMap<i64, f32>,
 ) -> rusqlite::Result<()> {
-    let mut query = view.prepare_cached("SELECT path, source, scope, time, words FROM files WHERE id = ?1")?;
+    let mut query =
+        view.prepare_cached("SELECT path, source, scope, time, words FROM files WHERE id = ?1")?;
     for chunk in chunks {
         if files.contains_key(&chunk.file) {
             continue;
@@ -400,14 +492,24 @@ fn describe(
         let mut rows = query.query([chunk.file])?;
         if let Some(row) = rows.next()? {
             lengths.insert(chunk.file, row.get::<_, i64>(4)? as f32);
-            let file = File { path: row.get(0)?, source: row.get(1)?, scope: row.get(2)?, time: row.get(3)? };
+            let file = File {
+                path: row.get(0)?,
+                source: row.get(1)?,
+                scope: row.get(2)?,
+                time: row.get(3)?,
+            };
             files.insert(chunk.file, file);
         }
     }
     Ok(())
 }
 
-fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &HashMap<i64, File>, terms: &[Term]) -> Option<Hit> {
+fn hit(
+    passage: &Passage,
+    ranked: &Ranked<'_>,
+    files: &HashMap<i64, File>,
+    terms: &[Term],
+) -> Option<Hit> {
     let file = files.get(&passage.file)?;
     let lines = ranked.get(&passage.file)?;
     let is_blank = |at: &usize| lines.get(at).is_none_or(|line| line.text.trim().is_empty());
@@ -418,10 +520,15 @@ fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &HashMap<i64, File>, terms
     while last > first && is_blank(&last) {
         last -= 1;
     }
-    let text: String = lines.range(first..=last).map(|(_, line)| line.text).collect();
+    let text: String = lines
+        .range(first..=last)
+        .map(|(_, line)| line.text)
+        .collect();
     let best = lines.get(&passage.best)?;
     let shown = |score: f32| score.sqrt().min(1.0);
-    let words = lines.range(first..=last).fold(0, |words, (_, line)| words | line.words);
+    let words = lines
+        .range(first..=last)
+        .fold(0, |words, (_, line)| words | line.words);
     Some(Hit {
         path: file.path.clone(),
         start_line: lines.get(&first)?.number,
@@ -432,6 +539,10 @@ fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &HashMap<i64, File>, terms
         text_score: Some(shown(best.text_score)),
         text: text.trim_end_matches('\n').to_owned(),
         scope: file.scope.clone(),
-        matched: (0..).zip(terms).filter(|(bit, _)| words >> bit & 1 == 1).map(|(_, term)| term.word.text.to_string()).collect(),
+        matched: (0..)
+            .zip(terms)
+            .filter(|(bit, _)| words >> bit & 1 == 1)
+            .map(|(_, term)| term.word.text.to_string())
+            .collect(),
     })
 }

@@ -22,11 +22,21 @@ const SURE: f64 = 0.7;
 pub(super) fn look(home: &Home, now_ms: i64) -> (String, String) {
     let path = facts::database(home);
     // A log without anything in it comes and goes with readers.
-    let meta = |end| std::fs::metadata(db::beside(&path, end)).ok().filter(|meta| meta.len() > 0);
+    let meta = |end| {
+        std::fs::metadata(db::beside(&path, end))
+            .ok()
+            .filter(|meta| meta.len() > 0)
+    };
     let stamps = ["", "-wal"].map(|end| meta(end).map(|meta| (meta.ino(), Stamp::of(&meta))));
-    let is_settled = stamps.iter().flatten().all(|(_, stamp)| stamp.settled(now_ms) == *stamp);
+    let is_settled = stamps
+        .iter()
+        .flatten()
+        .all(|(_, stamp)| stamp.settled(now_ms) == *stamp);
     let looks = format!("{stamps:?}");
-    (looks.clone(), if is_settled { looks } else { String::new() })
+    (
+        looks.clone(),
+        if is_settled { looks } else { String::new() },
+    )
 }
 
 /// Returns the current facts by the place that states them, each with the SHA-256 of all it says. No database is
@@ -35,25 +45,53 @@ pub(super) fn read(home: &Home) -> Result<Vec<(Vec<u8>, Text)>, facts::Error> {
     let all = facts::list(&facts::database(home), &Filter::default())?;
     let mut places: BTreeMap<(&str, String, i64), Vec<&Fact>> = BTreeMap::new();
     for fact in &all {
-        places.entry((&fact.source, fact.scope.to_string(), fact.source_line)).or_default().push(fact);
+        places
+            .entry((&fact.source, fact.scope.to_string(), fact.source_line))
+            .or_default()
+            .push(fact);
     }
-    Ok(places.into_values().filter_map(|facts| Some(stated(&facts, facts.first()?))).collect())
+    Ok(places
+        .into_values()
+        .filter_map(|facts| Some(stated(&facts, facts.first()?)))
+        .collect())
 }
 
 fn stated(facts: &[&Fact], first: &Fact) -> (Vec<u8>, Text) {
     let mut document = Document::default();
     let line = u32::try_from(first.source_line).unwrap_or(u32::MAX);
-    facts.iter().for_each(|fact| chunk::units(line, &words(fact), &mut document.units));
+    facts
+        .iter()
+        .for_each(|fact| chunk::units(line, &words(fact), &mut document.units));
     let time = facts.iter().map(|fact| fact.valid_from).max().unwrap_or(0);
-    let text = Text { path: first.source.clone(), source: Source::Fact, scope: first.scope.clone(), time, document };
-    let said: String = text.document.units.iter().map(|unit| unit.text.as_str()).collect();
-    (sources::sha256(format!("{}\0{}\0{line}\0{time}\0{said}", text.path, text.scope).as_bytes()), text)
+    let text = Text {
+        path: first.source.clone(),
+        source: Source::Fact,
+        scope: first.scope.clone(),
+        time,
+        document,
+    };
+    let said: String = text
+        .document
+        .units
+        .iter()
+        .map(|unit| unit.text.as_str())
+        .collect();
+    (
+        sources::sha256(
+            format!("{}\0{}\0{line}\0{time}\0{said}", text.path, text.scope).as_bytes(),
+        ),
+        text,
+    )
 }
 
 /// Returns a fact on one line: `Ana: lives in Porto (since 2026-05-04, 60 % sure)`.
 fn words(fact: &Fact) -> String {
     let since = clock::rfc3339(fact.valid_from);
-    let doubt = if fact.confidence < SURE { format!(", {:.0} % sure", fact.confidence * 100.0) } else { String::new() };
+    let doubt = if fact.confidence < SURE {
+        format!(", {:.0} % sure", fact.confidence * 100.0)
+    } else {
+        String::new()
+    };
     format!("{} (since {}{doubt})", fact.words(), text::head(&since, 10))
 }
 
@@ -85,6 +123,10 @@ mod tests {
             assert_eq!(words(&fact), expected);
         };
         check("Porto", 0.7, "Ana: lives in Porto (since 2026-05-04)");
-        check("Porto\n  by the sea", 0.6, "Ana: lives in Porto by the sea (since 2026-05-04, 60 % sure)");
+        check(
+            "Porto\n  by the sea",
+            0.6,
+            "Ana: lives in Porto by the sea (since 2026-05-04, 60 % sure)",
+        );
     }
 }

@@ -55,22 +55,31 @@ pub fn examine(path: &Path, patience: Duration) -> Result<Health, db::Error> {
     if matches!(health, Health::Damaged(_) | Health::Empty) {
         return Ok(health);
     }
-    let Some(connection) = db::open_read(path)? else { return Ok(health) };
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(health);
+    };
     let missing = missing(&connection).map_err(|error| db::Error::of(path, error))?;
-    Ok(missing.map_or(health, |table| Health::Damaged(vec![format!("the table {table} is missing")])))
+    Ok(missing.map_or(health, |table| {
+        Health::Damaged(vec![format!("the table {table} is missing")])
+    }))
 }
 
 /// Returns a table that should be there and is not.
 fn missing(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let tables = |connection: &Connection| -> rusqlite::Result<BTreeSet<String>> {
-        connection.prepare("SELECT name FROM sqlite_schema")?.query_map([], |row| row.get(0))?.collect()
+        connection
+            .prepare("SELECT name FROM sqlite_schema")?
+            .query_map([], |row| row.get(0))?
+            .collect()
     };
     let there = tables(connection)?;
     if there.contains("totals") && rows::rules(connection)? != schema::rules() {
         return Ok(None);
     }
     let whole = Connection::open_in_memory()?;
-    schema::MIGRATIONS.iter().try_for_each(|sql| whole.execute_batch(sql))?;
+    schema::MIGRATIONS
+        .iter()
+        .try_for_each(|sql| whole.execute_batch(sql))?;
     Ok(tables(&whole)?.difference(&there).next().cloned())
 }
 
@@ -91,15 +100,25 @@ pub fn status(place: &Place) -> Result<Status, Error> {
     let path = place.database();
     let running = lock::holder(&place.lock())?;
     let index_bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-    let Some(connection) = db::open_read(&path)? else { return Ok(Status { running, ..Status::default() }) };
+    let Some(connection) = db::open_read(&path)? else {
+        return Ok(Status {
+            running,
+            ..Status::default()
+        });
+    };
     let read = || -> rusqlite::Result<Status> {
         // A fact is a line of what is stated in one place.
         let sql = "SELECT source, CASE source WHEN 'fact' THEN sum(units) ELSE count(*) END FROM files GROUP BY source";
         let mut query = connection.prepare(sql)?;
-        let sources: BTreeMap<String, i64> =
-            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+        let sources: BTreeMap<String, i64> = query
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
         let no_files = [Source::Summary, Source::Fact].map(Source::as_str);
-        let files = sources.iter().filter(|(source, _)| !no_files.contains(&source.as_str())).map(|(_, count)| count).sum();
+        let files = sources
+            .iter()
+            .filter(|(source, _)| !no_files.contains(&source.as_str()))
+            .map(|(_, count)| count)
+            .sum();
         connection.query_row("SELECT * FROM totals", [], |row| {
             let at: i64 = row.get("indexed_at")?;
             Ok(Status {
@@ -112,10 +131,15 @@ pub fn status(place: &Place) -> Result<Status, Error> {
                 model: Some(row.get::<_, String>("model")?).filter(|model| !model.is_empty()),
                 vectors: row.get("vectors")?,
                 // Other rules have no such column.
-                lacking: row.get::<_, String>("lacking").ok().filter(|why| !why.is_empty()),
+                lacking: row
+                    .get::<_, String>("lacking")
+                    .ok()
+                    .filter(|why| !why.is_empty()),
                 index_bytes,
                 sources: sources.clone(),
-                facts_unread: stated::read(&place.home).err().map(|error| error.to_string()),
+                facts_unread: stated::read(&place.home)
+                    .err()
+                    .map(|error| error.to_string()),
                 running,
             })
         })
@@ -137,13 +161,22 @@ pub fn lack(place: &Place) -> Result<Option<String>, Error> {
     Ok(match place.embedder() {
         Err(error) => Some(error.to_string()),
         Ok(None) => None,
-        Ok(Some(embedder)) if there != embedder.name() => {
-            Some(format!("its vectors are of {there}, and the settings name {}", embedder.name()))
-        }
+        Ok(Some(embedder)) if there != embedder.name() => Some(format!(
+            "its vectors are of {there}, and the settings name {}",
+            embedder.name()
+        )),
         Ok(Some(_)) => {
             let missing = status.chunks - status.vectors;
-            let why = status.lacking.map(|why| format!(": {why}")).unwrap_or_default();
-            (missing > 0).then(|| format!("{missing} of {} chunks have no vector yet{why}", status.chunks))
+            let why = status
+                .lacking
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default();
+            (missing > 0).then(|| {
+                format!(
+                    "{missing} of {} chunks have no vector yet{why}",
+                    status.chunks
+                )
+            })
         }
     })
 }

@@ -5,8 +5,12 @@ use std::sync::LazyLock;
 
 /// Returns true for a word that is left out of questions; `word` is lower case, without accents.
 pub(super) fn is_stop(word: &str) -> bool {
-    static STOP: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| STOP_WORDS.iter().flat_map(|words| words.split_whitespace()).collect());
+    static STOP: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        STOP_WORDS
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .collect()
+    });
     STOP.contains(word)
 }
 
@@ -74,10 +78,26 @@ mod tests {
 
     #[test]
     fn lists_are_as_words_are_compared() {
-        let all = STOP_WORDS.iter().flat_map(|words| words.split_whitespace()).chain(IRREGULAR.split([';', ' ']));
+        let all = STOP_WORDS
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .chain(IRREGULAR.split([';', ' ']));
         for word in all.filter(|word| !word.is_empty()) {
-            assert!(word.chars().all(|c| c.is_lowercase() && !"äöüßéèáíóúñçё".contains(c)) || !word.is_ascii(), "{word}");
+            assert!(
+                word.chars()
+                    .all(|c| c.is_lowercase() && !"äöüßéèáíóúñçё".contains(c))
+                    || !word.is_ascii(),
+                "{word}"
+            );
         }
-        assert_eq!((base_of("bought"), base_of("buy"), is_stop("the"), is_stop("car")), (Some("buy"), None, true, false));
+        assert_eq!(
+            (
+                base_of("bought"),
+                base_of("buy"),
+                is_stop("the"),
+                is_stop("car")
+            ),
+            (Some("buy"), None, true, false)
+        );
     }
 }

@@ -99,7 +99,10 @@ pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result
         Some(report) => report,
         None => {
             schema::remove(&place.database())?;
-            Report { was_damaged: true, ..work(place, mode, each)? }
+            Report {
+                was_damaged: true,
+                ..work(place, mode, each)?
+            }
         }
     };
     doubt::clear(place);
@@ -107,7 +110,12 @@ pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result
 }
 
 /// Returns what a run would do.
-fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+fn compare(
+    place: &Place,
+    connection: Option<&Connection>,
+    mode: Mode,
+    each: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     let fail = |error| db::Error::of(&place.database(), error);
     let (mut known, mut known_facts) = (BTreeMap::new(), HashMap::new());
     let mut full = mode.full;
@@ -119,8 +127,16 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
         }
     }
     let (files, skipped) = sources::list(&place.home);
-    let mut report = Report { skipped, full, ..Report::default() };
-    let (reader, mut pasts, stirred) = (Reader::new(&place.home), Pasts::new(&place.home), stirred(&files, &known));
+    let mut report = Report {
+        skipped,
+        full,
+        ..Report::default()
+    };
+    let (reader, mut pasts, stirred) = (
+        Reader::new(&place.home),
+        Pasts::new(&place.home),
+        stirred(&files, &known),
+    );
     let embedder = place.embedder().ok().flatten();
     let mut forecast = match &embedder {
         Some(Embedder::Model(model)) => Some(Forecast::new(&**model, connection)),
@@ -128,14 +144,21 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
     };
     let (mut words, mut gone) = (Words::new(), HashSet::new());
     for (done, file) in files.iter().enumerate() {
-        each(Progress { done, total: files.len() });
+        each(Progress {
+            done,
+            total: files.len(),
+        });
         let row = known.remove(&file.shown);
         if row.as_ref().is_some_and(|row| is_same(row, file, &stirred)) {
             report.unchanged += 1;
             continue;
         }
         match (reader.read(file), row) {
-            (Ok(bytes), Some(row)) if row.sha256 == file.sha256(&bytes, pasts.before(file, &bytes)) => report.unchanged += 1,
+            (Ok(bytes), Some(row))
+                if row.sha256 == file.sha256(&bytes, pasts.before(file, &bytes)) =>
+            {
+                report.unchanged += 1
+            }
             (Ok(bytes), row) => {
                 match row {
                     Some(_) => report.changed += 1,
@@ -143,7 +166,8 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
                 }
                 gone.extend(row.map(|row| row.id));
                 for text in rows::texts_of(file, &bytes, pasts.before(file, &bytes)) {
-                    add_to(&mut forecast, rows::texts_of_chunks(&mut words, &text)).map_err(fail)?;
+                    add_to(&mut forecast, rows::texts_of_chunks(&mut words, &text))
+                        .map_err(fail)?;
                 }
             }
             (Err(Unread::Failed(skipped)), _) => report.skipped.push(skipped),
@@ -153,12 +177,19 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
             }
         }
     }
-    let others: Vec<i64> = known.iter().filter(|(path, _)| !report.is_hidden(path)).map(|(_, row)| row.id).collect();
+    let others: Vec<i64> = known
+        .iter()
+        .filter(|(path, _)| !report.is_hidden(path))
+        .map(|(_, row)| row.id)
+        .collect();
     report.removed += others.len();
     gone.extend(others);
     match stated::read(&place.home) {
         Ok(stated) => {
-            for (_, text) in stated.iter().filter(|(sha256, _)| !known_facts.contains_key(sha256)) {
+            for (_, text) in stated
+                .iter()
+                .filter(|(sha256, _)| !known_facts.contains_key(sha256))
+            {
                 add_to(&mut forecast, rows::texts_of_chunks(&mut words, text)).map_err(fail)?;
             }
         }
@@ -178,21 +209,35 @@ fn compare(place: &Place, connection: Option<&Connection>, mode: Mode, each: &mu
 
 /// Adds what vectors of `chunks` would cost.
 fn add_to(forecast: &mut Option<Forecast<'_>>, chunks: Vec<String>) -> rusqlite::Result<()> {
-    forecast.as_mut().map_or(Ok(()), |forecast| chunks.into_iter().try_for_each(|text| forecast.add(text)))
+    forecast.as_mut().map_or(Ok(()), |forecast| {
+        chunks.into_iter().try_for_each(|text| forecast.add(text))
+    })
 }
 
 /// Returns the conversations of which a file came, went or changed: what a summary in another one may say
 /// depends on it.
 fn stirred(files: &[Candidate], known: &BTreeMap<String, Row>) -> HashSet<String> {
     let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
-    let is_new = |file: &&Candidate| known.get(&file.shown).is_none_or(|row| row.stamp != file.stamp);
+    let is_new = |file: &&Candidate| {
+        known
+            .get(&file.shown)
+            .is_none_or(|row| row.stamp != file.stamp)
+    };
     let changed = files.iter().filter(is_new).map(|file| file.shown.as_str());
-    let gone = known.keys().map(String::as_str).filter(|path| !there.contains(path));
-    changed.chain(gone).filter_map(sources::session_of).map(str::to_owned).collect()
+    let gone = known
+        .keys()
+        .map(String::as_str)
+        .filter(|path| !there.contains(path));
+    changed
+        .chain(gone)
+        .filter_map(sources::session_of)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_same(row: &Row, file: &Candidate, stirred: &HashSet<String>) -> bool {
-    row.stamp == file.stamp && !sources::session_of(&file.shown).is_some_and(|id| stirred.contains(id))
+    row.stamp == file.stamp
+        && !sources::session_of(&file.shown).is_some_and(|id| stirred.contains(id))
 }
 
 impl Report {
@@ -202,8 +247,12 @@ impl Report {
     }
 
     fn skip_facts(&mut self, error: &facts::Error) {
-        let why = format!("{error}; facts are found as they were; agent-daemon doctor says what helps");
-        self.skipped.push(Skipped { path: stated::SHOWN.to_owned(), why });
+        let why =
+            format!("{error}; facts are found as they were; agent-daemon doctor says what helps");
+        self.skipped.push(Skipped {
+            path: stated::SHOWN.to_owned(),
+            why,
+        });
     }
 }
 
@@ -212,15 +261,30 @@ fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Rep
     let path = place.database();
     let fail = |error| db::Error::of(&path, error);
     let full = mode.full || rows::rules(&connection).map_err(fail)? != schema::rules();
-    let known = if full { BTreeMap::new() } else { rows::known(&connection).map_err(fail)? };
+    let known = if full {
+        BTreeMap::new()
+    } else {
+        rows::known(&connection).map_err(fail)?
+    };
     let (files, skipped) = sources::list(&place.home);
-    let report = Report { skipped, full, ..Report::default() };
-    let as_it_was = |file: &Candidate| known.get(&file.shown).is_some_and(|row| row.stamp == file.stamp);
+    let report = Report {
+        skipped,
+        full,
+        ..Report::default()
+    };
+    let as_it_was = |file: &Candidate| {
+        known
+            .get(&file.shown)
+            .is_some_and(|row| row.stamp == file.stamp)
+    };
     let now = clock::now_ms();
     let (looks, settled) = stated::look(&place.home, now);
     let same_facts = !full && rows::facts_seen(&connection).map_err(fail)? == looks;
     let mut report = if same_facts && files.len() == known.len() && files.iter().all(as_it_was) {
-        Report { unchanged: files.len(), ..report }
+        Report {
+            unchanged: files.len(),
+            ..report
+        }
     } else {
         let mut run = Run {
             home: &place.home,
@@ -233,7 +297,8 @@ fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Rep
             now,
             report,
         };
-        run.all(&mut connection, &files, settled, each).map_err(fail)?;
+        run.all(&mut connection, &files, settled, each)
+            .map_err(fail)?;
         run.report
     };
     report.vectors = vectors::make(place, &mut connection, now, each)?;
@@ -265,33 +330,47 @@ impl Run<'_> {
         looks: String,
         each: &mut dyn FnMut(Progress),
     ) -> rusqlite::Result<()> {
-        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if self.report.full {
             schema::make_anew(&transaction, self.now)?;
         }
         self.writer.begin(&transaction)?;
         let mut removed = 0;
         for (done, file) in files.iter().enumerate() {
-            each(Progress { done, total: files.len() });
+            each(Progress {
+                done,
+                total: files.len(),
+            });
             self.one(&transaction, file)?;
             // New tables take the place of the old ones as a whole.
             if !self.report.full && self.writer.since_commit() >= COMMIT_AFTER {
                 self.writer.total(&transaction, self.now, "")?;
                 transaction.commit()?;
-                transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                transaction =
+                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 self.writer.begin(&transaction)?;
             }
         }
-        for path in self.known.keys().filter(|path| !self.report.is_hidden(path)) {
+        for path in self
+            .known
+            .keys()
+            .filter(|path| !self.report.is_hidden(path))
+        {
             self.writer.remove(&transaction, path)?;
             removed += 1;
         }
         self.report.removed += removed;
         // A conversation that ended lies elsewhere, and with it what it states.
         if self.facts_seen.is_empty() || self.report.added + self.report.removed > 0 {
-            self.facts_seen = if self.facts(&transaction)? { looks } else { String::new() };
+            self.facts_seen = if self.facts(&transaction)? {
+                looks
+            } else {
+                String::new()
+            };
         }
-        self.writer.total(&transaction, self.now, &self.facts_seen)?;
+        self.writer
+            .total(&transaction, self.now, &self.facts_seen)?;
         transaction.commit()
     }
 
@@ -307,16 +386,23 @@ impl Run<'_> {
         let mut known = rows::known_facts(transaction)?;
         for (sha256, text) in stated {
             if known.remove(&sha256).is_none() {
-                self.report.chunks += self.writer.add(transaction, &[text], Stamp::default(), &sha256)?;
+                self.report.chunks +=
+                    self.writer
+                        .add(transaction, &[text], Stamp::default(), &sha256)?;
             }
         }
-        known.into_values().try_for_each(|id| self.writer.remove_one(transaction, id))?;
+        known
+            .into_values()
+            .try_for_each(|id| self.writer.remove_one(transaction, id))?;
         Ok(true)
     }
 
     fn one(&mut self, transaction: &Transaction<'_>, file: &Candidate) -> rusqlite::Result<()> {
         let row = self.known.remove(&file.shown);
-        if row.as_ref().is_some_and(|row| is_same(row, file, &self.stirred)) {
+        if row
+            .as_ref()
+            .is_some_and(|row| is_same(row, file, &self.stirred))
+        {
             self.report.unchanged += 1;
             return Ok(());
         }
@@ -345,7 +431,12 @@ impl Run<'_> {
             }
             None => self.report.added += 1,
         }
-        self.report.chunks += self.writer.add(transaction, &rows::texts_of(file, &bytes, before), stamp, &sha256)?;
+        self.report.chunks += self.writer.add(
+            transaction,
+            &rows::texts_of(file, &bytes, before),
+            stamp,
+            &sha256,
+        )?;
         Ok(())
     }
 }

@@ -47,7 +47,10 @@ pub(super) fn make(
 ) -> Result<Made, db::Error> {
     let mut all = || -> rusqlite::Result<Made> {
         let made = match place.embedder() {
-            Err(error) => Made { failed: Some(error.to_string()), ..Made::default() },
+            Err(error) => Made {
+                failed: Some(error.to_string()),
+                ..Made::default()
+            },
             Ok(None) => {
                 take_for(connection, "", 0, now)?;
                 Made::default()
@@ -62,7 +65,12 @@ pub(super) fn make(
 }
 
 /// Throws the vectors away when they are another model's.
-fn take_for(connection: &mut Connection, model: &str, dims: usize, now: i64) -> rusqlite::Result<()> {
+fn take_for(
+    connection: &mut Connection,
+    model: &str,
+    dims: usize,
+    now: i64,
+) -> rusqlite::Result<()> {
     let state = blocks::state(connection)?;
     if (state.model.as_str(), state.dims) == (model, dims) {
         return Ok(());
@@ -72,38 +80,65 @@ fn take_for(connection: &mut Connection, model: &str, dims: usize, now: i64) -> 
     transaction.execute_batch("DELETE FROM vectors")?;
     transaction.execute("UPDATE blocks SET codes = x'', version = ?1", [version])?;
     let dims = i64::try_from(dims).unwrap_or(0);
-    transaction.execute("UPDATE totals SET model = ?1, dims = ?2, version = ?3, vectors = 0", (model, dims, version))?;
+    transaction.execute(
+        "UPDATE totals SET model = ?1, dims = ?2, version = ?3, vectors = 0",
+        (model, dims, version),
+    )?;
     transaction.commit()
 }
 
-fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mut dyn FnMut(Progress)) -> rusqlite::Result<Made> {
+fn work(
+    connection: &mut Connection,
+    mut embedder: Embedder,
+    now: i64,
+    each: &mut dyn FnMut(Progress),
+) -> rusqlite::Result<Made> {
     let mut made = Made::default();
     match &embedder {
         Embedder::Table(table) => take_for(connection, table.name(), table.dims(), now)?,
         // How many numbers its vectors have is seen in the first.
-        Embedder::Model(model) if model.name() != blocks::state(connection)?.model => take_for(connection, model.name(), 0, now)?,
+        Embedder::Model(model) if model.name() != blocks::state(connection)?.model => {
+            take_for(connection, model.name(), 0, now)?
+        }
         Embedder::Model(_) => {}
     }
     let (total, done): (i64, i64) =
-        connection.query_row("SELECT chunks, vectors FROM totals", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        connection.query_row("SELECT chunks, vectors FROM totals", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let missing = usize::try_from(total - done).unwrap_or(0);
-    let size = if matches!(embedder, Embedder::Table(_)) { TABLE_BATCH } else { BATCH };
+    let size = if matches!(embedder, Embedder::Table(_)) {
+        TABLE_BATCH
+    } else {
+        BATCH
+    };
     let mut last = 0;
     if missing == 0 {
         return Ok(made);
     }
     loop {
         let bare = bare(connection, last, size)?;
-        let Some(end) = bare.last().map(|chunk| chunk.id) else { break };
+        let Some(end) = bare.last().map(|chunk| chunk.id) else {
+            break;
+        };
         last = end;
-        let keys: Vec<Vec<u8>> = bare.iter().map(|chunk| key(embedder.name(), &chunk.text)).collect();
+        let keys: Vec<Vec<u8>> = bare
+            .iter()
+            .map(|chunk| key(embedder.name(), &chunk.text))
+            .collect();
         let mut known = match &embedder {
             Embedder::Table(_) => HashMap::new(),
             Embedder::Model(_) => cached(connection, &keys)?,
         };
         made.cached += known.len();
-        let unknown: Vec<usize> = (0..bare.len()).filter(|at| !known.contains_key(at)).collect();
-        let texts: Vec<&str> = unknown.iter().filter_map(|at| bare.get(*at)).map(|chunk| chunk.text.as_str()).collect();
+        let unknown: Vec<usize> = (0..bare.len())
+            .filter(|at| !known.contains_key(at))
+            .collect();
+        let texts: Vec<&str> = unknown
+            .iter()
+            .filter_map(|at| bare.get(*at))
+            .map(|chunk| chunk.text.as_str())
+            .collect();
         // After a failure nobody is asked again, but what is kept costs nothing.
         let vectors = match &made.failed {
             None => vectors(&mut embedder, &texts).unwrap_or_else(|error| {
@@ -115,8 +150,12 @@ fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mu
         if vectors.is_empty() && known.is_empty() {
             continue;
         }
-        let dims =
-            vectors.iter().flatten().map(Vec::len).chain(known.values().map(|packed| packed.len().saturating_sub(4))).max();
+        let dims = vectors
+            .iter()
+            .flatten()
+            .map(Vec::len)
+            .chain(known.values().map(|packed| packed.len().saturating_sub(4)))
+            .max();
         if let (Embedder::Model(model), Some(dims)) = (&embedder, dims.filter(|dims| *dims > 0)) {
             take_for(connection, model.name(), dims, now)?;
         }
@@ -125,7 +164,9 @@ fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mu
             let packed = schema::pack_vector(vector.as_deref());
             if let (Embedder::Model(_), Some(key)) = (&embedder, keys.get(at)) {
                 transaction
-                    .prepare_cached("INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)")?
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)",
+                    )?
                     .execute((key, &packed))?;
             }
             known.insert(at, packed);
@@ -133,7 +174,10 @@ fn work(connection: &mut Connection, mut embedder: Embedder, now: i64, each: &mu
         made.made += known.len();
         write(&transaction, &bare, &known, now)?;
         transaction.commit()?;
-        each(Progress { done: made.made.min(missing), total: missing });
+        each(Progress {
+            done: made.made.min(missing),
+            total: missing,
+        });
     }
     if let Embedder::Model(model) = &embedder {
         made.cost_usd = model.spent_usd();
@@ -146,8 +190,12 @@ fn bare(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Ve
     let mut query = connection.prepare_cached(
         "SELECT id, text FROM chunks WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id LIMIT ?2",
     )?;
-    let rows = query
-        .query_map((last, i64::try_from(count).unwrap_or(i64::MAX)), |row| Ok(Bare { id: row.get(0)?, text: row.get(1)? }))?;
+    let rows = query.query_map((last, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
+        Ok(Bare {
+            id: row.get(0)?,
+            text: row.get(1)?,
+        })
+    })?;
     rows.collect()
 }
 
@@ -157,7 +205,12 @@ fn vectors(embedder: &mut Embedder, texts: &[&str]) -> Result<Vec<Option<Vec<f32
         // Both cores: it is all there is to do.
         Embedder::Table(table) => {
             table.check()?;
-            let of = |table: &mut Table, texts: &[&str]| texts.iter().map(|text| table.passage(text.lines())).collect::<Vec<_>>();
+            let of = |table: &mut Table, texts: &[&str]| {
+                texts
+                    .iter()
+                    .map(|text| table.passage(text.lines()))
+                    .collect::<Vec<_>>()
+            };
             let mut other = Table::of(table.shared().clone());
             let (left, right) = texts.split_at(texts.len() / 2);
             Ok(std::thread::scope(|scope| {
@@ -171,19 +224,32 @@ fn vectors(embedder: &mut Embedder, texts: &[&str]) -> Result<Vec<Option<Vec<f32
     }
 }
 
-fn write(transaction: &Transaction<'_>, bare: &[Bare], packed: &HashMap<usize, Vec<u8>>, now: i64) -> rusqlite::Result<()> {
+fn write(
+    transaction: &Transaction<'_>,
+    bare: &[Bare],
+    packed: &HashMap<usize, Vec<u8>>,
+    now: i64,
+) -> rusqlite::Result<()> {
     let mut changes = Changes::new(blocks::state(transaction)?.dims);
-    let mut insert = transaction.prepare_cached("INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)")?;
+    let mut insert = transaction
+        .prepare_cached("INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)")?;
     for (at, chunk) in bare.iter().enumerate() {
-        let Some(packed) = packed.get(&at) else { continue };
+        let Some(packed) = packed.get(&at) else {
+            continue;
+        };
         insert.execute((chunk.id, packed))?;
-        let code = schema::unpack_vector(packed).map(|vector| blocks::code(&vector)).unwrap_or_default();
+        let code = schema::unpack_vector(packed)
+            .map(|vector| blocks::code(&vector))
+            .unwrap_or_default();
         changes.set_code(transaction, chunk.id, &code)?;
     }
     let version = next_version(transaction, now)?;
     changes.write(transaction, version)?;
     let count = i64::try_from(packed.len()).unwrap_or(0);
-    transaction.execute("UPDATE totals SET version = ?1, vectors = vectors + ?2", (version, count))?;
+    transaction.execute(
+        "UPDATE totals SET version = ?1, vectors = vectors + ?2",
+        (version, count),
+    )?;
     Ok(())
 }
 
@@ -199,12 +265,20 @@ pub(super) struct Forecast<'a> {
 
 impl<'a> Forecast<'a> {
     pub(super) fn new(model: &'a dyn Model, connection: Option<&'a Connection>) -> Self {
-        Self { model, connection, keys: HashSet::new(), batch: Vec::new(), usd: Some(0.0) }
+        Self {
+            model,
+            connection,
+            keys: HashSet::new(),
+            batch: Vec::new(),
+            usd: Some(0.0),
+        }
     }
 
     /// Takes in the chunks that lack a vector already, but those of the files `gone`.
     pub(super) fn lacking(&mut self, gone: &HashSet<i64>) -> rusqlite::Result<()> {
-        let Some(connection) = self.connection else { return Ok(()) };
+        let Some(connection) = self.connection else {
+            return Ok(());
+        };
         let is_other = blocks::state(connection)?.model != self.model.name();
         let mut query = connection.prepare(
             "SELECT file, text FROM chunks WHERE ?1 OR NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id",
@@ -221,16 +295,32 @@ impl<'a> Forecast<'a> {
     /// Takes in the text of a chunk.
     pub(super) fn add(&mut self, text: String) -> rusqlite::Result<()> {
         self.batch.push(text);
-        if self.batch.len() == BATCH { self.ask() } else { Ok(()) }
+        if self.batch.len() == BATCH {
+            self.ask()
+        } else {
+            Ok(())
+        }
     }
 
     fn ask(&mut self) -> rusqlite::Result<()> {
         let batch = std::mem::take(&mut self.batch);
-        let keys: Vec<Vec<u8>> = batch.iter().map(|text| key(self.model.name(), text)).collect();
-        let known = self.connection.map_or(Ok(HashMap::new()), |connection| cached(connection, &keys))?;
-        let is_known = |(at, key): &(usize, &Vec<u8>)| known.contains_key(at) || self.keys.contains(*key);
-        let unknown = keys.iter().enumerate().filter(|one| !is_known(one)).filter_map(|(at, _)| batch.get(at));
-        let more = self.model.cost_usd(&unknown.map(String::as_str).collect::<Vec<_>>());
+        let keys: Vec<Vec<u8>> = batch
+            .iter()
+            .map(|text| key(self.model.name(), text))
+            .collect();
+        let known = self
+            .connection
+            .map_or(Ok(HashMap::new()), |connection| cached(connection, &keys))?;
+        let is_known =
+            |(at, key): &(usize, &Vec<u8>)| known.contains_key(at) || self.keys.contains(*key);
+        let unknown = keys
+            .iter()
+            .enumerate()
+            .filter(|one| !is_known(one))
+            .filter_map(|(at, _)| batch.get(at));
+        let more = self
+            .model
+            .cost_usd(&unknown.map(String::as_str).collect::<Vec<_>>());
         self.usd = self.usd.zip(more).map(|(usd, more)| usd + more);
         self.keys.extend(keys);
         Ok(())
@@ -250,7 +340,8 @@ fn key(model: &str, text: &str) -> Vec<u8> {
 
 /// Returns the kept vectors of `keys`, by place.
 fn cached(connection: &Connection, keys: &[Vec<u8>]) -> rusqlite::Result<HashMap<usize, Vec<u8>>> {
-    let mut query = connection.prepare_cached("SELECT numbers FROM embedding_cache WHERE key = ?1")?;
+    let mut query =
+        connection.prepare_cached("SELECT numbers FROM embedding_cache WHERE key = ?1")?;
     let mut found = HashMap::new();
     for (at, key) in keys.iter().enumerate() {
         if let Some(packed) = query.query_row([key], |row| row.get(0)).optional()? {

@@ -40,7 +40,9 @@ pub(in crate::memory) struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
     }
 
     fn write_u32(&mut self, code: u32) {
@@ -83,7 +85,10 @@ impl Words {
     /// Returns the words of a question that say what it is about, each once. All of them when there
     /// are no others.
     pub(in crate::memory) fn of_query(&mut self, text: &str) -> Vec<Word> {
-        self.of_question(text).into_iter().map(|(_, word)| word).collect()
+        self.of_question(text)
+            .into_iter()
+            .map(|(_, word)| word)
+            .collect()
     }
 
     /// Returns the same with each word as it stands there, folded.
@@ -108,7 +113,10 @@ impl Words {
         }
         let text = self.stem_of(raw);
         let code = fnv(&text);
-        let word = Word { text: text.into(), code };
+        let word = Word {
+            text: text.into(),
+            code,
+        };
         if self.known.len() < MAX_KNOWN {
             self.known.insert(raw.to_owned(), word.clone());
         }
@@ -126,7 +134,11 @@ impl Words {
         };
         let base = stop::base_of(raw).unwrap_or(raw);
         let stem = stemmer.stem(base);
-        if stem.is_empty() { base.to_owned() } else { stem.into_owned() }
+        if stem.is_empty() {
+            base.to_owned()
+        } else {
+            stem.into_owned()
+        }
     }
 }
 
@@ -157,14 +169,20 @@ pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
             end(&mut word, &mut letters, &mut each);
         }
     };
-    text.nfkc().flat_map(char::to_lowercase).map(plain).for_each(&mut put);
+    text.nfkc()
+        .flat_map(char::to_lowercase)
+        .map(plain)
+        .for_each(&mut put);
     put(' ');
 }
 
 /// Does the same, several times as fast.
 fn each_ascii_word(text: &str, mut each: impl FnMut(&str)) {
     let mut lower = String::new();
-    for word in text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+    {
         let word = word.get(..MAX_LETTERS).unwrap_or(word);
         if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
             lower.clear();
@@ -189,7 +207,9 @@ fn end_unspaced(letters: &mut Vec<char>, each: &mut impl FnMut(&str)) {
     match letters.as_slice() {
         [] => return,
         [one] => each(one.encode_utf8(&mut [0; 4])),
-        many => many.windows(2).for_each(|pair| each(&pair.iter().collect::<String>())),
+        many => many
+            .windows(2)
+            .for_each(|pair| each(&pair.iter().collect::<String>())),
     }
     letters.clear();
 }
@@ -233,7 +253,9 @@ impl Default for Fnv {
 
 impl Hasher for Fnv {
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        self.0 = bytes.iter().fold(self.0, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     }
 
     fn finish(&self) -> u64 {
@@ -243,7 +265,9 @@ impl Hasher for Fnv {
 
 /// FNV-1a, 32 bits: the same in every version and on every machine.
 fn fnv(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]
@@ -251,7 +275,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let words: Vec<Arc<str>> = Words::new().of(text).into_iter().map(|word| word.text).collect();
+        let words: Vec<Arc<str>> = Words::new()
+            .of(text)
+            .into_iter()
+            .map(|word| word.text)
+            .collect();
         assert_eq!(words.join(" "), expected, "{text}");
     }
 
@@ -259,7 +287,10 @@ mod tests {
     fn words_are_compared_without_case_accents_and_endings() {
         check("Painting PAINTED, paints!", "paint paint paint");
         check("Café naïve Straße", "cafe naiv straße");
-        check("I bought two mice; they went home", "i buy two mous they go home");
+        check(
+            "I bought two mice; they went home",
+            "i buy two mous they go home",
+        );
         check("well-known o'clock don't", "well know o clock don t");
         check("2023-05-08 v1.2", "2023 05 08 v1 2");
         check("собаки собака", "собак собак");
@@ -273,7 +304,11 @@ mod tests {
     #[test]
     fn a_question_is_about_its_telling_words() {
         let check = |text: &str, expected: &str| {
-            let words: Vec<Arc<str>> = Words::new().of_query(text).into_iter().map(|word| word.text).collect();
+            let words: Vec<Arc<str>> = Words::new()
+                .of_query(text)
+                .into_iter()
+                .map(|word| word.text)
+                .collect();
             assert_eq!(words.join(" "), expected, "{text}");
         };
         check("When did I buy the new car, and which car?", "buy new car");

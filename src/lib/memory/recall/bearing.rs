@@ -34,9 +34,9 @@ const THIRD: f64 = 0.33;
 const WITH_TWO: f64 = 0.15;
 /// Words of greeting, thanks and assent.
 const SMALL_TALK: [&str; 29] = [
-    "hello", "hi", "hey", "again", "thanks", "thank", "thx", "please", "ok", "okay", "yes", "no", "sure", "great", "good",
-    "fine", "nice", "morning", "evening", "night", "bye", "well", "welcome", "hallo", "danke", "bitte", "merci", "hola",
-    "gracias",
+    "hello", "hi", "hey", "again", "thanks", "thank", "thx", "please", "ok", "okay", "yes", "no",
+    "sure", "great", "good", "fine", "nice", "morning", "evening", "night", "bye", "well",
+    "welcome", "hallo", "danke", "bitte", "merci", "hola", "gracias",
 ];
 
 /// What bears on a message, what matters most first.
@@ -88,14 +88,25 @@ impl Recall {
     }
 
     /// Returns what `viewer` may see that bears on a message.
-    pub(in crate::memory) fn bearing_on(&mut self, asked: &Asked<'_>, viewer: &Viewer) -> Result<Bearing<'_>, facts::Error> {
+    pub(in crate::memory) fn bearing_on(
+        &mut self,
+        asked: &Asked<'_>,
+        viewer: &Viewer,
+    ) -> Result<Bearing<'_>, facts::Error> {
         // Nothing old is shown when the reading fails.
-        let changed = self.reader.changed().inspect_err(|_| self.know(facts::Stated::default()));
+        let changed = self
+            .reader
+            .changed()
+            .inspect_err(|_| self.know(facts::Stated::default()));
         if let Some(stated) = changed? {
             self.know(stated);
         }
         let words = telling(asked.words);
-        let said = if words.is_empty() { Codes::default() } else { codes(&mut self.words, &words) };
+        let said = if words.is_empty() {
+            Codes::default()
+        } else {
+            codes(&mut self.words, &words)
+        };
         Ok(Bearing {
             commitments: self.commitments(asked, &said, viewer),
             facts: self.facts(asked, &said, viewer),
@@ -114,7 +125,9 @@ impl Recall {
         self.commitments = commitments.collect();
         self.told.clear();
         for (at, one) in stated.episodes.iter().enumerate() {
-            let lists = [&one.topics, &one.participants, &one.decisions].map(|list| list.join(" ")).join(" ");
+            let lists = [&one.topics, &one.participants, &one.decisions]
+                .map(|list| list.join(" "))
+                .join(" ");
             for code in codes(words, &format!("{} {lists}", one.summary)) {
                 self.told.entry(code).or_default().push(at);
             }
@@ -125,12 +138,22 @@ impl Recall {
     /// Returns promises that are overdue and were not brought up since, whose deadline is near or that the message
     /// speaks of; at the beginning of a conversation all. The nearest deadlines first.
     fn commitments(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
-        let Asked { first, now, zone, .. } = *asked;
+        let Asked {
+            first, now, zone, ..
+        } = *asked;
         let asks_for_all = !self.of_promises.is_disjoint(said);
         let mut near: Vec<(i64, &Commitment)> = Vec::new();
-        for (one, words) in self.commitments.iter().filter(|(one, _)| viewer.may_see(&one.scope)) {
+        for (one, words) in self
+            .commitments
+            .iter()
+            .filter(|(one, _)| viewer.may_see(&one.scope))
+        {
             let due = one.due_ms(zone).unwrap_or(i64::MAX);
-            let comes_up = if due <= now { one.shown_at.is_none() } else { first || due <= now.saturating_add(SOON_MS) };
+            let comes_up = if due <= now {
+                one.shown_at.is_none()
+            } else {
+                first || due <= now.saturating_add(SOON_MS)
+            };
             if comes_up || asks_for_all || !words.is_disjoint(said) {
                 near.push((due, one));
             }
@@ -138,8 +161,16 @@ impl Recall {
         near.sort_by_key(|(due, one)| (*due, one.id));
         let line = |(due, one): (i64, &Commitment)| {
             let is_new = due <= now && one.shown_at.is_none();
-            let (text, place) = (commitment_line(one, due <= now, zone), format!("commitment {}", one.id));
-            Line { text, place, score: None, overdue: is_new.then_some(one.id) }
+            let (text, place) = (
+                commitment_line(one, due <= now, zone),
+                format!("commitment {}", one.id),
+            );
+            Line {
+                text,
+                place,
+                score: None,
+                overdue: is_new.then_some(one.id),
+            }
         };
         near.into_iter().map(line).collect()
     }
@@ -147,20 +178,33 @@ impl Recall {
     /// Returns the facts of those whom the message names, those of the person that it speaks of, then those that say
     /// one of its words; at the beginning of a conversation also the newest about the person.
     fn facts(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<(f64, &Fact)> {
-        let score = |fact: &Fact, weight: f64| (1.0 + weight) * fact.confidence * fades(asked.now - fact.updated_at);
+        let score = |fact: &Fact, weight: f64| {
+            (1.0 + weight) * fact.confidence * fades(asked.now - fact.updated_at)
+        };
         let mut near: Vec<(u8, f64, &Fact)> = Vec::new();
-        for Near { fact, distance, weight } in self.facts.near(said, viewer) {
+        for Near {
+            fact,
+            distance,
+            weight,
+        } in self.facts.near(said, viewer)
+        {
             near.push((distance, score(fact, weight), fact));
         }
         if asked.first {
             let there: HashSet<i64> = near.iter().map(|(_, _, fact)| fact.id).collect();
-            let rest = self.facts.of_user(viewer).filter(|fact| !there.contains(&fact.id));
-            let mut rest: Vec<(u8, f64, &Fact)> = rest.map(|fact| (2, score(fact, 0.0), fact)).collect();
+            let rest = self
+                .facts
+                .of_user(viewer)
+                .filter(|fact| !there.contains(&fact.id));
+            let mut rest: Vec<(u8, f64, &Fact)> =
+                rest.map(|fact| (2, score(fact, 0.0), fact)).collect();
             rest.sort_by(nearer);
             near.extend(rest.into_iter().take(AT_FIRST));
         }
         near.sort_by(nearer);
-        near.into_iter().map(|(_, score, fact)| (score, fact)).collect()
+        near.into_iter()
+            .map(|(_, score, fact)| (score, fact))
+            .collect()
     }
 
     /// Returns the episodes that the message speaks of; at the beginning of a conversation also the newest.
@@ -171,7 +215,10 @@ impl Recall {
             let bears = share >= THIRD || (common >= 2 && share >= WITH_TWO);
             let is_known = one.session_id == asked.session;
             if (asked.first || bears) && !is_known && viewer.may_see(&one.scope) {
-                let day = one.date.parse::<NaiveDate>().map_or(0, |day| clock::start_of_day(day, asked.zone));
+                let day = one
+                    .date
+                    .parse::<NaiveDate>()
+                    .map_or(0, |day| clock::start_of_day(day, asked.zone));
                 let at_first = if asked.first { THIRD } else { 0.0 };
                 near.push(((share + at_first) * fades(asked.now - day), one));
             }
@@ -190,7 +237,10 @@ impl Recall {
     fn common(&self, said: &Codes) -> Vec<usize> {
         let mut common = vec![0; self.episodes.len()];
         for at in said.iter().filter_map(|code| self.told.get(code)).flatten() {
-            common.get_mut(*at).into_iter().for_each(|count| *count += 1);
+            common
+                .get_mut(*at)
+                .into_iter()
+                .for_each(|count| *count += 1);
         }
         common
     }
@@ -200,7 +250,10 @@ fn nearer(
     (distance, score, fact): &(u8, f64, &Fact),
     (other_distance, other_score, other): &(u8, f64, &Fact),
 ) -> std::cmp::Ordering {
-    distance.cmp(other_distance).then(other_score.total_cmp(score)).then(fact.id.cmp(&other.id))
+    distance
+        .cmp(other_distance)
+        .then(other_score.total_cmp(score))
+        .then(fact.id.cmp(&other.id))
 }
 
 /// Returns what is left of a score after `ms`.
@@ -220,10 +273,13 @@ fn codes(words: &mut Words, text: &str) -> Codes {
 }
 
 fn commitment_line(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
-    let deadline = one.deadline.as_deref().map(|deadline| match clock::parse_rfc3339(deadline) {
-        Some(moment) => clock::local_minute(moment, zone),
-        None => deadline.to_owned(),
-    });
+    let deadline = one
+        .deadline
+        .as_deref()
+        .map(|deadline| match clock::parse_rfc3339(deadline) {
+            Some(moment) => clock::local_minute(moment, zone),
+            None => deadline.to_owned(),
+        });
     let until = match (deadline, is_overdue) {
         (None, _) => String::new(),
         (Some(deadline), true) => format!(" (overdue since {deadline})"),
@@ -239,18 +295,30 @@ pub(super) fn fact_line(fact: &Fact) -> String {
         true => format!("said {}", text::head(&clock::rfc3339(fact.valid_from), 10)),
         false => format!("{}:{}", fact.source, fact.source_line),
     };
-    format!("{}: {} {} ({source})", fact.entity, fact.attribute, fact.value)
+    format!(
+        "{}: {} {} ({source})",
+        fact.entity, fact.attribute, fact.value
+    )
 }
 
 fn episode_line(one: &Episode) -> String {
-    let decided = if one.decisions.is_empty() { String::new() } else { format!("; decided: {}", one.decisions.join("; ")) };
+    let decided = if one.decisions.is_empty() {
+        String::new()
+    } else {
+        format!("; decided: {}", one.decisions.join("; "))
+    };
     format!("{}: {}{decided}", one.date, one.summary)
 }
 
 /// Returns `message` without what people say in passing; empty when there is nothing else: greetings
 /// find older greetings.
 pub(in crate::memory) fn telling(message: &str) -> String {
-    let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let words = message.split_whitespace().filter(|word| !SMALL_TALK.contains(&bare(word).as_str()));
+    let bare = |word: &str| {
+        word.trim_matches(|c: char| !c.is_alphanumeric())
+            .to_lowercase()
+    };
+    let words = message
+        .split_whitespace()
+        .filter(|word| !SMALL_TALK.contains(&bare(word).as_str()));
     words.collect::<Vec<_>>().join(" ")
 }

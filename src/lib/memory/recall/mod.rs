@@ -90,10 +90,19 @@ enum Kind {
 
 /// The weights by which kinds share the budget (specification §13). Who comes first here takes first what others
 /// leave.
-const SHARES: [(Kind, u64); 4] = [(Kind::Commitment, 40), (Kind::Passage, 35), (Kind::Episode, 25), (Kind::Fact, 15)];
+const SHARES: [(Kind, u64); 4] = [
+    (Kind::Commitment, 40),
+    (Kind::Passage, 35),
+    (Kind::Episode, 25),
+    (Kind::Fact, 15),
+];
 /// The order in which they are shown, and their names.
-const SHOWN: [(Kind, &str); 4] =
-    [(Kind::Commitment, "commitment"), (Kind::Fact, "fact"), (Kind::Episode, "episode"), (Kind::Passage, "passage")];
+const SHOWN: [(Kind, &str); 4] = [
+    (Kind::Commitment, "commitment"),
+    (Kind::Fact, "fact"),
+    (Kind::Episode, "episode"),
+    (Kind::Passage, "passage"),
+];
 
 /// Something that may be said.
 struct Candidate {
@@ -104,21 +113,56 @@ struct Candidate {
 
 /// Returns the piece for a message; `None` when nothing is known that bears on it. `known` says what
 /// the conversation has already.
-pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) -> bool) -> Option<Recalled> {
+pub(super) fn compose(
+    bearing: &Bearing<'_>,
+    hits: &[Hit],
+    known: impl Fn(&str) -> bool,
+) -> Option<Recalled> {
     let line = |kind, text: &str| {
-        let longest = if kind == Kind::Episode { MAX_EPISODE } else { MAX_LINE };
+        let longest = if kind == Kind::Episode {
+            MAX_EPISODE
+        } else {
+            MAX_LINE
+        };
         format!("- {}", text::shorten(&one_line(text), longest))
     };
-    let candidate = |kind, line| Candidate { kind, line, taken: false };
-    let told = |kind, one: &Line| candidate(kind, Line { text: line(kind, &one.text), place: one.place.clone(), ..*one });
-    let commitments = bearing.commitments.iter().map(|one| told(Kind::Commitment, one));
+    let candidate = |kind, line| Candidate {
+        kind,
+        line,
+        taken: false,
+    };
+    let told = |kind, one: &Line| {
+        candidate(
+            kind,
+            Line {
+                text: line(kind, &one.text),
+                place: one.place.clone(),
+                ..*one
+            },
+        )
+    };
+    let commitments = bearing
+        .commitments
+        .iter()
+        .map(|one| told(Kind::Commitment, one));
     let episodes = bearing.episodes.iter().map(|one| told(Kind::Episode, one));
-    let mut candidates: Vec<Candidate> = commitments.chain(episodes).filter(|one| !known(&one.line.text)).collect();
+    let mut candidates: Vec<Candidate> = commitments
+        .chain(episodes)
+        .filter(|one| !known(&one.line.text))
+        .collect();
     // By their words: a line that was corrected stands in the same place.
     let passages = hits.iter().filter(|hit| !known(&plain(&hit.text)));
     candidates.extend((1..).zip(passages).map(|(number, hit)| {
         let place = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
-        candidate(Kind::Passage, Line { text: passage(number, hit), place, score: Some(hit.score.into()), overdue: None })
+        candidate(
+            Kind::Passage,
+            Line {
+                text: passage(number, hit),
+                place,
+                score: Some(hit.score.into()),
+                overdue: None,
+            },
+        )
     }));
     // There may be thousands, and each that is known costs a look through the conversation.
     let mut facts_left = bearing.facts.len();
@@ -131,7 +175,15 @@ pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) 
         let text = line(Kind::Fact, &bearing::fact_line(fact));
         if !known(&text) {
             let place = format!("{}:{}", fact.source, fact.source_line);
-            candidates.push(candidate(Kind::Fact, Line { text, place, score: Some(*score), overdue: None }));
+            candidates.push(candidate(
+                Kind::Fact,
+                Line {
+                    text,
+                    place,
+                    score: Some(*score),
+                    overdue: None,
+                },
+            ));
             facts += 1;
         }
     }
@@ -140,7 +192,10 @@ pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) 
     let (mut loaded, mut left) = (Vec::new(), Vec::new());
     let (mut memories, mut others) = (Vec::new(), Vec::new());
     for (kind, name) in SHOWN {
-        let (taken, dropped): (Vec<_>, Vec<_>) = candidates.iter().filter(|one| one.kind == kind).partition(|one| one.taken);
+        let (taken, dropped): (Vec<_>, Vec<_>) = candidates
+            .iter()
+            .filter(|one| one.kind == kind)
+            .partition(|one| one.taken);
         memories.extend(taken.iter().map(|one| one.recollection(name)));
         others.extend(dropped.iter().map(|one| one.recollection(name)));
         let dropped = dropped.len() + if kind == Kind::Fact { facts_left } else { 0 };
@@ -155,28 +210,47 @@ pub(super) fn compose(bearing: &Bearing<'_>, hits: &[Hit], known: impl Fn(&str) 
     if !left.is_empty() {
         footer.push_str(&format!("; left out: {}", left.join(", ")));
     }
-    let overdue = candidates.iter().filter(|one| one.taken).filter_map(|one| one.line.overdue).collect();
+    let overdue = candidates
+        .iter()
+        .filter(|one| one.taken)
+        .filter_map(|one| one.line.overdue)
+        .collect();
     others.truncate(MAX_NOTED);
     memories.append(&mut others);
-    Some(Recalled { body: lines.join("\n"), footer, overdue, memories })
+    Some(Recalled {
+        body: lines.join("\n"),
+        footer,
+        overdue,
+        memories,
+    })
 }
 
 /// Takes what fits: each kind its share of the budget, then in the order of [`SHARES`] what others left.
 fn fit(candidates: &mut [Candidate]) {
     let budget = BUDGET - text::estimate_tokens(HEAD) - FOOTER;
-    let is_there = |kind: Kind, candidates: &[Candidate]| candidates.iter().any(|one| one.kind == kind);
-    let all: u64 = SHARES.iter().filter(|(kind, _)| is_there(*kind, candidates)).map(|(_, share)| share).sum();
+    let is_there =
+        |kind: Kind, candidates: &[Candidate]| candidates.iter().any(|one| one.kind == kind);
+    let all: u64 = SHARES
+        .iter()
+        .filter(|(kind, _)| is_there(*kind, candidates))
+        .map(|(_, share)| share)
+        .sum();
     let mut used = 0;
     for (kind, share) in SHARES {
         let mut room = budget * share / all.max(1);
         for one in candidates.iter_mut().filter(|one| one.kind == kind) {
-            let Some(left) = room.checked_sub(one.tokens()) else { break };
+            let Some(left) = room.checked_sub(one.tokens()) else {
+                break;
+            };
             used += one.tokens();
             (room, one.taken) = (left, true);
         }
     }
     for (kind, _) in SHARES {
-        for one in candidates.iter_mut().filter(|one| one.kind == kind && !one.taken) {
+        for one in candidates
+            .iter_mut()
+            .filter(|one| one.kind == kind && !one.taken)
+        {
             if used + one.tokens() <= budget {
                 used += one.tokens();
                 one.taken = true;
@@ -193,14 +267,25 @@ impl Candidate {
     fn recollection(&self, kind: &str) -> Recollection {
         let rounded = |score: f64| (score * 1000.0).round() / 1000.0;
         let Line { place, score, .. } = &self.line;
-        Recollection { kind: kind.to_owned(), place: place.clone(), score: score.map(rounded), dropped: !self.taken }
+        Recollection {
+            kind: kind.to_owned(),
+            place: place.clone(),
+            score: score.map(rounded),
+            dropped: !self.taken,
+        }
     }
 }
 
 fn passage(number: usize, hit: &Hit) -> String {
     // A file may be called anything.
     let path = plain(&text::visible(&hit.path));
-    format!("[{number}] {path}:{}-{} ({:.0}%)\n{}", hit.start_line, hit.end_line, hit.score * 100.0, plain(&hit.text))
+    format!(
+        "[{number}] {path}:{}-{} ({:.0}%)\n{}",
+        hit.start_line,
+        hit.end_line,
+        hit.score * 100.0,
+        plain(&hit.text)
+    )
 }
 
 fn count(number: usize, what: &str) -> Option<String> {

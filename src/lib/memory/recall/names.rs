@@ -50,7 +50,10 @@ pub(super) struct Near<'a> {
 
 impl Filed {
     pub(super) fn new(facts: Vec<Fact>, words: &mut Words) -> Self {
-        let mut filed = Self { told: facts.iter().map(|fact| told(words, fact)).collect(), ..Self::default() };
+        let mut filed = Self {
+            told: facts.iter().map(|fact| told(words, fact)).collect(),
+            ..Self::default()
+        };
         for (at, (fact, told)) in facts.iter().zip(&filed.told).enumerate() {
             for code in told.all() {
                 let there = filed.by_word.entry(code).or_default();
@@ -59,9 +62,16 @@ impl Filed {
                     there.push(at);
                 }
             }
-            filed.by_entity.entry(told.whom.clone()).or_default().push(at);
+            filed
+                .by_entity
+                .entry(told.whom.clone())
+                .or_default()
+                .push(at);
             if folded(&fact.attribute) == ALIAS {
-                let names = [(told.whom.clone(), told.entity.clone()), (folded(&fact.value), told.value.clone())];
+                let names = [
+                    (told.whom.clone(), told.entity.clone()),
+                    (folded(&fact.value), told.value.clone()),
+                ];
                 filed.aliases.push(Alias { fact: at, names });
             }
         }
@@ -70,19 +80,35 @@ impl Filed {
 
     /// Returns the facts of the person that `viewer` may see.
     pub(super) fn of_user<'a>(&'a self, viewer: &Viewer) -> impl Iterator<Item = &'a Fact> {
-        let all = self.by_entity.get(USER).into_iter().flatten().filter_map(|at| self.facts.get(*at));
+        let all = self
+            .by_entity
+            .get(USER)
+            .into_iter()
+            .flatten()
+            .filter_map(|at| self.facts.get(*at));
         all.filter(move |fact| viewer.may_see(&fact.scope))
     }
 
     /// Returns the facts that `viewer` may see and that bear on a message with the words `asked`, in no order.
     pub(super) fn near(&self, asked: &Codes, viewer: &Viewer) -> Vec<Near<'_>> {
-        let sees = |at: usize| self.facts.get(at).is_some_and(|fact| viewer.may_see(&fact.scope));
-        let said: HashSet<usize> = asked.iter().filter_map(|code| self.by_word.get(code)).flatten().copied().collect();
+        let sees = |at: usize| {
+            self.facts
+                .get(at)
+                .is_some_and(|fact| viewer.may_see(&fact.scope))
+        };
+        let said: HashSet<usize> = asked
+            .iter()
+            .filter_map(|code| self.by_word.get(code))
+            .flatten()
+            .copied()
+            .collect();
         let mut found: HashMap<usize, u8> = HashMap::new();
         let named = self.other_names(HashSet::new(), asked, &sees);
         let mut spoken_of = named.clone();
         for at in said.into_iter().filter(|at| sees(*at)) {
-            let (Some(fact), Some(told)) = (self.facts.get(at), self.told.get(at)) else { continue };
+            let (Some(fact), Some(told)) = (self.facts.get(at), self.told.get(at)) else {
+                continue;
+            };
             let has = |words: &[u32]| words.iter().any(|word| asked.contains(word));
             let is_named = has(&told.entity) || named.contains(&told.whom);
             let says_what = has(&told.attribute);
@@ -97,28 +123,43 @@ impl Filed {
             }
         }
         let named = self.other_names(spoken_of, asked, &sees);
-        let of_named = named.iter().filter_map(|name| self.by_entity.get(name)).flatten();
+        let of_named = named
+            .iter()
+            .filter_map(|name| self.by_entity.get(name))
+            .flatten();
         found.extend(of_named.filter(|at| sees(**at)).map(|at| (*at, 0)));
         let near = found.into_iter().filter_map(|(at, distance)| {
             let (fact, told) = (self.facts.get(at)?, self.told.get(at)?);
             let is_other_name = named.contains(&told.whom);
-            let counts = |code: &u32| asked.contains(code) || (is_other_name && told.entity.contains(code));
+            let counts =
+                |code: &u32| asked.contains(code) || (is_other_name && told.entity.contains(code));
             // Sorted, so that the same words weigh the same.
             let mut words: Vec<u32> = told.all().filter(counts).collect();
             words.sort_unstable();
             words.dedup();
-            Some(Near { fact, distance, weight: words.iter().map(|code| self.weight(*code)).sum() })
+            Some(Near {
+                fact,
+                distance,
+                weight: words.iter().map(|code| self.weight(*code)).sum(),
+            })
         });
         near.collect()
     }
 
     /// Returns `named` with all names of those, and the other names of those whom a message names, folded.
-    fn other_names(&self, mut named: HashSet<String>, asked: &Codes, sees: &dyn Fn(usize) -> bool) -> HashSet<String> {
+    fn other_names(
+        &self,
+        mut named: HashSet<String>,
+        asked: &Codes,
+        sees: &dyn Fn(usize) -> bool,
+    ) -> HashSet<String> {
         loop {
             let before = named.len();
             for alias in self.aliases.iter().filter(|alias| sees(alias.fact)) {
                 let is_named = |(name, words): &(String, Vec<u32>)| {
-                    let is_said = name != USER && !words.is_empty() && words.iter().all(|word| asked.contains(word));
+                    let is_said = name != USER
+                        && !words.is_empty()
+                        && words.iter().all(|word| asked.contains(word));
                     is_said || named.contains(name)
                 };
                 if alias.names.iter().any(is_named) {
@@ -141,14 +182,27 @@ impl Filed {
 
 impl Told {
     fn all(&self) -> impl Iterator<Item = u32> {
-        self.entity.iter().chain(&self.attribute).chain(&self.value).copied()
+        self.entity
+            .iter()
+            .chain(&self.attribute)
+            .chain(&self.value)
+            .copied()
     }
 }
 
 fn told(words: &mut Words, fact: &Fact) -> Told {
     let mut of = |text: &str| words.of_query(text).iter().map(|word| word.code).collect();
     // Of `user's sister` it is the sister who is named.
-    let named = fact.entity.strip_prefix("user's ").or_else(|| fact.entity.strip_prefix("user’s ")).unwrap_or(&fact.entity);
+    let named = fact
+        .entity
+        .strip_prefix("user's ")
+        .or_else(|| fact.entity.strip_prefix("user’s "))
+        .unwrap_or(&fact.entity);
     let entity = if named == USER { "" } else { named };
-    Told { whom: folded(&fact.entity), entity: of(entity), attribute: of(&fact.attribute), value: of(&fact.value) }
+    Told {
+        whom: folded(&fact.entity),
+        entity: of(entity),
+        attribute: of(&fact.attribute),
+        value: of(&fact.value),
+    }
 }

@@ -24,8 +24,12 @@ before or after. ";
 fn style(synthesis: Synthesis) -> Option<&'static str> {
     match synthesis {
         Synthesis::Structured => None,
-        Synthesis::Narrative => Some("Write one flowing text in the third person, what matters most first."),
-        Synthesis::Factual => Some("Write plain sentences, one to a line, each with one fact and where it is from."),
+        Synthesis::Narrative => {
+            Some("Write one flowing text in the third person, what matters most first.")
+        }
+        Synthesis::Factual => {
+            Some("Write plain sentences, one to a line, each with one fact and where it is from.")
+        }
     }
 }
 
@@ -39,17 +43,31 @@ pub(in crate::memory) async fn retold(
 ) -> Option<Recalled> {
     let (style, model) = (style(synthesis)?, consolidate::reader(client.models())?);
     let prompt = Prompt {
-        system: vec![SystemBlock { tier: Tier::Stable, text: format!("{SYSTEM}{style}") }],
+        system: vec![SystemBlock {
+            tier: Tier::Stable,
+            text: format!("{SYSTEM}{style}"),
+        }],
         tools: [].into(),
         may_call: false,
-        messages: vec![Message::text(Role::User, format!("⟦notes\n{}\n⟧", recalled.body))],
+        messages: vec![Message::text(
+            Role::User,
+            format!("⟦notes\n{}\n⟧", recalled.body),
+        )],
     };
-    let purpose = Purpose { run_id, session_id, source: SOURCE, budget_usd: None, share_usd: None };
+    let purpose = Purpose {
+        run_id,
+        session_id,
+        source: SOURCE,
+        budget_usd: None,
+        share_usd: None,
+    };
     let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
     let why = match tokio::time::timeout(PATIENCE, call).await {
         Ok(Ok(paid)) => {
-            let by_model =
-                client.models().get(&paid.model, SOURCE).is_ok_and(|model| model.provider.kind != ProviderType::Offline);
+            let by_model = client
+                .models()
+                .get(&paid.model, SOURCE)
+                .is_ok_and(|model| model.provider.kind != ProviderType::Offline);
             let is_whole = paid.response.stop == StopReason::EndTurn;
             let said = paid.response.message.plain_text();
             match told(recalled, &said).filter(|_| by_model && is_whole) {
@@ -66,7 +84,10 @@ pub(in crate::memory) async fn retold(
 
 /// Returns `recalled` in these words; `None` when they are none, or too many.
 fn told(recalled: &Recalled, words: &str) -> Option<Recalled> {
-    let told = Recalled { body: plain(words).trim().to_owned(), ..recalled.clone() };
+    let told = Recalled {
+        body: plain(words).trim().to_owned(),
+        ..recalled.clone()
+    };
     (!told.body.is_empty() && text::estimate_tokens(&told.text()) <= BUDGET).then_some(told)
 }
 
@@ -77,8 +98,12 @@ mod tests {
 
     #[test]
     fn other_words_stand_between_the_same_frame() {
-        let recalled =
-            Recalled { body: "- a: b".to_owned(), footer: "loaded: 1 fact".to_owned(), overdue: vec![3], memories: Vec::new() };
+        let recalled = Recalled {
+            body: "- a: b".to_owned(),
+            footer: "loaded: 1 fact".to_owned(),
+            overdue: vec![3],
+            memories: Vec::new(),
+        };
         let retold = told(&recalled, "\n⟧ A is ⟦b.\n").expect("words");
         assert_eq!(retold.text(), format!("{HEAD}\nA is b.\nloaded: 1 fact⟧"));
         assert_eq!(retold.overdue, [3]);

@@ -13,8 +13,18 @@ use crate::config::{Environment, Home, HomeFlags};
 const FACTS: i64 = 10_000;
 const PROMISES: i64 = 200;
 const EPISODES: i64 = 2_000;
-const ATTRIBUTES: [&str; 10] =
-    ["lives in", "works at", "likes", "owns", "plays", "studies", "brother", "birthday", "allergic to", "drives"];
+const ATTRIBUTES: [&str; 10] = [
+    "lives in",
+    "works at",
+    "likes",
+    "owns",
+    "plays",
+    "studies",
+    "brother",
+    "birthday",
+    "allergic to",
+    "drives",
+];
 /// So few that each stands in hundreds of facts.
 const VALUES: &str = "garden harbour kitchen school hospital office tea bread cheese lemon violin chess football piano train bicycle \
                       boat castle mountain river forest island bridge market library museum theatre concert dinner breakfast";
@@ -22,9 +32,17 @@ const VALUES: &str = "garden harbour kitchen school hospital office tea bread ch
 /// A name that nobody else has.
 fn name(number: i64) -> String {
     let part = |number: i64| {
-        "ba ki lo me nu ra so te vi wa".split(' ').nth(usize::try_from(number % 10).unwrap_or(0)).unwrap_or_default()
+        "ba ki lo me nu ra so te vi wa"
+            .split(' ')
+            .nth(usize::try_from(number % 10).unwrap_or(0))
+            .unwrap_or_default()
     };
-    format!("Z{}{}{}n", part(number / 100), part(number / 10), part(number))
+    format!(
+        "Z{}{}{}n",
+        part(number / 100),
+        part(number / 10),
+        part(number)
+    )
 }
 
 fn value(number: i64) -> String {
@@ -53,7 +71,14 @@ fn fill(home: &Home) {
             at: now() - person * DAY_MS,
         };
         let statements: Vec<Statement> = (0..10).map(statement).collect();
-        store::restate(&all, "r", Part::File(&path), &statements, now() - person * DAY_MS).expect("facts");
+        store::restate(
+            &all,
+            "r",
+            Part::File(&path),
+            &statements,
+            now() - person * DAY_MS,
+        )
+        .expect("facts");
     }
     for number in 0..PROMISES {
         let promise = Promise {
@@ -67,14 +92,33 @@ fn fill(home: &Home) {
             quote: "x".into(),
             at: now(),
         };
-        let part = Part::Span { session: "a", from: number, to: number };
+        let part = Part::Span {
+            session: "a",
+            from: number,
+            to: number,
+        };
         commitments::restate(&all, "r", part, &[promise], None, now()).expect("a promise");
     }
     for number in 0..EPISODES {
-        let summary = format!("The user met {} at {}, and they spoke of {}.", name(number), value(number), value(number + 5));
-        let told = Told { date: "2026-05-04".into(), summary, path: "x".into(), ..Told::default() };
-        let stretch = Stretch { session: "a", first: number, last: number };
-        episodes::restate(&all, "r", &Scope::Owner, stretch, Some(&told), now()).expect("an episode");
+        let summary = format!(
+            "The user met {} at {}, and they spoke of {}.",
+            name(number),
+            value(number),
+            value(number + 5)
+        );
+        let told = Told {
+            date: "2026-05-04".into(),
+            summary,
+            path: "x".into(),
+            ..Told::default()
+        };
+        let stretch = Stretch {
+            session: "a",
+            first: number,
+            last: number,
+        };
+        episodes::restate(&all, "r", &Scope::Owner, stretch, Some(&told), now())
+            .expect("an episode");
     }
     all.commit().expect("commit");
 }
@@ -85,19 +129,42 @@ fn fill(home: &Home) {
 #[ignore = "scripts/bench recall runs it, in a release build"]
 fn figures() {
     let dir = tempfile::tempdir().expect("dir");
-    let home = std::env::var_os("AGENT_BENCH_HOME").map_or_else(|| dir.path().to_owned(), Into::into);
+    let home =
+        std::env::var_os("AGENT_BENCH_HOME").map_or_else(|| dir.path().to_owned(), Into::into);
     let questions = std::fs::read_to_string(home.join("questions.txt")).unwrap_or_default();
-    let home = Home::resolve(HomeFlags { home: Some(home), ..Default::default() }, &|_| None).expect("home");
+    let home = Home::resolve(
+        HomeFlags {
+            home: Some(home),
+            ..Default::default()
+        },
+        &|_| None,
+    )
+    .expect("home");
     home.create().expect("made");
     fill(&home);
     let memory = Memory::new(&home).with(embedder::opener(&home, &Environment::of(&[]), None));
-    let of_people =
-        (0..200).map(|number| format!("Where does {} live, and who has been to {}?", name(number * 37), value(number)));
-    let questions: Vec<String> = questions.lines().map(str::to_owned).chain(of_people).collect();
+    let of_people = (0..200).map(|number| {
+        format!(
+            "Where does {} live, and who has been to {}?",
+            name(number * 37),
+            value(number)
+        )
+    });
+    let questions: Vec<String> = questions
+        .lines()
+        .map(str::to_owned)
+        .chain(of_people)
+        .collect();
     let mut times: Vec<Duration> = Vec::new();
     let mut tokens = Vec::new();
     for (number, words) in questions.iter().enumerate() {
-        let asked = Asked { words, first: number % 10 == 0, session: "this", now: now(), zone: chrono_tz::UTC };
+        let asked = Asked {
+            words,
+            first: number % 10 == 0,
+            session: "this",
+            now: now(),
+            zone: chrono_tz::UTC,
+        };
         let began = Instant::now();
         let piece = memory.recall(&owner(), &asked, &[]);
         times.push(began.elapsed());

@@ -14,7 +14,8 @@ use crate::message::{Envelope, Sender, SessionKey, Source, Trust};
 use crate::queue::{Arrival, Verdict};
 
 /// What the agent is told when it wakes; HEARTBEAT.md stands in its system text.
-const WORDS: &str = "Look after what HEARTBEAT.md lists. If nothing needs your owner now, answer HEARTBEAT_OK.";
+const WORDS: &str =
+    "Look after what HEARTBEAT.md lists. If nothing needs your owner now, answer HEARTBEAT_OK.";
 /// More of HEARTBEAT.md is not looked at.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -33,28 +34,66 @@ pub struct Waking {
 pub fn waking(workspace: &Path, cost_db: &Path, config: &Config, now: i64) -> Waking {
     let file = workspace.join("HEARTBEAT.md");
     let small = std::fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_FILE);
-    let file = small.then(|| std::fs::read(&file).ok()).flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let file = small
+        .then(|| std::fs::read(&file).ok())
+        .flatten()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let zone: Tz = config.agent.timezone.0;
-    let (day, month) = (cost::start_of_day(now, zone), cost::start_of_month(now, zone));
+    let (day, month) = (
+        cost::start_of_day(now, zone),
+        cost::start_of_month(now, zone),
+    );
     let limit = config.heartbeat.day_usd;
-    let of_source = |since| cost::report(cost_db, since, cost::Group::Source).map(|report| report.groups).unwrap_or_default();
-    let today = if limit > 0.0 || config.cost.day_usd > 0.0 { of_source(day) } else { Vec::new() };
-    let beats: Vec<cost::Line> = today.iter().filter(|line| line.name == Source::Heartbeat.as_str()).cloned().collect();
+    let of_source = |since| {
+        cost::report(cost_db, since, cost::Group::Source)
+            .map(|report| report.groups)
+            .unwrap_or_default()
+    };
+    let today = if limit > 0.0 || config.cost.day_usd > 0.0 {
+        of_source(day)
+    } else {
+        Vec::new()
+    };
+    let beats: Vec<cost::Line> = today
+        .iter()
+        .filter(|line| line.name == Source::Heartbeat.as_str())
+        .cloned()
+        .collect();
     let reached = |name: &str, limit: f64, lines: &[cost::Line]| {
-        (limit > 0.0 && cost::total_usd(lines) >= limit).then(|| format!("the limit is reached: [cost] {name} = {limit}"))
+        (limit > 0.0 && cost::total_usd(lines) >= limit)
+            .then(|| format!("the limit is reached: [cost] {name} = {limit}"))
     };
     let of_month = || reached("month_usd", config.cost.month_usd, &of_source(month));
-    let is_capped =
-        reached("day_usd", config.cost.day_usd, &today).or_else(|| (config.cost.month_usd > 0.0).then(of_month).flatten());
-    Waking { file, spent: (cost::total_usd(&beats), limit), is_capped }
+    let is_capped = reached("day_usd", config.cost.day_usd, &today)
+        .or_else(|| (config.cost.month_usd > 0.0).then(of_month).flatten());
+    Waking {
+        file,
+        spent: (cost::total_usd(&beats), limit),
+        is_capped,
+    }
 }
 
 /// Returns the input that a heartbeat at `now` is, without a name and a way to anybody.
 pub fn heartbeat(now: i64) -> Envelope {
-    let sender = Sender { id: "heartbeat".to_owned(), name: "heartbeat".to_owned(), username: None };
+    let sender = Sender {
+        id: "heartbeat".to_owned(),
+        name: "heartbeat".to_owned(),
+        username: None,
+    };
     let own = SessionKey(sender.id.clone());
-    let envelope = Envelope::new(String::new(), Source::Heartbeat, sender, own, WORDS.to_owned(), now);
-    Envelope { from_owner: true, trust: Trust::Owner, ..envelope }
+    let envelope = Envelope::new(
+        String::new(),
+        Source::Heartbeat,
+        sender,
+        own,
+        WORDS.to_owned(),
+        now,
+    );
+    Envelope {
+        from_owner: true,
+        trust: Trust::Owner,
+        ..envelope
+    }
 }
 
 impl Pipeline {
@@ -68,7 +107,14 @@ impl Pipeline {
         let zone = live.config.agent.timezone.0;
         let every = heartbeat.every.0;
         let now_slot = slot(now, every, zone);
-        let last = std::mem::replace(&mut *self.schedule.slot.lock().unwrap_or_else(PoisonError::into_inner), now_slot);
+        let last = std::mem::replace(
+            &mut *self
+                .schedule
+                .slot
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+            now_slot,
+        );
         if last < now_slot {
             match self.wake(now).await {
                 Ok(()) => tracing::info!("woke"),
@@ -89,17 +135,27 @@ impl Pipeline {
         let unread = |_| Asleep::Down("the queue cannot be read".to_owned());
         let woke = self.queue.knows(&key).await.map_err(unread)?;
         let known = Known {
-            people: self.people.read().map_err(|_| Asleep::Down("people.json cannot be read".to_owned()))?,
+            people: self
+                .people
+                .read()
+                .map_err(|_| Asleep::Down("people.json cannot be read".to_owned()))?,
             routes: self.queue.routes().await.map_err(unread)?,
         };
         let way = self.way_to_owner(&live.config, &known);
         let model = super::system_model(&live);
         let client = live.agent.client();
         let home: &Home = self.memory.home();
-        let (workspace, cost_db, config) = (home.workspace().to_owned(), home.cost_db(), live.config.clone());
-        let read = tokio::task::spawn_blocking(move || waking(&workspace, &cost_db, &config, now)).await;
+        let (workspace, cost_db, config) = (
+            home.workspace().to_owned(),
+            home.cost_db(),
+            live.config.clone(),
+        );
+        let read =
+            tokio::task::spawn_blocking(move || waking(&workspace, &cost_db, &config, now)).await;
         let waking = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        let is_down = client.is_down(&model).then(|| format!("the provider of `{model}` is down"));
+        let is_down = client
+            .is_down(&model)
+            .then(|| format!("the provider of `{model}` is down"));
         gate(&World {
             file: waking.file.as_deref(),
             hours: super::hours(&live),
@@ -114,9 +170,17 @@ impl Pipeline {
         })?;
         let (spent, limit) = waking.spent;
         let (heard_in, route) = way.unzip();
-        let envelope =
-            Envelope { id: key.clone(), route, heard_in, budget_usd: (limit > 0.0).then_some(limit - spent), ..heartbeat(now) };
-        let arrival = Arrival { key, verdict: Verdict::Accept(vec![envelope]) };
+        let envelope = Envelope {
+            id: key.clone(),
+            route,
+            heard_in,
+            budget_usd: (limit > 0.0).then_some(limit - spent),
+            ..heartbeat(now)
+        };
+        let arrival = Arrival {
+            key,
+            verdict: Verdict::Accept(vec![envelope]),
+        };
         let (accepted, _) = self
             .queue
             .accept(vec![arrival], None, now)

@@ -54,7 +54,11 @@ impl Schedule {
     /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`, at the start of a daemon with
     /// these settings.
     pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
-        let now_slot = slot(clock::now_ms(), config.heartbeat.every.0, config.agent.timezone.0);
+        let now_slot = slot(
+            clock::now_ms(),
+            config.heartbeat.every.0,
+            config.agent.timezone.0,
+        );
         Self {
             jobs: jobs::Store::new(jobs),
             runs,
@@ -67,12 +71,18 @@ impl Schedule {
 
     /// Returns true when `trouble` was not told of yet.
     fn is_news(&self, trouble: &str) -> bool {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(trouble.to_owned())
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(trouble.to_owned())
     }
 
     /// Forgets troubles that are over.
     fn keep_told(&self, troubles: &BTreeSet<String>) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).retain(|told| troubles.contains(told));
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|told| troubles.contains(told));
     }
 }
 
@@ -106,13 +116,24 @@ impl Pipeline {
         };
         let next_beat = self.beat(&live, now).await;
         let soon = now + LOOK_MS;
-        [next_job, next_beat].into_iter().flatten().fold(soon, i64::min).max(now + 100)
+        [next_job, next_beat]
+            .into_iter()
+            .flatten()
+            .fold(soon, i64::min)
+            .max(now + 100)
     }
 
-    async fn look_at_jobs(self: &Arc<Self>, live: &Arc<Live>, now: i64) -> Result<Option<i64>, sys::Error> {
+    async fn look_at_jobs(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        now: i64,
+    ) -> Result<Option<i64>, sys::Error> {
         let (jobs, aside) = self.schedule.jobs.look()?;
         if let Some(aside) = aside {
-            self.note_trouble(&format!("cron/jobs.json was no JSON; it was set aside as {}", aside.path.display()));
+            self.note_trouble(&format!(
+                "cron/jobs.json was no JSON; it was set aside as {}",
+                aside.path.display()
+            ));
         }
         if jobs.iter().any(|job| !job.running.is_empty()) {
             // What ended may have freed a job.
@@ -120,20 +141,34 @@ impl Pipeline {
         }
         let may_speak = hours(live).contain(now, live.config.agent.timezone.0);
         let model = system_model(live);
-        let waits = |job: &Job| !job.literal && live.agent.client().is_down(job.model.as_deref().unwrap_or(&model));
+        let waits = |job: &Job| {
+            !job.literal
+                && live
+                    .agent
+                    .client()
+                    .is_down(job.model.as_deref().unwrap_or(&model))
+        };
         let (known, _) = self.schedule.jobs.look()?;
         let mut jobs = known.clone();
         let mut look = plan(&mut jobs, now, may_speak, &waits);
         // Nothing is written when nothing is due: this is what an idle day does.
         if jobs != known {
-            let change = || self.schedule.jobs.change(|jobs| plan(jobs, now, may_speak, &waits));
+            let change = || {
+                self.schedule
+                    .jobs
+                    .change(|jobs| plan(jobs, now, may_speak, &waits))
+            };
             look = tokio::task::block_in_place(change)?;
             for (id, skipped) in &look.skipped {
                 self.note_skipped(id, skipped, now)?;
             }
             self.settle_runs(now).await?;
         }
-        for trouble in look.troubles.iter().filter(|trouble| self.schedule.is_news(trouble)) {
+        for trouble in look
+            .troubles
+            .iter()
+            .filter(|trouble| self.schedule.is_news(trouble))
+        {
             tracing::error!("{trouble}");
             self.note_trouble(trouble);
         }
@@ -144,17 +179,26 @@ impl Pipeline {
     fn note_skipped(&self, id: &str, skipped: &Skipped, now: i64) -> Result<(), sys::Error> {
         let Skipped { at, count, why } = skipped;
         tracing::warn!(job = id, at = clock::rfc3339(*at), count, "left out: {why}");
-        let run = runs::Run { count: Some(*count), reason: Some((*why).to_owned()), ..runs::Run::new(*at, Status::Skipped, now) };
+        let run = runs::Run {
+            count: Some(*count),
+            reason: Some((*why).to_owned()),
+            ..runs::Run::new(*at, Status::Skipped, now)
+        };
         runs::note(&self.schedule.runs, id, &run)
     }
 
     /// Claims what is to run and has no row yet, and writes down what ended.
     async fn settle_runs(self: &Arc<Self>, now: i64) -> Result<(), sys::Error> {
         let (jobs, _) = self.schedule.jobs.look()?;
-        let open: Vec<(Job, Time)> = jobs.iter().flat_map(|job| job.running.iter().map(|at| (job.clone(), *at))).collect();
+        let open: Vec<(Job, Time)> = jobs
+            .iter()
+            .flat_map(|job| job.running.iter().map(|at| (job.clone(), *at)))
+            .collect();
         let keys: Vec<String> = open.iter().map(|(job, at)| job.key_of_run(at.0)).collect();
         // A queue that cannot be read now is asked again at the next look.
-        let Ok(progress) = self.queue.progress_of(keys).await else { return Ok(()) };
+        let Ok(progress) = self.queue.progress_of(keys).await else {
+            return Ok(());
+        };
         let mut ended = Vec::new();
         for ((job, at), progress) in open.into_iter().zip(progress) {
             let run = match progress {
@@ -162,8 +206,14 @@ impl Pipeline {
                 None => match self.claim(&job, at.0, now).await {
                     Claim::Done | Claim::NotNow => None,
                     Claim::Gone => {
-                        let reason = Some("what became of it is not known: its row is gone from queue.db".to_owned());
-                        Some(runs::Run { reason, ..runs::Run::new(at.0, Status::Error, now) })
+                        let reason = Some(
+                            "what became of it is not known: its row is gone from queue.db"
+                                .to_owned(),
+                        );
+                        Some(runs::Run {
+                            reason,
+                            ..runs::Run::new(at.0, Status::Error, now)
+                        })
                     }
                 },
             };
@@ -177,9 +227,15 @@ impl Pipeline {
         }
         self.schedule.jobs.change(|jobs| {
             for (id, run) in &ended {
-                let Some(job) = jobs.get_mut(id) else { continue };
+                let Some(job) = jobs.get_mut(id) else {
+                    continue;
+                };
                 job.running.retain(|at| *at != run.at);
-                job.last_status = Some(if job.running.is_empty() { run.status } else { Status::Running });
+                job.last_status = Some(if job.running.is_empty() {
+                    run.status
+                } else {
+                    Status::Running
+                });
                 job.last_error = run.reason.clone();
                 // What failed stays, to be seen.
                 let is_over = job.running.is_empty() && job.next_at.is_none();
@@ -192,8 +248,13 @@ impl Pipeline {
 
     /// Makes a time of a job an input: one transaction, by a key that is never taken twice.
     async fn claim(self: &Arc<Self>, job: &Job, at: i64, now: i64) -> Claim {
-        let Some(envelope) = self.input_of(job, at, now).await else { return Claim::NotNow };
-        let arrival = Arrival { key: job.key_of_run(at), verdict: Verdict::Accept(vec![envelope]) };
+        let Some(envelope) = self.input_of(job, at, now).await else {
+            return Claim::NotNow;
+        };
+        let arrival = Arrival {
+            key: job.key_of_run(at),
+            verdict: Verdict::Accept(vec![envelope]),
+        };
         match self.queue.accept(vec![arrival], None, now).await {
             Ok((accepted, _)) if accepted.is_empty() => Claim::Gone,
             Ok((accepted, _)) => {
@@ -220,14 +281,24 @@ enum Claim {
 fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool) -> Look {
     let mut look = Look::default();
     for broken in jobs.broken() {
-        look.troubles.insert(format!("cron/jobs.json: the entry {} makes no sense: {}", broken.id, broken.why));
+        look.troubles.insert(format!(
+            "cron/jobs.json: the entry {} makes no sense: {}",
+            broken.id, broken.why
+        ));
     }
     for job in jobs.iter_mut() {
         match jobs::due(job, now, may_speak) {
             Ok(None) => {}
             Ok(Some(due)) if !due.runs.is_empty() && waits(job) => {}
-            Ok(Some(Due { runs, skipped, next_at })) => {
-                let last = runs.last().copied().or(skipped.as_ref().map(|skipped| skipped.at));
+            Ok(Some(Due {
+                runs,
+                skipped,
+                next_at,
+            })) => {
+                let last = runs
+                    .last()
+                    .copied()
+                    .or(skipped.as_ref().map(|skipped| skipped.at));
                 job.last_at = last.map(Time).or(job.last_at);
                 job.next_at = next_at.map(Time);
                 if !runs.is_empty() {
@@ -236,12 +307,15 @@ fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool
                     job.last_status = Some(Status::Skipped);
                 }
                 job.running.extend(runs.into_iter().map(Time));
-                look.skipped.extend(skipped.map(|skipped| (job.id.clone(), skipped)));
+                look.skipped
+                    .extend(skipped.map(|skipped| (job.id.clone(), skipped)));
             }
             Err(Stuck::Schedule(why)) => {
                 let why = text::visible(&why);
-                look.troubles.insert(format!("the job {} cannot run: {why}", job.id));
-                (job.next_at, job.last_status, job.last_error) = (None, Some(Status::Error), Some(why));
+                look.troubles
+                    .insert(format!("the job {} cannot run: {why}", job.id));
+                (job.next_at, job.last_status, job.last_error) =
+                    (None, Some(Status::Error), Some(why));
             }
             Err(Stuck::Clock) => {
                 look.troubles.insert(format!(
@@ -261,9 +335,13 @@ fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool
 
 /// Returns what the log says of a run that ended; `None` while it goes on.
 fn ended_run(at: i64, progress: &Progress) -> Option<runs::Run> {
-    let ended_at = progress.finished_at.filter(|_| ["done", "dead"].contains(&progress.state.as_str()))?;
+    let ended_at = progress
+        .finished_at
+        .filter(|_| ["done", "dead"].contains(&progress.state.as_str()))?;
     let result: Option<&Reply> = progress.result.as_ref();
-    let failed = result.filter(|reply| reply.status == Answered::Error).and_then(|reply| reply.error.clone());
+    let failed = result
+        .filter(|reply| reply.status == Answered::Error)
+        .and_then(|reply| reply.error.clone());
     let reason = progress.reason.clone().or(failed);
     Some(runs::Run {
         duration_ms: Some(ended_at - progress.received_at),
@@ -271,9 +349,19 @@ fn ended_run(at: i64, progress: &Progress) -> Option<runs::Run> {
         session_id: result.and_then(|reply| reply.session_id.clone()),
         cost_usd: result.and_then(|reply| reply.cost_usd),
         tokens: result.and_then(|reply| reply.tokens),
-        reply: result.and_then(|reply| reply.reply.as_deref()).map(|reply| text::shorten(reply, REPLY)),
+        reply: result
+            .and_then(|reply| reply.reply.as_deref())
+            .map(|reply| text::shorten(reply, REPLY)),
         reason: reason.clone(),
-        ..runs::Run::new(at, if reason.is_none() { Status::Ok } else { Status::Error }, ended_at)
+        ..runs::Run::new(
+            at,
+            if reason.is_none() {
+                Status::Ok
+            } else {
+                Status::Error
+            },
+            ended_at,
+        )
     })
 }
 

@@ -24,19 +24,34 @@ type Made = Result<(String, Option<serde_json::Value>), String>;
 
 impl Pipeline {
     /// Carries an order about a job out.
-    pub(in super::super) async fn order_job(self: &Arc<Self>, envelope: &Envelope, order: &JobOrder) -> Outcome {
+    pub(in super::super) async fn order_job(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        order: &JobOrder,
+    ) -> Outcome {
         let live = self.live();
         let (pipeline, ordered, now) = (self.clone(), order.clone(), envelope.received_at);
         let work = move || {
-            let made = pipeline.schedule.jobs.change(|jobs| carry_out(jobs, &ordered, &live, now));
+            let made = pipeline
+                .schedule
+                .jobs
+                .change(|jobs| carry_out(jobs, &ordered, &live, now));
             made.unwrap_or_else(|error| Err(error.to_string()))
         };
         let made = tokio::task::spawn_blocking(work).await;
         self.schedule.news.notify_one();
         match made.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
             Ok((text, job)) => {
-                let unheard = self.why_unheard(order.job()).await.map(|why| format!("\nNobody would hear it now: {why}."));
-                said(envelope, &format!("{text}{}", unheard.unwrap_or_default()), None).with_job(job)
+                let unheard = self
+                    .why_unheard(order.job())
+                    .await
+                    .map(|why| format!("\nNobody would hear it now: {why}."));
+                said(
+                    envelope,
+                    &format!("{text}{}", unheard.unwrap_or_default()),
+                    None,
+                )
+                .with_job(job)
             }
             Err(why) => super::super::outcome::declined(envelope, &why),
         }
@@ -49,23 +64,42 @@ impl Pipeline {
             Err(error) => return format!("The jobs cannot be read: {error}"),
         };
         let zone = self.live().config.agent.timezone.0;
-        let mut lines: Vec<String> = jobs.iter().take(LISTED).map(|job| line(job, zone)).collect();
+        let mut lines: Vec<String> = jobs
+            .iter()
+            .take(LISTED)
+            .map(|job| line(job, zone))
+            .collect();
         let more = jobs.iter().count().saturating_sub(LISTED);
         if more > 0 {
             lines.push(format!("… and {more} more: agent-send --job list"));
         }
-        if lines.is_empty() { "There are no jobs.".to_owned() } else { lines.join("\n") }
+        if lines.is_empty() {
+            "There are no jobs.".to_owned()
+        } else {
+            lines.join("\n")
+        }
     }
 }
 
 fn line(job: &Job, zone: chrono_tz::Tz) -> String {
-    let time = |at: Option<Time>| at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone));
+    let time = |at: Option<Time>| {
+        at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone))
+    };
     let last = match (job.last_status, job.last_at) {
         (Some(status), at) => format!("; last {}: {}", time(at), status_word(status)),
         (None, _) => String::new(),
     };
-    let next = if job.enabled { format!("next {}", time(job.next_at)) } else { "paused".to_owned() };
-    format!("`{}` {} ({}): {next}{last}", job.id, job.name.replace('`', "'"), job.schedule_text())
+    let next = if job.enabled {
+        format!("next {}", time(job.next_at))
+    } else {
+        "paused".to_owned()
+    };
+    format!(
+        "`{}` {} ({}): {next}{last}",
+        job.id,
+        job.name.replace('`', "'"),
+        job.schedule_text()
+    )
 }
 
 fn status_word(status: Status) -> &'static str {
@@ -79,19 +113,28 @@ fn status_word(status: Status) -> &'static str {
 
 fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
     let id = order.job();
-    let none =
-        || format!("no job is called {:?}; /jobs and agent-send --job list show them", text::shorten(&text::visible(id), 80));
+    let none = || {
+        format!(
+            "no job is called {:?}; /jobs and agent-send --job list show them",
+            text::shorten(&text::visible(id), 80)
+        )
+    };
     match order {
         JobOrder::Add { ask, .. } => {
-            let ask: Ask = serde_json::from_value(ask.clone()).map_err(|error| error.to_string())?;
+            let ask: Ask =
+                serde_json::from_value(ask.clone()).map_err(|error| error.to_string())?;
             add(jobs, id, ask, live, now)
         }
-        JobOrder::Remove { .. } => jobs.remove(id).then(|| (format!("The job {id} is gone."), None)).ok_or_else(none),
+        JobOrder::Remove { .. } => jobs
+            .remove(id)
+            .then(|| (format!("The job {id} is gone."), None))
+            .ok_or_else(none),
         JobOrder::Run { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
             if !job.running.contains(&Time(now)) {
                 job.running.push(Time(now));
-                (job.last_at, job.last_status, job.last_error) = (Some(Time(now)), Some(Status::Running), None);
+                (job.last_at, job.last_status, job.last_error) =
+                    (Some(Time(now)), Some(Status::Running), None);
             }
             Ok((format!("The job {id} runs now."), Some(job.document())))
         }
@@ -106,8 +149,14 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
             job.created_at = job.created_at.min(Time(now));
             job.last_at = job.last_at.map(|at| at.min(Time(now)));
             job.next_at = job.times()?.next_after(now).map(Time);
-            let next = job.next_at.map_or_else(|| "it has no time left".to_owned(), |_| times_text(job, now));
-            Ok((format!("The job {id} goes on: {next}."), Some(document(job, now))))
+            let next = job.next_at.map_or_else(
+                || "it has no time left".to_owned(),
+                |_| times_text(job, now),
+            );
+            Ok((
+                format!("The job {id} goes on: {next}."),
+                Some(document(job, now)),
+            ))
         }
     }
 }
@@ -115,7 +164,11 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
 fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
     let by = ask.by.clone();
     if let Some(name) = &ask.model {
-        live.agent.client().models().get(name, "the job's model").map_err(|error| error.to_string())?;
+        live.agent
+            .client()
+            .models()
+            .get(name, "the job's model")
+            .map_err(|error| error.to_string())?;
     }
     let mut job = ask.job(id, live.config.agent.timezone.0, now)?;
     if let Some(old) = jobs.get(id) {
@@ -127,8 +180,16 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
         }
     } else if jobs.iter().count() >= MOST {
         return Err(format!("there are {MOST} jobs already: remove one first"));
-    } else if job.literal && jobs.iter().filter(|other| other.literal && other.by == by).count() >= MOST_MESSAGES {
-        return Err(format!("{MOST_MESSAGES} messages wait for their time already"));
+    } else if job.literal
+        && jobs
+            .iter()
+            .filter(|other| other.literal && other.by == by)
+            .count()
+            >= MOST_MESSAGES
+    {
+        return Err(format!(
+            "{MOST_MESSAGES} messages wait for their time already"
+        ));
     }
     let text = format!("Job {id} ({}): {}.", job.name, times_text(&job, now));
     let document = document(&job, now);
@@ -139,7 +200,10 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
 /// Returns when a job runs next, in its own zone: what somebody meant is seen here.
 fn times_text(job: &Job, now: i64) -> String {
     let zone: chrono_tz::Tz = job.tz.parse().unwrap_or(chrono_tz::UTC);
-    let times: Vec<String> = next_times(job, now).into_iter().map(|at| clock::local_text(at, zone)).collect();
+    let times: Vec<String> = next_times(job, now)
+        .into_iter()
+        .map(|at| clock::local_text(at, zone))
+        .collect();
     match job.next_at {
         Some(Time(at)) if at <= now => "that time is past, so it runs now".to_owned(),
         Some(_) => format!("runs {}", times.join(", then ")),
@@ -148,12 +212,17 @@ fn times_text(job: &Job, now: i64) -> String {
 }
 
 fn next_times(job: &Job, now: i64) -> Vec<i64> {
-    jobs::Job::times(job).map(|times| times.times_after(now, SHOWN)).unwrap_or_default()
+    jobs::Job::times(job)
+        .map(|times| times.times_after(now, SHOWN))
+        .unwrap_or_default()
 }
 
 fn document(job: &Job, now: i64) -> serde_json::Value {
     let mut document = job.document();
-    let times: Vec<String> = next_times(job, now).into_iter().map(clock::rfc3339).collect();
+    let times: Vec<String> = next_times(job, now)
+        .into_iter()
+        .map(clock::rfc3339)
+        .collect();
     document["next_times"] = times.into();
     document
 }

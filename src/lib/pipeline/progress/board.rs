@@ -72,7 +72,11 @@ impl Board {
         if text != self.text {
             return self.next;
         }
-        let renew = if self.draft.is_some() { RENEW } else { Duration::from_secs(24 * 3600) };
+        let renew = if self.draft.is_some() {
+            RENEW
+        } else {
+            Duration::from_secs(24 * 3600)
+        };
         self.next.max(self.changed + renew)
     }
 
@@ -87,7 +91,12 @@ impl Board {
             (None, None) => self.show(&text).await,
         };
         let now = Instant::now();
-        self.next = now + if self.scene.is_group { PACE_IN_GROUPS } else { PACE };
+        self.next = now
+            + if self.scene.is_group {
+                PACE_IN_GROUPS
+            } else {
+                PACE
+            };
         let Err(error) = result else {
             (self.text, self.changed, self.failures) = (text, now, 0);
             self.stands.cancel();
@@ -95,7 +104,10 @@ impl Board {
         };
         tracing::debug!(%error, "the progress of a turn could not be shown");
         match error {
-            SendError::Never { chat_is_there: true, .. } if self.draft.is_some() => {
+            SendError::Never {
+                chat_is_there: true,
+                ..
+            } if self.draft.is_some() => {
                 // Not every chat takes drafts.
                 (self.draft, self.next) = (None, now);
                 return true;
@@ -103,11 +115,17 @@ impl Board {
             SendError::Never { chat_is_there, .. } if new || !chat_is_there => return false,
             // It may stand there, and nobody could remove it: at least there is no second one.
             SendError::Unknown(_) if new => return false,
-            SendError::NotSent { retry_after: Some(wait), .. } => {
+            SendError::NotSent {
+                retry_after: Some(wait),
+                ..
+            } => {
                 self.next = self.next.max(now + wait);
                 return true;
             }
-            SendError::NotSent { .. } | SendError::Never { .. } | SendError::Markup(_) | SendError::Unknown(_) => {}
+            SendError::NotSent { .. }
+            | SendError::Never { .. }
+            | SendError::Markup(_)
+            | SendError::Unknown(_) => {}
         }
         self.failures += 1;
         self.failures < FAILURES
@@ -134,7 +152,12 @@ impl Board {
             self.id = coming.await.ok();
         }
         let Some(id) = &self.id else { return };
-        let Scene { channel, route, book, .. } = &*self.scene;
+        let Scene {
+            channel,
+            route,
+            book,
+            ..
+        } = &*self.scene;
         for tried in 1..=REMOVALS {
             let wait = match channel.remove(&route.chat, id).await {
                 Ok(()) | Err(SendError::Never { .. }) => return book.hides(route, id).await,
@@ -145,7 +168,10 @@ impl Board {
                 sleep(wait).await;
             }
         }
-        tracing::warn!(chat = route.chat.chat, "a line of progress stays in the chat until the next start");
+        tracing::warn!(
+            chat = route.chat.chat,
+            "a line of progress stays in the chat until the next start"
+        );
     }
 }
 

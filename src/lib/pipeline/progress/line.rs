@@ -53,7 +53,13 @@ enum Doing {
 
 impl Default for Line {
     fn default() -> Self {
-        Self { doing: Doing::Thinking, step: 1, tools: (0, 0), tries: 1, says: None }
+        Self {
+            doing: Doing::Thinking,
+            step: 1,
+            tools: (0, 0),
+            tries: 1,
+            says: None,
+        }
     }
 }
 
@@ -61,7 +67,12 @@ impl Line {
     /// Takes in what happened.
     pub(super) fn apply(&mut self, step: &Step) {
         match step {
-            Step::Thinking { turn } => *self = Self { step: *turn, ..Self::default() },
+            Step::Thinking { turn } => {
+                *self = Self {
+                    step: *turn,
+                    ..Self::default()
+                }
+            }
             Step::RetryWait { .. } => {
                 self.tries += 1;
                 self.doing = Doing::Waiting;
@@ -96,10 +107,19 @@ impl Line {
             Doing::Asking => "Waiting for the owner's yes".to_owned(),
             Doing::Compacting => "Summing up what was said before".to_owned(),
             Doing::Tool(name) => {
-                let words = TOOLS.iter().find(|(tool, _)| tool == name).map_or(WORKING, |(_, words)| words);
+                let words = TOOLS
+                    .iter()
+                    .find(|(tool, _)| tool == name)
+                    .map_or(WORKING, |(_, words)| words);
                 let (asked, begun) = self.tools;
-                let words = if asked > 1 { format!("{words} ({}/{asked})", begun.min(asked)) } else { words.to_owned() };
-                self.says.as_ref().map_or_else(|| words.clone(), |says| format!("{words}: {says}"))
+                let words = if asked > 1 {
+                    format!("{words} ({}/{asked})", begun.min(asked))
+                } else {
+                    words.to_owned()
+                };
+                self.says
+                    .as_ref()
+                    .map_or_else(|| words.clone(), |says| format!("{words}: {says}"))
             }
         }
     }
@@ -122,18 +142,37 @@ mod tests {
 
     fn answered(tools: &[&str]) -> Step {
         let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        Step::Answered { duration_ms: 1, usage: Usage::default(), stop: StopReason::ToolUse, tools }
+        Step::Answered {
+            duration_ms: 1,
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            tools,
+        }
     }
 
     fn tool(name: &str) -> [Step; 2] {
         let name = name.to_owned();
-        [Step::ToolStarted { name: name.clone() }, Step::ToolDone { name, duration_ms: 1, is_error: true }]
+        [
+            Step::ToolStarted { name: name.clone() },
+            Step::ToolDone {
+                name,
+                duration_ms: 1,
+                is_error: true,
+            },
+        ]
     }
 
     #[test]
     fn the_line_says_what_the_run_does_now() {
-        let mut steps = vec![Step::Thinking { turn: 1 }, answered(&["read", "nobody_knows", "exec"])];
-        steps.extend(["read", "nobody_knows", "exec"].iter().flat_map(|name| tool(name)));
+        let mut steps = vec![
+            Step::Thinking { turn: 1 },
+            answered(&["read", "nobody_knows", "exec"]),
+        ];
+        steps.extend(
+            ["read", "nobody_knows", "exec"]
+                .iter()
+                .flat_map(|name| tool(name)),
+        );
         steps.extend([Step::Thinking { turn: 2 }, answered(&["memory_search"])]);
         steps.extend(tool("memory_search"));
         steps.push(Step::Thinking { turn: 3 });
@@ -159,8 +198,17 @@ mod tests {
 
     #[test]
     fn a_model_that_is_asked_again_is_waited_for() {
-        let again = || Step::RetryWait { reason: "overloaded".to_owned() };
-        let steps = [Step::Thinking { turn: 2 }, again(), again(), answered(&[]), Step::Thinking { turn: 3 }, again()];
+        let again = || Step::RetryWait {
+            reason: "overloaded".to_owned(),
+        };
+        let steps = [
+            Step::Thinking { turn: 2 },
+            again(),
+            again(),
+            answered(&[]),
+            Step::Thinking { turn: 3 },
+            again(),
+        ];
         assert_eq!(
             lines(&steps),
             [
@@ -176,10 +224,21 @@ mod tests {
 
     #[test]
     fn a_tool_is_shown_with_its_last_words_until_the_next_begins() {
-        let says = |tail: &str| Step::ToolOutput { name: "exec".to_owned(), tail: tail.to_owned() };
-        let start = |name: &str| Step::ToolStarted { name: name.to_owned() };
-        let steps =
-            [answered(&["exec", "read"]), start("exec"), says("10 %"), says("20 %"), start("read"), Step::Thinking { turn: 2 }];
+        let says = |tail: &str| Step::ToolOutput {
+            name: "exec".to_owned(),
+            tail: tail.to_owned(),
+        };
+        let start = |name: &str| Step::ToolStarted {
+            name: name.to_owned(),
+        };
+        let steps = [
+            answered(&["exec", "read"]),
+            start("exec"),
+            says("10 %"),
+            says("20 %"),
+            start("read"),
+            Step::Thinking { turn: 2 },
+        ];
         assert_eq!(
             lines(&steps),
             [

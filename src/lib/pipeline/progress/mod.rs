@@ -121,8 +121,16 @@ impl Drop for Progress {
 
 impl Pipeline {
     /// Begins to show a turn to the person who waits for it; `None` when nobody does in a chat.
-    pub(super) fn progress(&self, live: &Live, envelope: &Envelope, run_id: &str) -> Option<Progress> {
-        let route = envelope.route.clone().filter(|_| envelope.source.is_person())?;
+    pub(super) fn progress(
+        &self,
+        live: &Live,
+        envelope: &Envelope,
+        run_id: &str,
+    ) -> Option<Progress> {
+        let route = envelope
+            .route
+            .clone()
+            .filter(|_| envelope.source.is_person())?;
         let scene = Scene {
             channel: self.channels.get(route.channel.as_str())?.clone(),
             route,
@@ -133,8 +141,18 @@ impl Pipeline {
         };
         let words = (scene.stream != Stream::Off).then(Arc::default);
         let over = CancellationToken::new();
-        let work = perform(scene, run_id.to_owned(), live.agent.events(), words.clone(), over.clone());
-        Some(Progress { words, over, task: self.previews.spawn(work) })
+        let work = perform(
+            scene,
+            run_id.to_owned(),
+            live.agent.events(),
+            words.clone(),
+            over.clone(),
+        );
+        Some(Progress {
+            words,
+            over,
+            task: self.previews.spawn(work),
+        })
     }
 
     /// Removes what a daemon that died left in the chats: one try each, then it is forgotten. What turns
@@ -142,13 +160,17 @@ impl Pipeline {
     pub async fn clear_shown(self: &Arc<Self>) {
         let shown = match self.queue.shown().await {
             Ok(shown) => shown,
-            Err(error) => return tracing::warn!(%error, "what was shown when the agent last ended is not known"),
+            Err(error) => {
+                return tracing::warn!(%error, "what was shown when the agent last ended is not known");
+            }
         };
         let pipeline = self.clone();
         let work = async move {
             for (route, id) in shown {
                 // A channel that is off keeps its own for the day on which it is on again.
-                let Some(channel) = pipeline.channels.get(route.channel.as_str()) else { continue };
+                let Some(channel) = pipeline.channels.get(route.channel.as_str()) else {
+                    continue;
+                };
                 if let Err(error) = channel.remove(&route.chat, &id).await {
                     tracing::warn!(%error, chat = route.chat.chat, "a line of progress stays in the chat");
                 }
@@ -190,7 +212,12 @@ async fn perform(
 }
 
 /// Keeps the message in step with the run, until it cannot be shown any more.
-async fn watch(board: &mut Board, run_id: &str, mut events: broadcast::Receiver<AgentEvent>, words: Option<&Words>) {
+async fn watch(
+    board: &mut Board,
+    run_id: &str,
+    mut events: broadcast::Receiver<AgentEvent>,
+    words: Option<&Words>,
+) {
     let began = Instant::now();
     let is_owners = board.is_owners();
     let mut line = Line::default();
@@ -230,7 +257,9 @@ async fn watch(board: &mut Board, run_id: &str, mut events: broadcast::Receiver<
 /// Returns what is shown of an answer and the line. While words come they are sign enough.
 fn page(said: Option<Said>, line: Option<&Line>) -> Option<String> {
     match (said, line) {
-        (Some(said), Some(line)) if !said.coming || line.is_tool() => Some(format!("{}\n\n⏳ {}", said.text, line.text())),
+        (Some(said), Some(line)) if !said.coming || line.is_tool() => {
+            Some(format!("{}\n\n⏳ {}", said.text, line.text()))
+        }
         (Some(said), _) => Some(said.text),
         (None, line) => line.map(Line::text),
     }
@@ -249,8 +278,14 @@ async fn typing(scene: &Scene) {
                 failures += 1;
                 match error {
                     SendError::Never { .. } => return,
-                    SendError::NotSent { retry_after: Some(wait), .. } if wait >= TOO_LONG => return,
-                    SendError::NotSent { retry_after: Some(wait), .. } => pause = pause.max(wait),
+                    SendError::NotSent {
+                        retry_after: Some(wait),
+                        ..
+                    } if wait >= TOO_LONG => return,
+                    SendError::NotSent {
+                        retry_after: Some(wait),
+                        ..
+                    } => pause = pause.max(wait),
                     SendError::NotSent { .. } | SendError::Markup(_) | SendError::Unknown(_) => {}
                 }
             }

@@ -62,9 +62,16 @@ impl Words {
     /// Returns what may be shown at `now`.
     pub(super) fn read(&self, now: Instant) -> Option<Said> {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = if inner.coming { &inner.now } else { &inner.last };
+        let text = if inner.coming {
+            &inner.now
+        } else {
+            &inner.last
+        };
         let ripe = inner.since.is_some_and(|since| now >= since + WORDS);
-        ripe.then(|| Said { text: end_of(text.trim(), MOST), coming: inner.coming })
+        ripe.then(|| Said {
+            text: end_of(text.trim(), MOST),
+            coming: inner.coming,
+        })
     }
 }
 
@@ -85,7 +92,10 @@ fn end_of(text: &str, most: usize) -> String {
         (left, from) = (left - units, at);
     }
     let end = text.get(from..).unwrap_or_default();
-    let word = end.char_indices().take(TO_A_WORD).find(|(_, c)| c.is_whitespace());
+    let word = end
+        .char_indices()
+        .take(TO_A_WORD)
+        .find(|(_, c)| c.is_whitespace());
     let end = word.and_then(|(at, _)| end.get(at..)).unwrap_or(end);
     format!("…{}", end.trim_start())
 }
@@ -96,11 +106,15 @@ mod tests {
 
     fn write(words: &Words, texts: &[&str]) {
         words.write(Written::Begin);
-        texts.iter().for_each(|text| words.write(Written::Text(text)));
+        texts
+            .iter()
+            .for_each(|text| words.write(Written::Text(text)));
     }
 
     fn read(words: &Words) -> Option<(String, bool)> {
-        words.read(Instant::now() + WORDS).map(|said| (said.text, said.coming))
+        words
+            .read(Instant::now() + WORDS)
+            .map(|said| (said.text, said.coming))
     }
 
     #[test]
@@ -127,7 +141,13 @@ mod tests {
         assert_eq!(end_of("éééééé", 6), "éééééé", "units, not bytes");
         // Three of eight units each, and one that does not fit.
         let family = "👨‍👩‍👧";
-        assert_eq!(end_of(&family.repeat(4), 26), format!("…{}", family.repeat(3)));
-        assert_eq!(end_of(&format!("{} {}", "x".repeat(30), "y".repeat(50)), 60), format!("…{}", "y".repeat(50)));
+        assert_eq!(
+            end_of(&family.repeat(4), 26),
+            format!("…{}", family.repeat(3))
+        );
+        assert_eq!(
+            end_of(&format!("{} {}", "x".repeat(30), "y".repeat(50)), 60),
+            format!("…{}", "y".repeat(50))
+        );
     }
 }

@@ -21,7 +21,13 @@ pub(super) struct MessageAnswer {
 impl MessageAnswer {
     /// Returns the finished answer to `request`, which was sent as `body`.
     pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(super::PROTOCOL, request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
+        self.draft.finish(
+            super::PROTOCOL,
+            request,
+            body,
+            self.stop.unwrap_or(StopReason::EndTurn),
+            &self.counted,
+        )
     }
 
     fn begin_block(&mut self, index: u64, block: &Value, on_text: OnText<'_>) {
@@ -29,7 +35,15 @@ impl MessageAnswer {
             "text" => self.push_text(index, text(block, "text"), on_text),
             "tool_use" => {
                 let (id, name) = (text(block, "id").to_owned(), text(block, "name").to_owned());
-                self.draft.begin_call(index, CallDraft { id, name, value: block.get("input").cloned(), ..CallDraft::default() });
+                self.draft.begin_call(
+                    index,
+                    CallDraft {
+                        id,
+                        name,
+                        value: block.get("input").cloned(),
+                        ..CallDraft::default()
+                    },
+                );
             }
             "thinking" | "redacted_thinking" => self.draft.begin_thinking(index, block.clone()),
             _ => {}
@@ -46,12 +60,16 @@ impl MessageAnswer {
     fn count_input(&mut self, usage: &Value) {
         let tokens = |key: &str| usage.get(key).and_then(Value::as_u64);
         self.counted.input(tokens("input_tokens"));
-        self.counted.cache(tokens("cache_read_input_tokens"), tokens("cache_creation_input_tokens"));
+        self.counted.cache(
+            tokens("cache_read_input_tokens"),
+            tokens("cache_creation_input_tokens"),
+        );
     }
 
     fn count(&mut self, usage: &Value) {
         self.count_input(usage);
-        self.counted.output(usage.get("output_tokens").and_then(Value::as_u64));
+        self.counted
+            .output(usage.get("output_tokens").and_then(Value::as_u64));
     }
 
     fn stopped(&mut self, reason: &str) {
@@ -78,8 +96,14 @@ impl Answer for MessageAnswer {
                 let delta = &event["delta"];
                 match text(delta, "type") {
                     "text_delta" => self.push_text(index, text(delta, "text"), on_text),
-                    "thinking_delta" => self.draft.push_thinking(index, "thinking", text(delta, "thinking")),
-                    "signature_delta" => self.draft.push_thinking(index, "signature", text(delta, "signature")),
+                    "thinking_delta" => {
+                        self.draft
+                            .push_thinking(index, "thinking", text(delta, "thinking"))
+                    }
+                    "signature_delta" => {
+                        self.draft
+                            .push_thinking(index, "signature", text(delta, "signature"))
+                    }
                     "input_json_delta" => {
                         if let Some(call) = self.draft.call_mut(index) {
                             call.json.push_str(text(delta, "partial_json"));

@@ -4,18 +4,39 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::message::Message;
-use crate::provider::loopback::{call, client, message, request, result, round_trip, said, system, thought, tools, user};
+use crate::provider::loopback::{
+    call, client, message, request, result, round_trip, said, system, thought, tools, user,
+};
 
 #[test]
 fn the_address_may_end_in_v1_or_a_slash() {
     for (base, expected) in [
-        ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
-        ("https://api.anthropic.com/", "https://api.anthropic.com/v1/messages"),
-        ("https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages"),
-        (" http://127.0.0.1:8082/v1/\n", "http://127.0.0.1:8082/v1/messages"),
-        ("http://127.0.0.1:8082/anthropic/", "http://127.0.0.1:8082/anthropic/v1/messages"),
+        (
+            "https://api.anthropic.com",
+            "https://api.anthropic.com/v1/messages",
+        ),
+        (
+            "https://api.anthropic.com/",
+            "https://api.anthropic.com/v1/messages",
+        ),
+        (
+            "https://api.anthropic.com/v1",
+            "https://api.anthropic.com/v1/messages",
+        ),
+        (
+            " http://127.0.0.1:8082/v1/\n",
+            "http://127.0.0.1:8082/v1/messages",
+        ),
+        (
+            "http://127.0.0.1:8082/anthropic/",
+            "http://127.0.0.1:8082/anthropic/v1/messages",
+        ),
     ] {
-        assert_eq!(Anthropic::new(client(), base, None).endpoint.url(), expected, "{base}");
+        assert_eq!(
+            Anthropic::new(client(), base, None).endpoint.url(),
+            expected,
+            "{base}"
+        );
     }
 }
 
@@ -82,10 +103,12 @@ fn withdrawn_tools_are_named_and_forbidden() {
 
 #[test]
 fn names_and_ids_of_other_vendors_are_made_to_fit() {
-    let odd = message(Role::Assistant, [call("functions.exec:0", "shell run!", json!("ls"))]);
+    let odd = message(
+        Role::Assistant,
+        [call("functions.exec:0", "shell run!", json!("ls"))],
+    );
     let sent = body(&request(vec![user("hi"), odd]));
-    let expected =
-        json!({"type": "tool_use", "id": "functions_x2e_exec_x3a_0", "name": "shell_x20_run_x21_", "input": {"_raw": "ls"}});
+    let expected = json!({"type": "tool_use", "id": "functions_x2e_exec_x3a_0", "name": "shell_x20_run_x21_", "input": {"_raw": "ls"}});
     assert_eq!(sent["messages"][1]["content"][0], expected);
 }
 
@@ -110,7 +133,11 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
     let mut before: Option<String> = None;
     for end in 1..=round_trip().len() {
         asked.messages = round_trip().into_iter().take(end).collect();
-        assert_eq!(body(&asked).to_string(), body(&asked.clone()).to_string(), "the same request gives the same bytes");
+        assert_eq!(
+            body(&asked).to_string(),
+            body(&asked.clone()).to_string(),
+            "the same request gives the same bytes"
+        );
         let mut sent = body(&asked);
         let marks = sent.to_string().matches("cache_control").count();
         assert_eq!(marks, 4);
@@ -118,7 +145,10 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
         let text = sent.to_string();
         if let Some(before) = before {
             // A turn may still grow, so compare up to the brackets that close it.
-            assert!(text.starts_with(before.trim_end_matches([']', '}'])), "{before}\n{text}");
+            assert!(
+                text.starts_with(before.trim_end_matches([']', '}'])),
+                "{before}\n{text}"
+            );
         }
         before = Some(text);
     }
@@ -130,17 +160,34 @@ fn after_a_step_of_many_calls_the_end_of_the_last_call_is_marked_for_the_cache_t
         let ids: Vec<String> = (0..calls).map(|n| format!("t{n}")).collect();
         let mut asked = request(vec![
             user("go"),
-            message(Role::Assistant, ids.iter().map(|id| call(id, "exec", json!({}))).collect::<Vec<_>>()),
-            message(Role::User, ids.iter().map(|id| result(id, "ok", false)).collect::<Vec<_>>()),
+            message(
+                Role::Assistant,
+                ids.iter()
+                    .map(|id| call(id, "exec", json!({})))
+                    .collect::<Vec<_>>(),
+            ),
+            message(
+                Role::User,
+                ids.iter()
+                    .map(|id| result(id, "ok", false))
+                    .collect::<Vec<_>>(),
+            ),
         ]);
         asked.cache = true;
         asked.system = system();
         asked.tools = tools();
         let sent = body(&asked);
         let is_marked = |value: &Value| value.get("cache_control").is_some();
-        assert_eq!(sent.to_string().matches("cache_control").count(), 4, "{calls}");
         assert_eq!(
-            (is_marked(&sent["messages"][0]["content"][0]), is_marked(&sent["tools"][1])),
+            sent.to_string().matches("cache_control").count(),
+            4,
+            "{calls}"
+        );
+        assert_eq!(
+            (
+                is_marked(&sent["messages"][0]["content"][0]),
+                is_marked(&sent["tools"][1])
+            ),
             (marked_before, !marked_before)
         );
     }
@@ -148,25 +195,49 @@ fn after_a_step_of_many_calls_the_end_of_the_last_call_is_marked_for_the_cache_t
 
 #[test]
 fn a_running_loop_without_its_own_thinking_is_not_asked_to_think() {
-    let thinking = || thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
+    let thinking = || {
+        thought(
+            "anthropic:test-model",
+            json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+        )
+    };
     let foreign = || thought("openai:test-model", json!({"reasoning_content": "hm"}));
     let step = |id: &str, first: Option<Block>| {
-        let answer: Vec<Block> = first.into_iter().chain([call(id, "exec", json!({}))]).collect();
-        [message(Role::Assistant, answer), message(Role::User, [result(id, "ok", false)])]
+        let answer: Vec<Block> = first
+            .into_iter()
+            .chain([call(id, "exec", json!({}))])
+            .collect();
+        [
+            message(Role::Assistant, answer),
+            message(Role::User, [result(id, "ok", false)]),
+        ]
     };
     let sent = |steps: Vec<[Message; 2]>, more: Option<&str>| {
         let mut messages = vec![user("go")];
         messages.extend(steps.into_iter().flatten());
         messages.extend(more.map(user));
-        let asked = Request { thinking: true, max_tokens: 4096, ..request(messages) };
+        let asked = Request {
+            thinking: true,
+            max_tokens: 4096,
+            ..request(messages)
+        };
         let body = body(&asked);
-        (body.get("thinking").is_some(), body.to_string().matches("signature").count())
+        (
+            body.get("thinking").is_some(),
+            body.to_string().matches("signature").count(),
+        )
     };
     assert_eq!(sent(vec![], None), (true, 0));
     assert_eq!(sent(vec![step("1", Some(thinking()))], None), (true, 1));
     // Within a loop a model need not think again.
-    assert_eq!(sent(vec![step("1", Some(thinking())), step("2", None)], None), (true, 1));
-    assert_eq!(sent(vec![step("1", None), step("2", Some(thinking()))], None), (false, 0));
+    assert_eq!(
+        sent(vec![step("1", Some(thinking())), step("2", None)], None),
+        (true, 1)
+    );
+    assert_eq!(
+        sent(vec![step("1", None), step("2", Some(thinking()))], None),
+        (false, 0)
+    );
     assert_eq!(sent(vec![step("1", Some(foreign()))], None), (false, 0));
     // The person's next words come with the results: still the same loop.
     assert_eq!(sent(vec![step("1", None)], Some("and?")), (false, 0));
@@ -187,13 +258,22 @@ fn with_less_to_mark_there_are_fewer_marks() {
 
 #[test]
 fn a_picture_is_a_block_of_base64() {
-    let picture =
-        |data: Option<&str>| Block::Image { file: "x".into(), content_type: "image/webp".into(), data: data.map(Into::into) };
-    let message = Message { role: Role::User, content: vec![said("a"), picture(Some("YWJj")), picture(None)] };
+    let picture = |data: Option<&str>| Block::Image {
+        file: "x".into(),
+        content_type: "image/webp".into(),
+        data: data.map(Into::into),
+    };
+    let message = Message {
+        role: Role::User,
+        content: vec![said("a"), picture(Some("YWJj")), picture(None)],
+    };
     let expected = json!([
         {"type": "text", "text": "a"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": "YWJj"}},
         {"type": "text", "text": wire::NO_PICTURE},
     ]);
-    assert_eq!(body(&request(vec![message]))["messages"][0]["content"], expected);
+    assert_eq!(
+        body(&request(vec![message]))["messages"][0]["content"],
+        expected
+    );
 }

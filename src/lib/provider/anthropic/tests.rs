@@ -7,8 +7,8 @@ use super::*;
 use crate::message::{StopReason, Usage};
 use crate::provider::http::Answer;
 use crate::provider::loopback::{
-    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said, thought, user, with_wrong_node,
-    wrong_value,
+    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said,
+    thought, user, with_wrong_node, wrong_value,
 };
 use crate::provider::sse::Patience;
 use crate::secret::Secret;
@@ -89,9 +89,16 @@ data: {"type":"message_stop"}
 "#;
 
 fn provider(server: &Server) -> Anthropic {
-    let mut provider = Anthropic::new(client(), &server.url, Some(Secret::new("sk-ant-test-0123456789")));
-    provider.endpoint.patience =
-        Patience { first: Duration::from_secs(5), began: Duration::from_secs(5), between: Duration::from_secs(2) };
+    let mut provider = Anthropic::new(
+        client(),
+        &server.url,
+        Some(Secret::new("sk-ant-test-0123456789")),
+    );
+    provider.endpoint.patience = Patience {
+        first: Duration::from_secs(5),
+        began: Duration::from_secs(5),
+        between: Duration::from_secs(2),
+    };
     provider
 }
 
@@ -120,7 +127,10 @@ async fn a_plain_exchange() {
     assert_eq!(sent.path, "/v1/messages");
     assert_eq!(sent.headers["x-api-key"], "sk-ant-test-0123456789");
     assert_eq!(sent.headers["anthropic-version"], "2023-06-01");
-    assert_eq!(sent.headers["user-agent"], format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        sent.headers["user-agent"],
+        format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION"))
+    );
     assert_eq!(sent.headers["content-type"], "application/json");
     assert_eq!(
         sent.body,
@@ -128,14 +138,29 @@ async fn a_plain_exchange() {
     );
     let text = "Grüße, 世界 👨‍👩‍👧!";
     assert_eq!(streamed, text);
-    let usage = Usage { input_tokens: 25, output_tokens: 15, cache_read_tokens: 1000, cache_write_tokens: 7, estimated: false };
-    assert_eq!(result.unwrap(), Response { message: assistant(text), stop: StopReason::EndTurn, usage });
+    let usage = Usage {
+        input_tokens: 25,
+        output_tokens: 15,
+        cache_read_tokens: 1000,
+        cache_write_tokens: 7,
+        estimated: false,
+    };
+    assert_eq!(
+        result.unwrap(),
+        Response {
+            message: assistant(text),
+            stop: StopReason::EndTurn,
+            usage
+        }
+    );
 }
 
 #[tokio::test]
 async fn letters_split_over_chunks_are_whole_again() {
     for size in [1, 2, 3, 7] {
-        let response = answer(Reply::events(HELLO).in_chunks_of(size)).await.unwrap();
+        let response = answer(Reply::events(HELLO).in_chunks_of(size))
+            .await
+            .unwrap();
         assert_eq!(response.message.plain_text(), "Grüße, 世界 👨‍👩‍👧!");
     }
 }
@@ -146,24 +171,49 @@ async fn calls_come_with_their_inputs_and_thinking_is_kept_unread() {
     assert_eq!(streamed, "I look.");
     let response = response.unwrap();
     let content = [
-        thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"})),
+        thought(
+            "anthropic:test-model",
+            json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
+        ),
         said("I look."),
         call("toolu_01", "exec", json!({"command": "ls"})),
         call("toolu_02", "read", json!({"_raw": "{\"path\": \"/x"})),
         call("toolu_03", "now", json!({})),
     ];
-    let usage = Usage { input_tokens: 472, output_tokens: 89, ..Usage::default() };
-    assert_eq!(response, Response { message: message(Role::Assistant, content), stop: StopReason::ToolUse, usage });
+    let usage = Usage {
+        input_tokens: 472,
+        output_tokens: 89,
+        ..Usage::default()
+    };
+    assert_eq!(
+        response,
+        Response {
+            message: message(Role::Assistant, content),
+            stop: StopReason::ToolUse,
+            usage
+        }
+    );
 }
 
 #[tokio::test]
 async fn ids_that_are_empty_or_in_use_are_replaced() {
-    let events = CALLS.replace("toolu_03", "toolu_01").replace("toolu_02", "");
+    let events = CALLS
+        .replace("toolu_03", "toolu_01")
+        .replace("toolu_02", "");
     let old = message(Role::Assistant, [call("toolu_01", "exec", json!({}))]);
     let asked = request(vec![user("hi"), old, user("hi")]);
     let (result, _, _) = exchange(Reply::events(&events), &asked).await;
-    let mut ids: Vec<String> = result.unwrap().message.tool_calls().map(|call| call.id.clone()).collect();
-    assert!(ids.iter().all(|id| id.starts_with("call_") && id.len() <= 40), "{ids:?}");
+    let mut ids: Vec<String> = result
+        .unwrap()
+        .message
+        .tool_calls()
+        .map(|call| call.id.clone())
+        .collect();
+    assert!(
+        ids.iter()
+            .all(|id| id.starts_with("call_") && id.len() <= 40),
+        "{ids:?}"
+    );
     ids.dedup();
     assert_eq!(ids.len(), 3);
 }
@@ -180,13 +230,29 @@ async fn stop_reasons() {
         ("model_context_window_exceeded", StopReason::MaxTokens),
         ("refusal", StopReason::Refusal),
     ] {
-        assert_eq!(answer(Reply::events(&HELLO.replace("end_turn", theirs))).await.unwrap().stop, ours, "{theirs}");
+        assert_eq!(
+            answer(Reply::events(&HELLO.replace("end_turn", theirs)))
+                .await
+                .unwrap()
+                .stop,
+            ours,
+            "{theirs}"
+        );
     }
-    for (theirs, ours) in
-        [("end_turn", StopReason::ToolUse), ("something_new", StopReason::ToolUse), ("max_tokens", StopReason::MaxTokens)]
-    {
-        let events = CALLS.replace(r#""stop_reason":"tool_use""#, &format!(r#""stop_reason":"{theirs}""#));
-        assert_eq!(answer(Reply::events(&events)).await.unwrap().stop, ours, "{theirs} with calls");
+    for (theirs, ours) in [
+        ("end_turn", StopReason::ToolUse),
+        ("something_new", StopReason::ToolUse),
+        ("max_tokens", StopReason::MaxTokens),
+    ] {
+        let events = CALLS.replace(
+            r#""stop_reason":"tool_use""#,
+            &format!(r#""stop_reason":"{theirs}""#),
+        );
+        assert_eq!(
+            answer(Reply::events(&events)).await.unwrap().stop,
+            ours,
+            "{theirs} with calls"
+        );
     }
 }
 
@@ -200,38 +266,72 @@ async fn an_answer_in_one_piece_is_taken() {
     let (result, streamed, _) = exchange(Reply::json(200, &body), &request(vec![user("hi")])).await;
     assert_eq!(streamed, "Hi");
     let expected = Response {
-        message: message(Role::Assistant, [said("Hi"), call("t", "exec", json!({"command": "ls"}))]),
+        message: message(
+            Role::Assistant,
+            [said("Hi"), call("t", "exec", json!({"command": "ls"}))],
+        ),
         stop: StopReason::ToolUse,
-        usage: Usage { input_tokens: 12, output_tokens: 6, ..Usage::default() },
+        usage: Usage {
+            input_tokens: 12,
+            output_tokens: 6,
+            ..Usage::default()
+        },
     };
     assert_eq!(result.unwrap(), expected);
 }
 
 #[tokio::test]
 async fn usage_that_is_missing_is_estimated_and_flagged() {
-    let events = HELLO.replace("input_tokens", "x").replace("output_tokens", "y");
+    let events = HELLO
+        .replace("input_tokens", "x")
+        .replace("output_tokens", "y");
     let usage = answer(Reply::events(&events)).await.unwrap().usage;
     let body = body(&request(vec![user("hi")])).to_string();
     let input_tokens = crate::text::estimate_tokens(&body);
     let output_tokens = crate::text::estimate_tokens("Grüße, 世界 👨‍👩‍👧!");
-    assert_eq!(usage, Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() });
+    assert_eq!(
+        usage,
+        Usage {
+            input_tokens,
+            output_tokens,
+            estimated: true,
+            ..Usage::default()
+        }
+    );
 }
 
 #[tokio::test]
 async fn errors_in_the_stream_are_typed_too() {
     let (start, _) = HELLO.split_once("event: message_delta").unwrap();
-    for (kind, status) in [("overloaded_error", 529), ("rate_limit_error", 429), ("api_error", 500), ("new_error", 500)] {
+    for (kind, status) in [
+        ("overloaded_error", 529),
+        ("rate_limit_error", 429),
+        ("api_error", 500),
+        ("new_error", 500),
+    ] {
         let event = format!("event: error\ndata: {}\n\n", error_body(kind, "Overloaded"));
         let error = failure(Reply::events(&event)).await;
-        assert!(matches!(&error, Error::Busy { status: s, message, .. } if *s == status && message == "Overloaded"), "{error}");
+        assert!(
+            matches!(&error, Error::Busy { status: s, message, .. } if *s == status && message == "Overloaded"),
+            "{error}"
+        );
         assert!(!error.may_be_charged());
         // The same in the middle of an answer: the vendor worked for it.
         let error = failure(Reply::events(&format!("{start}{event}"))).await;
-        assert!(matches!(&error, Error::Interrupted { reason, .. } if reason.contains("Overloaded")), "{error}");
+        assert!(
+            matches!(&error, Error::Interrupted { reason, .. } if reason.contains("Overloaded")),
+            "{error}"
+        );
         assert!(error.may_be_charged() && error.retryable());
     }
-    let event = format!("event: error\ndata: {}\n\n", error_body("invalid_request_error", "prompt is too long"));
-    assert!(matches!(failure(Reply::events(&event)).await, Error::ContextOverflow { .. }));
+    let event = format!(
+        "event: error\ndata: {}\n\n",
+        error_body("invalid_request_error", "prompt is too long")
+    );
+    assert!(matches!(
+        failure(Reply::events(&event)).await,
+        Error::ContextOverflow { .. }
+    ));
     let error = failure(Reply::json(200, &error_body("authentication_error", "no"))).await;
     assert!(matches!(error, Error::Auth { status: 401, .. }), "{error}");
 }
@@ -239,19 +339,43 @@ async fn errors_in_the_stream_are_typed_too() {
 #[tokio::test]
 async fn a_broken_answer_is_interrupted_and_may_be_charged() {
     let (start, _) = HELLO.split_once("event: message_stop").unwrap();
-    let malformed = HELLO.replace(r#"{"type":"content_block_stop","index":0}"#, r#"{"type":"content_bl"#);
+    let malformed = HELLO.replace(
+        r#"{"type":"content_block_stop","index":0}"#,
+        r#"{"type":"content_bl"#,
+    );
     for (reply, reason) in [
-        (Reply::events(start), "the stream ended in the middle of the answer"),
-        (Reply::events(HELLO.trim_end()), "the stream ended in the middle of the answer"),
-        (Reply::events(start).end(End::Disconnect), "error decoding response body"),
+        (
+            Reply::events(start),
+            "the stream ended in the middle of the answer",
+        ),
+        (
+            Reply::events(HELLO.trim_end()),
+            "the stream ended in the middle of the answer",
+        ),
+        (
+            Reply::events(start).end(End::Disconnect),
+            "error decoding response body",
+        ),
         (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
-        (Reply::events(""), "the stream ended in the middle of the answer"),
+        (
+            Reply::events(""),
+            "the stream ended in the middle of the answer",
+        ),
         (Reply::events(&malformed), "malformed JSON in the stream"),
-        (Reply::raw(200, "application/json", "{\"cut"), "malformed JSON"),
-        (Reply::json(200, &json!({"ok": true})), "the answer has no content"),
+        (
+            Reply::raw(200, "application/json", "{\"cut"),
+            "malformed JSON",
+        ),
+        (
+            Reply::json(200, &json!({"ok": true})),
+            "the answer has no content",
+        ),
     ] {
         let error = failure(reply).await;
-        assert!(matches!(&error, Error::Interrupted { reason: r, .. } if r.contains(reason)), "{reason}: {error}");
+        assert!(
+            matches!(&error, Error::Interrupted { reason: r, .. } if r.contains(reason)),
+            "{reason}: {error}"
+        );
         assert!(error.retryable() && error.may_be_charged());
     }
 }
@@ -259,7 +383,10 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
 #[tokio::test]
 async fn what_follows_the_answer_does_no_harm() {
     for end in [End::Disconnect, End::Stall] {
-        assert!(answer(Reply::events(HELLO).end(end)).await.is_ok(), "{end:?}");
+        assert!(
+            answer(Reply::events(HELLO).end(end)).await.is_ok(),
+            "{end:?}"
+        );
     }
 }
 
@@ -268,7 +395,16 @@ async fn usage_missing_at_the_end_is_not_taken_from_the_beginning() {
     let events = HELLO.replace(r#","usage":{"output_tokens":15}"#, "");
     let usage = answer(Reply::events(&events)).await.unwrap().usage;
     let output_tokens = crate::text::estimate_tokens("Grüße, 世界 👨‍👩‍👧!");
-    assert_eq!(usage, Usage { input_tokens: 25, output_tokens, cache_read_tokens: 1000, cache_write_tokens: 7, estimated: true });
+    assert_eq!(
+        usage,
+        Usage {
+            input_tokens: 25,
+            output_tokens,
+            cache_read_tokens: 1000,
+            cache_write_tokens: 7,
+            estimated: true
+        }
+    );
 }
 
 #[tokio::test]
@@ -276,7 +412,10 @@ async fn the_connection_is_used_again() {
     let server = Server::start([Reply::events(HELLO).end(End::Late), Reply::events(HELLO)]).await;
     let provider = provider(&server);
     for _ in 0..2 {
-        attempt(&provider, &request(vec![user("hi")])).await.0.unwrap();
+        attempt(&provider, &request(vec![user("hi")]))
+            .await
+            .0
+            .unwrap();
     }
     let requests = server.requests();
     assert_eq!(requests[0].peer, requests[1].peer);

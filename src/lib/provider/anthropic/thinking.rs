@@ -37,8 +37,11 @@ impl Mode {
     /// began before the key was set. It does without until the loop is over.
     pub(super) fn of(request: &Request, turns: &[Turn<'_>]) -> Self {
         if is_adaptive(&request.model) {
-            Self::Adaptive { asked: request.thinking }
-        } else if request.thinking && request.max_tokens > LEAST_BUDGET && loop_has_thinking(turns) {
+            Self::Adaptive {
+                asked: request.thinking,
+            }
+        } else if request.thinking && request.max_tokens > LEAST_BUDGET && loop_has_thinking(turns)
+        {
             Self::Budget
         } else {
             Self::Off
@@ -67,11 +70,20 @@ impl Mode {
 /// budget, earlier ones than 4.6 refuse the other.
 fn is_adaptive(model: &str) -> bool {
     let model = model.to_lowercase();
-    let Some((_, name)) = model.split_once("claude") else { return false };
+    let Some((_, name)) = model.split_once("claude") else {
+        return false;
+    };
     let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     // A version's numbers are short, a date is not: claude-opus-4-20250514.
-    let number = |at: usize| words.get(at).filter(|word| word.len() <= 2).and_then(|word| word.parse::<u32>().ok());
-    let Some(at) = (0..words.len()).find(|at| number(*at).is_some()) else { return true };
+    let number = |at: usize| {
+        words
+            .get(at)
+            .filter(|word| word.len() <= 2)
+            .and_then(|word| word.parse::<u32>().ok())
+    };
+    let Some(at) = (0..words.len()).find(|at| number(*at).is_some()) else {
+        return true;
+    };
     (number(at).unwrap_or(0), number(at + 1).unwrap_or(0)) >= (4, 6)
 }
 
@@ -87,7 +99,8 @@ fn loop_has_thinking(turns: &[Turn<'_>]) -> bool {
         }
         let (answer, before) = (asked.next(), asked.next());
         let follows_words = before.is_none_or(|turn| !turn.blocks.iter().all(is_result));
-        let thinks = answer.is_some_and(|turn| matches!(turn.blocks.first(), Some(Block::Thinking(_))));
+        let thinks =
+            answer.is_some_and(|turn| matches!(turn.blocks.first(), Some(Block::Thinking(_))));
         if follows_words && !thinks {
             return false;
         }

@@ -14,7 +14,11 @@ pub(super) fn is_blank(text: &str) -> bool {
 
 /// Returns what of `texts` is sent.
 pub(super) fn sent<'a>(texts: &[&'a str]) -> Vec<&'a str> {
-    texts.iter().filter(|text| !is_blank(text)).map(|text| text::head(text, MAX_CHARS)).collect()
+    texts
+        .iter()
+        .filter(|text| !is_blank(text))
+        .map(|text| text::head(text, MAX_CHARS))
+        .collect()
 }
 
 /// Cuts texts that are sent into requests, in order.

@@ -69,12 +69,17 @@ impl Protocol {
         }
     }
 
-    pub(super) fn endpoint(self, client: reqwest::Client, base_url: &str, model: &str, key: Key) -> Endpoint {
+    pub(super) fn endpoint(
+        self,
+        client: reqwest::Client,
+        base_url: &str,
+        model: &str,
+        key: Key,
+    ) -> Endpoint {
         match self {
             Self::Openai => openai::endpoint(client, base_url, "embeddings", key),
-            Self::Gemini => {
-                gemini::models(client, base_url, key).below(&format!("{}:batchEmbedContents", gemini::bare(model)), None)
-            }
+            Self::Gemini => gemini::models(client, base_url, key)
+                .below(&format!("{}:batchEmbedContents", gemini::bare(model)), None),
         }
     }
 
@@ -103,7 +108,11 @@ impl Protocol {
                     Kind::Passage => ("RETRIEVAL_DOCUMENT", "title: none | text: "),
                 };
                 // The second generation has no field for the task and reads it in the text (guide "Embeddings").
-                let words = if model.starts_with("models/gemini-embedding-2") { words } else { "" };
+                let words = if model.starts_with("models/gemini-embedding-2") {
+                    words
+                } else {
+                    ""
+                };
                 // A content each: the parts of one content become one vector.
                 let requests = texts.iter().map(|text| {
                     let mut request = json!({"model": model, "content": {"parts": [{"text": format!("{words}{text}")}]}});
@@ -124,14 +133,30 @@ impl Protocol {
         match self {
             Self::Openai => {
                 let OfOpenai { data, usage } = endpoint.fetch(body).await?;
-                let tokens = usage["prompt_tokens"].as_u64().or_else(|| usage["total_tokens"].as_u64());
-                let vectors = data.into_iter().map(|item| (item.index, item.embedding)).collect();
-                Ok(Answer { vectors, tokens: tokens.filter(|tokens| *tokens > 0) })
+                let tokens = usage["prompt_tokens"]
+                    .as_u64()
+                    .or_else(|| usage["total_tokens"].as_u64());
+                let vectors = data
+                    .into_iter()
+                    .map(|item| (item.index, item.embedding))
+                    .collect();
+                Ok(Answer {
+                    vectors,
+                    tokens: tokens.filter(|tokens| *tokens > 0),
+                })
             }
             Self::Gemini => {
                 let OfGemini { embeddings, usage } = endpoint.fetch(body).await?;
-                let tokens = usage["promptTokenCount"].as_u64().filter(|tokens| *tokens > 0);
-                Ok(Answer { vectors: embeddings.into_iter().map(|one| (None, one.values)).collect(), tokens })
+                let tokens = usage["promptTokenCount"]
+                    .as_u64()
+                    .filter(|tokens| *tokens > 0);
+                Ok(Answer {
+                    vectors: embeddings
+                        .into_iter()
+                        .map(|one| (None, one.values))
+                        .collect(),
+                    tokens,
+                })
             }
         }
     }
@@ -144,7 +169,10 @@ impl Answer {
     /// In words, when it cannot be told which vector is whose.
     pub(super) fn in_order(self, count: usize) -> Result<Vec<Vec<f32>>, String> {
         if self.vectors.len() != count {
-            return Err(format!("{} vectors came for {count} texts", self.vectors.len()));
+            return Err(format!(
+                "{} vectors came for {count} texts",
+                self.vectors.len()
+            ));
         }
         // Servers that count none have them in order.
         if self.vectors.iter().all(|(index, _)| index.is_none()) {
@@ -152,8 +180,15 @@ impl Answer {
         }
         let mut vectors = self.vectors;
         vectors.sort_by_key(|(index, _)| *index);
-        if vectors.iter().enumerate().any(|(at, (index, _))| *index != Some(at)) {
-            return Err(format!("the vectors of {count} texts are not numbered from 0 to {}", count.saturating_sub(1)));
+        if vectors
+            .iter()
+            .enumerate()
+            .any(|(at, (index, _))| *index != Some(at))
+        {
+            return Err(format!(
+                "the vectors of {count} texts are not numbered from 0 to {}",
+                count.saturating_sub(1)
+            ));
         }
         Ok(vectors.into_iter().map(|(_, vector)| vector).collect())
     }

@@ -24,7 +24,13 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Returns the finished answer to `request`, which was sent as `body`.
     pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(super::PROTOCOL, request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
+        self.draft.finish(
+            super::PROTOCOL,
+            request,
+            body,
+            self.stop.unwrap_or(StopReason::EndTurn),
+            &self.counted,
+        )
     }
 
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
@@ -33,13 +39,19 @@ impl Candidate {
         }
         self.count(&value["usageMetadata"]);
         let candidate = &value["candidates"][0];
-        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             self.part(part, on_text);
         }
         match candidate["finishReason"].as_str() {
             Some(reason) => self.stopped(reason)?,
             // The question itself was refused: no candidate comes.
-            None if value["promptFeedback"]["blockReason"].is_string() => self.stop = Some(StopReason::Refusal),
+            None if value["promptFeedback"]["blockReason"].is_string() => {
+                self.stop = Some(StopReason::Refusal)
+            }
             None => {}
         }
         // The counts stand in each event, and nothing comes after the reason.
@@ -56,7 +68,8 @@ impl Candidate {
         let call = &part["functionCall"];
         if part[SIGNATURE].is_string() && (call.is_object() || !text.is_empty()) {
             self.index += 1;
-            self.draft.begin_thinking(self.index, json!({SIGNATURE: part[SIGNATURE]}));
+            self.draft
+                .begin_thinking(self.index, json!({SIGNATURE: part[SIGNATURE]}));
         }
         if !text.is_empty() {
             self.draft.push_text(self.index, text);
@@ -66,7 +79,15 @@ impl Candidate {
             self.index += 1;
             let word = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
             let value = Some(call["args"].clone()).filter(|args| !args.is_null());
-            self.draft.begin_call(self.index, CallDraft { id: word("id"), name: word("name"), value, ..CallDraft::default() });
+            self.draft.begin_call(
+                self.index,
+                CallDraft {
+                    id: word("id"),
+                    name: word("name"),
+                    value,
+                    ..CallDraft::default()
+                },
+            );
             self.index += 1;
         }
     }
@@ -75,29 +96,52 @@ impl Candidate {
     fn count(&mut self, usage: &Value) {
         let tokens = |key: &str| usage[key].as_u64();
         let cached = tokens("cachedContentTokenCount");
-        let prompt = tokens("promptTokenCount").map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
-        self.counted.input(prompt.map(|prompt| prompt.saturating_add(tokens("toolUsePromptTokenCount").unwrap_or(0))));
+        let prompt =
+            tokens("promptTokenCount").map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
+        self.counted.input(
+            prompt.map(|prompt| {
+                prompt.saturating_add(tokens("toolUsePromptTokenCount").unwrap_or(0))
+            }),
+        );
         self.counted.cache(cached, None);
         let written = [tokens("candidatesTokenCount"), tokens("thoughtsTokenCount")];
-        self.counted.output(written.into_iter().flatten().reduce(u64::saturating_add));
+        self.counted
+            .output(written.into_iter().flatten().reduce(u64::saturating_add));
     }
 
     fn stopped(&mut self, reason: &str) -> Result<(), Fault> {
         self.stop = match reason {
             "" | "FINISH_REASON_UNSPECIFIED" => None,
             "MAX_TOKENS" => Some(StopReason::MaxTokens),
-            "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Some(StopReason::Refusal),
+            "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+                Some(StopReason::Refusal)
+            }
             // It meant to call and wrote nonsense; another time it may not.
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE" => {
-                return Err(Fault::Nonsense(format!("the model's tool call was malformed (finishReason {reason})")));
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE" => {
+                return Err(Fault::Nonsense(format!(
+                    "the model's tool call was malformed (finishReason {reason})"
+                )));
             }
             "MISSING_THOUGHT_SIGNATURE" => {
-                let message = "a thought signature is missing (finishReason MISSING_THOUGHT_SIGNATURE)".to_owned();
-                return Err(Fault::Reported(400, Said { message, ..Said::default() }));
+                let message =
+                    "a thought signature is missing (finishReason MISSING_THOUGHT_SIGNATURE)"
+                        .to_owned();
+                return Err(Fault::Reported(
+                    400,
+                    Said {
+                        message,
+                        ..Said::default()
+                    },
+                ));
             }
             _ if reason.starts_with("IMAGE_") => Some(StopReason::Refusal),
             "OTHER" if self.draft.is_empty() => {
-                return Err(Fault::Nonsense("the model stopped for an unknown reason (finishReason OTHER)".to_owned()));
+                return Err(Fault::Nonsense(
+                    "the model stopped for an unknown reason (finishReason OTHER)".to_owned(),
+                ));
             }
             // STOP and what is to come: calls decide.
             _ => Some(StopReason::EndTurn),
@@ -114,7 +158,9 @@ impl Answer for Candidate {
     /// Without `alt=sse` the events come as one list.
     fn whole(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
         match value.as_array() {
-            Some(events) => events.iter().try_for_each(|event| self.take(event, on_text))?,
+            Some(events) => events
+                .iter()
+                .try_for_each(|event| self.take(event, on_text))?,
             None => self.take(value, on_text)?,
         }
         if self.stop.is_none() && self.draft.is_empty() {
@@ -137,5 +183,10 @@ impl Answer for Candidate {
 /// Returns an error that came in a stream under its own number, or else as one of the server.
 fn reported(value: &Value) -> Fault {
     let said = Said::from_json(value);
-    Fault::Reported(said.code.filter(|code| (400..=599).contains(code)).unwrap_or(500), said)
+    Fault::Reported(
+        said.code
+            .filter(|code| (400..=599).contains(code))
+            .unwrap_or(500),
+        said,
+    )
 }

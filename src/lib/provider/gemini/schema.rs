@@ -27,7 +27,9 @@ const KEPT: [&str; 15] = [
 
 /// Returns the schema of a function's parameters; `None` when it has none.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
-    schema["properties"].as_object().filter(|properties| !properties.is_empty())?;
+    schema["properties"]
+        .as_object()
+        .filter(|properties| !properties.is_empty())?;
     Some(plain(schema))
 }
 
@@ -42,7 +44,10 @@ fn plain(schema: &Value) -> Value {
     if nullable {
         kept.insert("nullable".to_owned(), json!(true));
     }
-    let choices = schema["enum"].as_array().cloned().or_else(|| schema.get("const").map(|value| vec![value.clone()]));
+    let choices = schema["enum"]
+        .as_array()
+        .cloned()
+        .or_else(|| schema.get("const").map(|value| vec![value.clone()]));
     // Only words can be chosen from.
     if let Some(choices) = choices.filter(|choices| choices.iter().all(Value::is_string)) {
         kept.insert("enum".to_owned(), Value::Array(choices));
@@ -56,19 +61,28 @@ fn plain(schema: &Value) -> Value {
         Some("object") => {
             if let Some(properties) = schema["properties"].as_object() {
                 let required = schema["required"].as_array().into_iter().flatten();
-                let known: Vec<&Value> =
-                    required.filter(|name| name.as_str().is_some_and(|name| properties.contains_key(name))).collect();
+                let known: Vec<&Value> = required
+                    .filter(|name| {
+                        name.as_str()
+                            .is_some_and(|name| properties.contains_key(name))
+                    })
+                    .collect();
                 if !known.is_empty() {
                     kept.insert("required".to_owned(), json!(known));
                 }
-                let properties: Map<String, Value> =
-                    properties.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+                let properties: Map<String, Value> = properties
+                    .iter()
+                    .map(|(name, value)| (name.clone(), plain(value)))
+                    .collect();
                 kept.insert("properties".to_owned(), Value::Object(properties));
             }
         }
         Some("array") => {
             let items = schema.get("items").filter(|items| items.is_object());
-            kept.insert("items".to_owned(), items.map_or_else(|| json!({"type": "string"}), plain));
+            kept.insert(
+                "items".to_owned(),
+                items.map_or_else(|| json!({"type": "string"}), plain),
+            );
         }
         Some("string") if matches!(schema["format"].as_str(), Some("date-time" | "enum")) => {
             kept.insert("format".to_owned(), schema["format"].clone());
@@ -86,7 +100,10 @@ fn kind(value: &Value) -> (Option<&str>, bool) {
     match value {
         Value::Array(kinds) => {
             let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
-            (kinds.iter().copied().find(|kind| *kind != "null"), kinds.contains(&"null"))
+            (
+                kinds.iter().copied().find(|kind| *kind != "null"),
+                kinds.contains(&"null"),
+            )
         }
         value => (value.as_str(), false),
     }
@@ -123,6 +140,9 @@ mod tests {
             },
         });
         assert_eq!(parameters(&schema), Some(expected));
-        assert_eq!(parameters(&json!({"type": "object", "properties": {}})), None);
+        assert_eq!(
+            parameters(&json!({"type": "object", "properties": {}})),
+            None
+        );
     }
 }

@@ -48,7 +48,13 @@ pub(super) fn read(found: &str) -> Vec<Hit<'_>> {
         }
         free = line.trim().is_empty();
     }
-    hits.into_iter().map(|(place, percent, lines)| Hit { place, percent, lines: quotable(place, &lines) }).collect()
+    hits.into_iter()
+        .map(|(place, percent, lines)| Hit {
+            place,
+            percent,
+            lines: quotable(place, &lines),
+        })
+        .collect()
 }
 
 /// Reads `[N] PATH:START-END (SCORE%)`.
@@ -59,27 +65,55 @@ fn header(line: &str, number: usize) -> Option<(&str, u32)> {
 }
 
 fn quotable<'a>(place: &str, lines: &[&'a str]) -> Vec<Line<'a>> {
-    let file = if place.starts_with("state/sessions/") { None } else { Some(Speaker::File) };
+    let file = if place.starts_with("state/sessions/") {
+        None
+    } else {
+        Some(Speaker::File)
+    };
     let item = place.contains("/memory/items/");
     let (mut kept, mut headings) = (Vec::new(), String::new());
     let (mut speaker, mut empty_words) = (file.unwrap_or(Speaker::Person), false);
     for (at, line) in lines.iter().enumerate() {
         if let (None, Some((who, words))) = (file, spoken(line)) {
-            speaker = if who == "assistant" { Speaker::Agent } else { Speaker::Person };
+            speaker = if who == "assistant" {
+                Speaker::Agent
+            } else {
+                Speaker::Person
+            };
             empty_words = speaker == Speaker::Agent && is_own(words);
         }
         let heading = file.is_some() && line.starts_with('#');
-        let last = lines.get(at + 1..).is_none_or(|rest| rest.iter().all(|line| line.is_empty()));
+        let last = lines
+            .get(at + 1..)
+            .is_none_or(|rest| rest.iter().all(|line| line.is_empty()));
         if heading && !last {
             headings = crate::text::head(line, 200).to_owned();
             continue;
         }
         let frontmatter = item
-            && ["id: ", "type: ", "tags: ", "created_at: ", "updated_at: ", "scope: "].iter().any(|key| line.starts_with(key));
+            && [
+                "id: ",
+                "type: ",
+                "tags: ",
+                "created_at: ",
+                "updated_at: ",
+                "scope: ",
+            ]
+            .iter()
+            .any(|key| line.starts_with(key));
         // Our own quotations come back from transcripts; their source is the better one.
         let quoted = file.is_none() && (line.starts_with("> ") || line.starts_with("— "));
-        if line.contains(char::is_alphanumeric) && !frontmatter && !quoted && !empty_words && !is_second_hand(place, line) {
-            kept.push(Line { text: line, speaker, headings: headings.clone() });
+        if line.contains(char::is_alphanumeric)
+            && !frontmatter
+            && !quoted
+            && !empty_words
+            && !is_second_hand(place, line)
+        {
+            kept.push(Line {
+                text: line,
+                speaker,
+                headings: headings.clone(),
+            });
         }
     }
     kept
@@ -88,18 +122,26 @@ fn quotable<'a>(place: &str, lines: &[&'a str]) -> Vec<Line<'a>> {
 /// Returns true for what says in other words what stands elsewhere, as the index writes it: a line of a summary, and
 /// a fact, which memory puts before the message.
 fn is_second_hand(place: &str, line: &str) -> bool {
-    let is_one_line =
-        place.rsplit_once(':').and_then(|(_, lines)| lines.split_once('-')).is_some_and(|(first, last)| first == last);
-    let since = line.strip_suffix(')').and_then(|line| line.rsplit_once(" (since ")).map_or("", |(_, since)| since);
-    let is_day = since.get(..10).is_some_and(|day| day.split('-').all(|part| part.parse::<u16>().is_ok()));
+    let is_one_line = place
+        .rsplit_once(':')
+        .and_then(|(_, lines)| lines.split_once('-'))
+        .is_some_and(|(first, last)| first == last);
+    let since = line
+        .strip_suffix(')')
+        .and_then(|line| line.rsplit_once(" (since "))
+        .map_or("", |(_, since)| since);
+    let is_day = since
+        .get(..10)
+        .is_some_and(|day| day.split('-').all(|part| part.parse::<u16>().is_ok()));
     is_one_line && (line.starts_with("summary: ") || is_day)
 }
 
 /// Takes a line of a transcript apart into who and what, when it begins a message.
 fn spoken(line: &str) -> Option<(&str, &str)> {
     let (who, words) = line.split_once(": ")?;
-    let named =
-        who.starts_with(char::is_alphanumeric) && who.chars().count() <= 60 && !who.contains(['`', '.', '?', '!', '(', '“']);
+    let named = who.starts_with(char::is_alphanumeric)
+        && who.chars().count() <= 60
+        && !who.contains(['`', '.', '?', '!', '(', '“']);
     named.then_some((who, words))
 }
 
@@ -156,7 +198,10 @@ pub(super) fn is_own(words: &str) -> bool {
         "Something is missing",
         "These are somebody",
     ];
-    BEGINNINGS.iter().any(|beginning| words.starts_with(beginning)) || words.contains("No language model is configured")
+    BEGINNINGS
+        .iter()
+        .any(|beginning| words.starts_with(beginning))
+        || words.contains("No language model is configured")
 }
 
 #[cfg(test)]
@@ -170,7 +215,11 @@ mod tests {
             Try others.\nAda: It is [3] x\n[3] fake.md:1-1 (99%)\n\n[7] fake.md:1-1 (99%)\n\n[3] workspace/b.md:2-4 (12%)\n# Wifi\nThe box is in the hall\n\n\
             [4] workspace/USER.md:3-3 (12%)\nuser: lives in Rome (since 2026-05-04, 60 % sure)\nI live in Rome (since May)\n\n\
             [5] state/sessions/u.2026-11-22.jsonl:8-8 (11%)\nsummary: They spoke of Rome.\n";
-        let line = |text, speaker, headings: &str| Line { text, speaker, headings: headings.to_owned() };
+        let line = |text, speaker, headings: &str| Line {
+            text,
+            speaker,
+            headings: headings.to_owned(),
+        };
         let expected = [
             Hit {
                 place: "workspace/memory/items/a.md:1-6",
@@ -197,7 +246,11 @@ mod tests {
                 percent: 12,
                 lines: vec![line("I live in Rome (since May)", Speaker::File, "")],
             },
-            Hit { place: "state/sessions/u.2026-11-22.jsonl:8-8", percent: 11, lines: vec![] },
+            Hit {
+                place: "state/sessions/u.2026-11-22.jsonl:8-8",
+                percent: 11,
+                lines: vec![],
+            },
         ];
         assert_eq!(read(found), expected);
         assert_eq!(read("nothing was found"), []);

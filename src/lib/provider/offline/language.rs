@@ -41,12 +41,18 @@ const SMALL: &[(&str, &str)] = &[
         "aan als bij dat de deze dit een en er haar heb heeft het hij hoe ik is je kan maar mij mijn naar niet nog of ook op te uit van voor \
       waar wanneer wat we welke wie wij zij zijn",
     ),
-    ("Polski", "ale będzie czy dla gdzie jak jest jestem kiedy kto mam mnie moja moje mój na nie od po się to w z za że"),
+    (
+        "Polski",
+        "ale będzie czy dla gdzie jak jest jestem kiedy kto mam mnie moja moje mój na nie od po się to w z za że",
+    ),
     (
         "Svenska",
         "att av den det du en ett för från har hon honom hur i inte jag kan med men mig min mitt när och om på som till var vad vi är",
     ),
-    ("Türkçe", "ama ben bir bu çok da daha de değil gibi için ile mi ne nerede neden o olarak sen ve var yok zaman"),
+    (
+        "Türkçe",
+        "ama ben bir bu çok da daha de değil gibi için ile mi ne nerede neden o olarak sen ve var yok zaman",
+    ),
 ];
 const ENGLISH: &str = "a about an and are as at be but by can did do does for from had has have he her his how i i'm if in is it it's me my no not of on \
     or our she so that the their them they this to was we were what when where which who why will with would you your";
@@ -69,15 +75,29 @@ pub(super) fn foreign(text: &str) -> Option<Foreign> {
     if letters >= 2 && latin * 2 < letters {
         // Japanese is Chinese letters with its own between them.
         let kana = scripts.contains_key("日本語");
-        let most = scripts.iter().filter(|(name, _)| **name != "latin").max_by_key(|(_, count)| **count).map(|(name, _)| *name);
+        let most = scripts
+            .iter()
+            .filter(|(name, _)| **name != "latin")
+            .max_by_key(|(_, count)| **count)
+            .map(|(name, _)| *name);
         let name = if kana { Some("日本語") } else { most };
-        return Some(Foreign { name: name.filter(|name| !name.is_empty()) });
+        return Some(Foreign {
+            name: name.filter(|name| !name.is_empty()),
+        });
     }
     if latin < MIN_LETTERS {
         return None;
     }
-    let words: Vec<String> = super::words::plain(crate::text::head(text, MAX_CHARS)).split(' ').map(str::to_owned).collect();
-    let count = |list: &str| words.iter().filter(|word| list.split_whitespace().any(|small| small == **word)).count();
+    let words: Vec<String> = super::words::plain(crate::text::head(text, MAX_CHARS))
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    let count = |list: &str| {
+        words
+            .iter()
+            .filter(|word| list.split_whitespace().any(|small| small == **word))
+            .count()
+    };
     let english = count(ENGLISH);
     let mut best = ("", 0);
     for (name, list) in SMALL {
@@ -87,13 +107,17 @@ pub(super) fn foreign(text: &str) -> Option<Foreign> {
         }
     }
     let (name, hits) = best;
-    (hits >= 2 && hits * 5 >= words.len() && hits >= english * 2).then_some(Foreign { name: Some(name) })
+    (hits >= 2 && hits * 5 >= words.len() && hits >= english * 2)
+        .then_some(Foreign { name: Some(name) })
 }
 
 /// Returns the language a letter belongs to; empty where several share the script.
 fn script(c: char) -> &'static str {
     match c {
-        '\u{0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' | '\u{2c60}'..='\u{2c7f}' | '\u{ff21}'..='\u{ff5a}' => "latin",
+        '\u{0}'..='\u{24f}'
+        | '\u{1e00}'..='\u{1eff}'
+        | '\u{2c60}'..='\u{2c7f}'
+        | '\u{ff21}'..='\u{ff5a}' => "latin",
         '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => "Ελληνικά",
         '\u{530}'..='\u{58f}' => "Հայերեն",
         '\u{590}'..='\u{5ff}' => "עברית",
@@ -113,23 +137,51 @@ mod tests {
     #[test]
     fn a_language_is_named_only_when_it_is_plain() {
         let check = |text: &str, expected: Option<Option<&str>>| {
-            assert_eq!(foreign(text).map(|foreign| foreign.name), expected, "{text}");
+            assert_eq!(
+                foreign(text).map(|foreign| foreign.name),
+                expected,
+                "{text}"
+            );
         };
-        check("Wann hat meine Schwester Geburtstag, und wo ist das Fest?", Some(Some("Deutsch")));
-        check("Ich wohne seit zwei Jahren mit meiner Katze in Berlin.", Some(Some("Deutsch")));
-        check("Quand est l'anniversaire de ma sœur et où sont les clés ?", Some(Some("Français")));
-        check("¿Cuándo es el cumpleaños de mi hermana?", Some(Some("Español")));
-        check("Quando è il compleanno di mia sorella?", Some(Some("Italiano")));
-        check("Wanneer is de verjaardag van mijn zus?", Some(Some("Nederlands")));
+        check(
+            "Wann hat meine Schwester Geburtstag, und wo ist das Fest?",
+            Some(Some("Deutsch")),
+        );
+        check(
+            "Ich wohne seit zwei Jahren mit meiner Katze in Berlin.",
+            Some(Some("Deutsch")),
+        );
+        check(
+            "Quand est l'anniversaire de ma sœur et où sont les clés ?",
+            Some(Some("Français")),
+        );
+        check(
+            "¿Cuándo es el cumpleaños de mi hermana?",
+            Some(Some("Español")),
+        );
+        check(
+            "Quando è il compleanno di mia sorella?",
+            Some(Some("Italiano")),
+        );
+        check(
+            "Wanneer is de verjaardag van mijn zus?",
+            Some(Some("Nederlands")),
+        );
         check("Когда день рождения моей сестры?", Some(None));
         check("妹の誕生日はいつですか？", Some(Some("日本語")));
         check("我妹妹的生日是什么时候？", Some(Some("中文")));
         check("너는 누구니?", Some(Some("한국어")));
         check("ok danke", None);
         check("Grüß\n dich", None);
-        check("When is my sister's birthday, and where are the keys?", None);
+        check(
+            "When is my sister's birthday, and where are the keys?",
+            None,
+        );
         check("Berlin Hamburg München Wuppertal Osnabrück", None);
-        check("I drove from Los Angeles to La Paz with my friend Jean de la Tour", None);
+        check(
+            "I drove from Los Angeles to La Paz with my friend Jean de la Tour",
+            None,
+        );
         check("", None);
         check("1234 5678 !!", None);
     }

@@ -36,7 +36,8 @@ const MAX_QUOTE_CHARS: usize = 200;
 const MAX_QUERY_CHARS: usize = 400;
 
 /// How the system text of a request begins that asks for a summary of what its message holds.
-pub const SUMMARISE: &str = "Sum up the conversation below for the assistant in it, which will see your summary instead.";
+pub const SUMMARISE: &str =
+    "Sum up the conversation below for the assistant in it, which will see your summary instead.";
 
 /// What is done next.
 enum Act {
@@ -56,7 +57,9 @@ fn call(turn: &Turn<'_>, tool: &'static str, input: Value) -> Act {
         return Act::Call(tool, input);
     }
     if !turn.request.may_call {
-        return say("This turn has no step left for that: `[agent] max_turns` in `agent.toml` is too small.");
+        return say(
+            "This turn has no step left for that: `[agent] max_turns` in `agent.toml` is too small.",
+        );
     }
     say(match tool {
         "memory_search" => format!(
@@ -80,34 +83,63 @@ impl Offline {
 }
 
 impl Provider for Offline {
-    fn complete<'a>(&'a self, request: &'a Request, on_text: OnText<'a>) -> BoxFuture<'a, Result<Response, Error>> {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let block = reply(request);
             if let Block::Text { text } = &block {
                 text.split_inclusive('\n').for_each(on_text);
             }
-            let stop = if matches!(block, Block::ToolCall(_)) { StopReason::ToolUse } else { StopReason::EndTurn };
-            let message = Message { role: Role::Assistant, content: vec![block] };
+            let stop = if matches!(block, Block::ToolCall(_)) {
+                StopReason::ToolUse
+            } else {
+                StopReason::EndTurn
+            };
+            let message = Message {
+                role: Role::Assistant,
+                content: vec![block],
+            };
             let usage = Usage {
                 input_tokens: estimate_input(request),
                 output_tokens: estimate_output(&message),
                 estimated: true,
                 ..Usage::default()
             };
-            Ok(Response { message, stop, usage })
+            Ok(Response {
+                message,
+                stop,
+                usage,
+            })
         })
     }
 }
 
 fn reply(request: &Request) -> Block {
-    if request.system.first().is_some_and(|block| block.text.starts_with(SUMMARISE)) {
+    if request
+        .system
+        .first()
+        .is_some_and(|block| block.text.starts_with(SUMMARISE))
+    {
         let words: Vec<String> = request.messages.iter().map(Message::plain_text).collect();
-        return Block::Text { text: summary::of_talk(&words.join("\n")) };
+        return Block::Text {
+            text: summary::of_talk(&words.join("\n")),
+        };
     }
     let turn = Turn::of(request);
-    let act = if turn.results.is_empty() { begin(&turn) } else { say(conclude(&turn)) };
+    let act = if turn.results.is_empty() {
+        begin(&turn)
+    } else {
+        say(conclude(&turn))
+    };
     match act {
-        Act::Call(tool, input) => Block::ToolCall(ToolCall { id: unused_id(request), name: tool.to_owned(), input }),
+        Act::Call(tool, input) => Block::ToolCall(ToolCall {
+            id: unused_id(request),
+            name: tool.to_owned(),
+            input,
+        }),
         Act::Say(text) => Block::Text { text },
     }
 }
@@ -116,7 +148,11 @@ fn reply(request: &Request) -> Block {
 fn begin(turn: &Turn<'_>) -> Act {
     match turn.whose {
         Whose::Person => {}
-        Whose::Event => return say("Noted. Without a language model I do nothing with an event; it is in the transcript."),
+        Whose::Event => {
+            return say(
+                "Noted. Without a language model I do nothing with an event; it is in the transcript.",
+            );
+        }
         Whose::Notice => return say(format!("An event: {}", text::shorten(turn.words, 3000))),
         Whose::Other => {
             return say(
@@ -136,9 +172,11 @@ fn begin(turn: &Turn<'_>) -> Act {
 fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
     match wish {
         Wish::Order(words) => orders::act(words, turn),
-        Wish::Remember(Note::Keep(content)) => {
-            call(turn, "memory_write", json!({"type": "note", "tags": [], "content": content}))
-        }
+        Wish::Remember(Note::Keep(content)) => call(
+            turn,
+            "memory_write",
+            json!({"type": "note", "tags": [], "content": content}),
+        ),
         Wish::Remember(Note::Empty) => say("What shall I remember? Say “remember that …”."),
         Wish::Remember(Note::Secret) => say(
             "I do not keep that: it looks like a password, a key, a PIN or the number of a card, and my notes are plain files. \
@@ -148,16 +186,19 @@ fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
         Wish::Myself(topic) => say(talk::about(topic, turn)),
         Wish::Time => say(talk::time(turn)),
         Wish::Question(question) => match turn.offers("memory_search") {
-            true => Act::Call("memory_search", json!({"query": query(question), "max_results": orders::MAX_RESULTS})),
+            true => Act::Call(
+                "memory_search",
+                json!({"query": query(question), "max_results": orders::MAX_RESULTS}),
+            ),
             // What was said in this conversation needs no tool.
             false => match answer::answer(question, "", turn) {
                 found if found != answer::NOTHING => say(found),
                 _ => call(turn, "memory_search", Value::Null),
             },
         },
-        Wish::Reminder => {
-            say("I cannot give reminders. Say “remember to …” and I keep it as a note, which I can find when you ask.")
-        }
+        Wish::Reminder => say(
+            "I cannot give reminders. Say “remember to …” and I keep it as a note, which I can find when you ask.",
+        ),
         Wish::Forget => say(talk::forget(turn)),
         Wish::Small(small) => say(talk::small(small, turn)),
         Wish::Statement => say(talk::statement(turn)),
@@ -172,21 +213,35 @@ fn query(question: &str) -> &str {
         return question;
     }
     // Of a long text the part that asks is what counts.
-    let asking = question.split_inclusive(['?', '？', '؟', '\n']).rev().find(|part| words::asks(part));
+    let asking = question
+        .split_inclusive(['?', '？', '؟', '\n'])
+        .rev()
+        .find(|part| words::asks(part));
     text::head(asking.unwrap_or(question).trim(), MAX_QUERY_CHARS)
 }
 
 /// Speaks about the results of the call that the person's words led to.
 fn conclude(turn: &Turn<'_>) -> String {
-    let [result] = turn.results.as_slice() else { return orders::report(&turn.results) };
-    let Some(call) = turn.call_of(result).filter(|_| turn.whose == Whose::Person) else { return orders::report(&turn.results) };
+    let [result] = turn.results.as_slice() else {
+        return orders::report(&turn.results);
+    };
+    let Some(call) = turn.call_of(result).filter(|_| turn.whose == Whose::Person) else {
+        return orders::report(&turn.results);
+    };
     let said = match (wish::read(turn.words, turn.name()), call.name.as_str()) {
         (Wish::Remember(_), "memory_write") => receipt(call, result),
         (Wish::Question(_), "memory_search") if result.is_error => {
-            format!("The search did not work:\n{}", orders::fenced(result.text.trim_end()))
+            format!(
+                "The search did not work:\n{}",
+                orders::fenced(result.text.trim_end())
+            )
         }
-        (Wish::Question(question), "memory_search") => answer::answer(query(question), &result.text, turn),
-        (Wish::Summary(Subject::File(file)), "read") if !result.is_error => of_file(file, &result.text),
+        (Wish::Question(question), "memory_search") => {
+            answer::answer(query(question), &result.text, turn)
+        }
+        (Wish::Summary(Subject::File(file)), "read") if !result.is_error => {
+            of_file(file, &result.text)
+        }
         _ => return orders::report(&turn.results),
     };
     match talk::language_note(turn) {
@@ -199,24 +254,56 @@ fn conclude(turn: &Turn<'_>) -> String {
 fn receipt(call: &ToolCall, result: &ToolResult) -> String {
     let told = result.text.trim();
     if result.is_error {
-        return format!("I could not keep that: {}", if told.is_empty() { "the tool gave no reason" } else { told });
+        return format!(
+            "I could not keep that: {}",
+            if told.is_empty() {
+                "the tool gave no reason"
+            } else {
+                told
+            }
+        );
     }
-    let content = call.input.get("content").and_then(Value::as_str).unwrap_or("");
-    match told.lines().next().and_then(|line| line.strip_prefix("kept as ")) {
-        Some(path) => format!("Kept as `{}`: “{}”", quote(path).replace('`', "'"), quote(content)),
-        None => format!("The tool says of “{}”:\n{}", quote(content), orders::fenced(told)),
+    let content = call
+        .input
+        .get("content")
+        .and_then(Value::as_str)
+        .unwrap_or("");
+    match told
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("kept as "))
+    {
+        Some(path) => format!(
+            "Kept as `{}`: “{}”",
+            quote(path).replace('`', "'"),
+            quote(content)
+        ),
+        None => format!(
+            "The tool says of “{}”:\n{}",
+            quote(content),
+            orders::fenced(told)
+        ),
     }
 }
 
 fn summarise_this(subject: &Subject<'_>, turn: &Turn<'_>) -> Act {
-    let came = |path: &str| turn.files.iter().filter(|file| file.name == path).map(of_attached).next();
+    let came = |path: &str| {
+        turn.files
+            .iter()
+            .filter(|file| file.name == path)
+            .map(of_attached)
+            .next()
+    };
     match subject {
         Subject::Text(text) => say(summary_of("", &summary::split(text))),
         Subject::File(path) if came(path).is_some() => say(came(path).unwrap_or_default()),
         Subject::File(path) => call(turn, "read", json!({"path": path})),
-        Subject::Attached | Subject::Unknown if !turn.files.is_empty() => {
-            say(turn.files.iter().map(of_attached).collect::<Vec<_>>().join("\n\n"))
-        }
+        Subject::Attached | Subject::Unknown if !turn.files.is_empty() => say(turn
+            .files
+            .iter()
+            .map(of_attached)
+            .collect::<Vec<_>>()
+            .join("\n\n")),
         Subject::Conversation => say(of_conversation(turn)),
         Subject::Attached | Subject::Unknown => say(
             "What shall I summarise? Send “summarise: TEXT”, “summarise” together with a file, “summarise FILE” for one of the workspace, \
@@ -227,18 +314,39 @@ fn summarise_this(subject: &Subject<'_>, turn: &Turn<'_>) -> Act {
 
 fn of_attached(file: &File<'_>) -> String {
     match file.text {
-        Ok(text) => summary_of(&format!(" of “{}”", quote(file.name)), &summary::split(text)),
-        Err(why) => format!("“{}” cannot be summarised: {}", quote(file.name), quote(why)),
+        Ok(text) => summary_of(
+            &format!(" of “{}”", quote(file.name)),
+            &summary::split(text),
+        ),
+        Err(why) => format!(
+            "“{}” cannot be summarised: {}",
+            quote(file.name),
+            quote(why)
+        ),
     }
 }
 
 /// Summarises what `read` gave: numbered lines, and a last line when there are more.
 fn of_file(name: &str, numbered: &str) -> String {
     let lines = numbered.lines().filter_map(|line| line.split_once('\t'));
-    let text: Vec<&str> = lines.filter(|(number, _)| number.parse::<u64>().is_ok()).map(|(_, line)| line).collect();
-    let more = numbered.lines().next_back().filter(|line| line.starts_with("[lines "));
-    let note = more.map_or_else(String::new, |line| format!("\n\nOnly its beginning was read: {line}"));
-    format!("{}{note}", summary_of(&format!(" of `{}`", quote(name).replace('`', "'")), &summary::split(&text.join("\n"))))
+    let text: Vec<&str> = lines
+        .filter(|(number, _)| number.parse::<u64>().is_ok())
+        .map(|(_, line)| line)
+        .collect();
+    let more = numbered
+        .lines()
+        .next_back()
+        .filter(|line| line.starts_with("[lines "));
+    let note = more.map_or_else(String::new, |line| {
+        format!("\n\nOnly its beginning was read: {line}")
+    });
+    format!(
+        "{}{note}",
+        summary_of(
+            &format!(" of `{}`", quote(name).replace('`', "'")),
+            &summary::split(&text.join("\n"))
+        )
+    )
 }
 
 /// Summarises what was said, without our own talk about ourselves.
@@ -247,20 +355,25 @@ fn of_conversation(turn: &Turn<'_>) -> String {
     for (at, message) in turn.earlier.iter().enumerate() {
         let (who, words) = match message.role {
             Role::User => ("You", turn::own_words(message).map(str::to_owned)),
-            Role::Assistant => ("I", Some(message.plain_text()).filter(|words| !hits::is_own(words))),
+            Role::Assistant => (
+                "I",
+                Some(message.plain_text()).filter(|words| !hits::is_own(words)),
+            ),
         };
         let tells = |words: &String| {
             matches!(
                 wish::read(words, None),
-                Wish::Statement | Wish::Remember(Note::Keep(_)) | Wish::Question(_) | Wish::Reminder
+                Wish::Statement
+                    | Wish::Remember(Note::Keep(_))
+                    | Wish::Question(_)
+                    | Wish::Reminder
             )
         };
         let words = words.filter(tells).unwrap_or_default();
-        sentences.extend(
-            summary::split(&words)
-                .into_iter()
-                .map(|sentence| Sentence { text: format!("{who}: {}", sentence.text), paragraph: at }),
-        );
+        sentences.extend(summary::split(&words).into_iter().map(|sentence| Sentence {
+            text: format!("{who}: {}", sentence.text),
+            paragraph: at,
+        }));
     }
     if sentences.is_empty() {
         return "Nothing has been said in this conversation yet. Ask about a thing, and I search in what was said before."
@@ -271,12 +384,24 @@ fn of_conversation(turn: &Turn<'_>) -> String {
 
 fn summary_of(what: &str, sentences: &[Sentence]) -> String {
     if sentences.is_empty() {
-        return format!("There is nothing to summarise{}.", what.replacen(" of", " in", 1));
+        return format!(
+            "There is nothing to summarise{}.",
+            what.replacen(" of", " in", 1)
+        );
     }
     let picked = summary::pick(sentences, (sentences.len() / 5).clamp(3, 7));
-    let shown = picked.iter().filter_map(|at| sentences.get(*at)).map(|sentence| {
-        format!("- {}", text::visible(&text::shorten(sentence.text.trim_start_matches(['-', '*', '#', ' ']), 600)))
-    });
+    let shown = picked
+        .iter()
+        .filter_map(|at| sentences.get(*at))
+        .map(|sentence| {
+            format!(
+                "- {}",
+                text::visible(&text::shorten(
+                    sentence.text.trim_start_matches(['-', '*', '#', ' ']),
+                    600
+                ))
+            )
+        });
     let shown: Vec<String> = shown.collect();
     format!(
         "Summary by extraction{what} (sentences as they stand), {} of {} sentences:\n\n{}",
@@ -292,18 +417,30 @@ fn quote(words: &str) -> String {
 }
 
 fn unused_id(request: &Request) -> String {
-    let taken: std::collections::HashSet<&str> =
-        request.messages.iter().flat_map(Message::tool_calls).map(|call| call.id.as_str()).collect();
+    let taken: std::collections::HashSet<&str> = request
+        .messages
+        .iter()
+        .flat_map(Message::tool_calls)
+        .map(|call| call.id.as_str())
+        .collect();
     let mut ids = (request.messages.len()..).map(|n| format!("offline_{n}"));
-    ids.find(|id| !taken.contains(id.as_str())).expect("the numbers do not run out")
+    ids.find(|id| !taken.contains(id.as_str()))
+        .expect("the numbers do not run out")
 }
 
 fn estimate_input(request: &Request) -> u64 {
-    let system: u64 = request.system.iter().map(|block| text::estimate_tokens(&block.text)).sum();
+    let system: u64 = request
+        .system
+        .iter()
+        .map(|block| text::estimate_tokens(&block.text))
+        .sum();
     let tools: u64 = request
         .tools
         .iter()
-        .map(|spec| text::estimate_tokens(&spec.description) + text::estimate_tokens(&spec.schema.to_string()))
+        .map(|spec| {
+            text::estimate_tokens(&spec.description)
+                + text::estimate_tokens(&spec.schema.to_string())
+        })
         .sum();
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let said: u64 = blocks

@@ -16,8 +16,18 @@ pub(super) fn act(words: &str, turn: &Turn<'_>) -> Act {
     let (tool, what, input) = match word {
         "!exec" => ("exec", "COMMAND", json!({"command": argument})),
         "!read" => ("read", "FILE", json!({"path": argument})),
-        "!search" => ("memory_search", "WORDS", json!({"query": super::query(argument), "max_results": MAX_RESULTS})),
-        _ => return say(format!("I do not know `{}`. {}", quote(word).replace('`', "'"), super::talk::introduction(turn))),
+        "!search" => (
+            "memory_search",
+            "WORDS",
+            json!({"query": super::query(argument), "max_results": MAX_RESULTS}),
+        ),
+        _ => {
+            return say(format!(
+                "I do not know `{}`. {}",
+                quote(word).replace('`', "'"),
+                super::talk::introduction(turn)
+            ));
+        }
     };
     if argument.is_empty() {
         return say(format!("Something is missing: write `{word} {what}`."));

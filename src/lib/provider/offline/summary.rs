@@ -47,11 +47,14 @@ pub(super) fn split(text: &str) -> Vec<Sentence> {
 
 /// Returns true when `line` is the rest of what `block` began; `before` is the line above it.
 fn goes_on(block: &str, before: &str, line: &str) -> bool {
-    let starts_anew =
-        line.starts_with(['#', '-', '*', '+', '|', '>', '•', '`']) || line.starts_with(|c: char| c.is_ascii_digit());
-    let ended = block.ends_with(['.', '!', '?', ':', '。', '！', '？', '|', '`']) || block.starts_with('#');
+    let starts_anew = line.starts_with(['#', '-', '*', '+', '|', '>', '•', '`'])
+        || line.starts_with(|c: char| c.is_ascii_digit());
+    let ended =
+        block.ends_with(['.', '!', '?', ':', '。', '！', '？', '|', '`']) || block.starts_with('#');
     let lower = line.starts_with(char::is_lowercase);
-    !starts_anew && !block.starts_with('#') && (lower || !ended && before.chars().nth(WRAPPED_CHARS - 1).is_some())
+    !starts_anew
+        && !block.starts_with('#')
+        && (lower || !ended && before.chars().nth(WRAPPED_CHARS - 1).is_some())
 }
 
 fn split_block(block: &str, paragraph: usize, sentences: &mut Vec<Sentence>) {
@@ -69,19 +72,29 @@ fn split_block(block: &str, paragraph: usize, sentences: &mut Vec<Sentence>) {
 fn put(text: &str, paragraph: usize, sentences: &mut Vec<Sentence>) {
     let text = text.trim();
     if text.contains(char::is_alphanumeric) {
-        sentences.push(Sentence { text: text.to_owned(), paragraph });
+        sentences.push(Sentence {
+            text: text.to_owned(),
+            paragraph,
+        });
     }
 }
 
 /// Returns true when the full stop at the end belongs to a word.
 fn is_abbreviated(text: &str) -> bool {
     const SHORT: &[&str] = &[
-        "dr", "mr", "mrs", "ms", "prof", "st", "no", "nr", "vs", "fig", "e.g", "i.e", "z.b", "bzw", "ca", "cf", "approx", "jr",
-        "sr",
+        "dr", "mr", "mrs", "ms", "prof", "st", "no", "nr", "vs", "fig", "e.g", "i.e", "z.b", "bzw",
+        "ca", "cf", "approx", "jr", "sr",
     ];
-    let Some(body) = text.trim_end().strip_suffix('.') else { return false };
-    let word = body.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or("");
-    let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase) && body.len() > word.len();
+    let Some(body) = text.trim_end().strip_suffix('.') else {
+        return false;
+    };
+    let word = body
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or("");
+    let initial = word.chars().count() == 1
+        && word.chars().all(char::is_uppercase)
+        && body.len() > word.len();
     word.len() <= 6 && (initial && word != "I" || SHORT.contains(&word.to_lowercase().as_str()))
 }
 
@@ -107,7 +120,12 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
     let words: Vec<Vec<usize>> = sentences
         .iter()
         .map(|sentence| {
-            let mut words: Vec<usize> = split.telling(&sentence.text).into_iter().take(MAX_WORDS).map(&mut number).collect();
+            let mut words: Vec<usize> = split
+                .telling(&sentence.text)
+                .into_iter()
+                .take(MAX_WORDS)
+                .map(&mut number)
+                .collect();
             words.sort_unstable();
             words.dedup();
             words
@@ -120,9 +138,11 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
         let length = f64::from(u32::try_from(words.len()).unwrap_or(u32::MAX));
         let enough = (length / 5.0).min(1.0);
         let first = at == 0
-            || sentences
-                .get(at - 1)
-                .is_some_and(|before| sentences.get(at).is_some_and(|this| this.paragraph != before.paragraph));
+            || sentences.get(at - 1).is_some_and(|before| {
+                sentences
+                    .get(at)
+                    .is_some_and(|this| this.paragraph != before.paragraph)
+            });
         let place = if at == 0 {
             1.3
         } else if first {
@@ -130,14 +150,20 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
         } else {
             1.0
         };
-        let question = sentences.get(at).is_some_and(|sentence| super::words::asks(&sentence.text));
+        let question = sentences
+            .get(at)
+            .is_some_and(|sentence| super::words::asks(&sentence.text));
         sum / length.max(1.0).sqrt() * enough * place * if question { 0.5 } else { 1.0 }
     };
     let mut picked: Vec<usize> = Vec::new();
     let mut free = vec![true; sentences.len()];
     while picked.len() < wanted {
         let mut best: Option<(usize, f64)> = None;
-        for (at, words) in words.iter().enumerate().filter(|(at, _)| free.get(*at) == Some(&true)) {
+        for (at, words) in words
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| free.get(*at) == Some(&true))
+        {
             let score = score(at, words, &weights);
             if best.is_none_or(|(_, highest)| score > highest) {
                 best = Some((at, score));
@@ -164,11 +190,19 @@ const QUOTED: (usize, usize) = (24, 240);
 /// Returns what a conversation says, in quotations. Lines between markers, calls and what tools answered are
 /// passed over.
 pub(super) fn of_talk(text: &str) -> String {
-    let of_people = |line: &&str| !["⟦", "CALL ", "RESULT", "("].iter().any(|start| line.starts_with(start));
+    let of_people = |line: &&str| {
+        !["⟦", "CALL ", "RESULT", "("]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
     let lines: Vec<&str> = text.lines().filter(of_people).collect();
     let all = split(&lines.join("\n"));
-    let picked = pick(&all, QUOTED.0).into_iter().filter_map(|at| all.get(at));
-    let quoted: Vec<String> = picked.map(|sentence| format!("- {}", crate::text::shorten(&sentence.text, QUOTED.1))).collect();
+    let picked = pick(&all, QUOTED.0)
+        .into_iter()
+        .filter_map(|at| all.get(at));
+    let quoted: Vec<String> = picked
+        .map(|sentence| format!("- {}", crate::text::shorten(&sentence.text, QUOTED.1)))
+        .collect();
     format!("Said before, in quotations:\n{}", quoted.join("\n"))
 }
 
@@ -185,9 +219,16 @@ mod tests {
         let all = split(text);
         let mut summary = String::new();
         let mut paragraph = None;
-        for sentence in pick(&all, sentences).into_iter().filter_map(|at| all.get(at)) {
+        for sentence in pick(&all, sentences)
+            .into_iter()
+            .filter_map(|at| all.get(at))
+        {
             if let Some(before) = paragraph {
-                summary.push(if before == sentence.paragraph { ' ' } else { '\n' });
+                summary.push(if before == sentence.paragraph {
+                    ' '
+                } else {
+                    '\n'
+                });
             }
             summary.push_str(&sentence.text);
             paragraph = Some(sentence.paragraph);
@@ -214,7 +255,10 @@ mod tests {
     #[test]
     fn wrapped_lines_are_one_sentence_and_headings_stand_alone() {
         let text = "# Plans\nWe will go to the sea with all the children and\nboth dogs. Then home.\nAda:\n1. tents\n2. food\n";
-        let sentences: Vec<String> = split(text).into_iter().map(|sentence| sentence.text).collect();
+        let sentences: Vec<String> = split(text)
+            .into_iter()
+            .map(|sentence| sentence.text)
+            .collect();
         let expected = [
             "# Plans",
             "We will go to the sea with all the children and both dogs.",
@@ -228,7 +272,15 @@ mod tests {
 
     #[test]
     fn scripts_without_spaces_are_split_too() {
-        assert_eq!(summarise("港は新しくなる。昨日は雨だった。港の壁は古い港のものだ。", 1).matches('。').count(), 1);
+        assert_eq!(
+            summarise(
+                "港は新しくなる。昨日は雨だった。港の壁は古い港のものだ。",
+                1
+            )
+            .matches('。')
+            .count(),
+            1
+        );
     }
 
     proptest! {

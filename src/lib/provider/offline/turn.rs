@@ -48,28 +48,41 @@ impl<'a> Turn<'a> {
     /// Reads `request`.
     pub(super) fn of(request: &'a Request) -> Self {
         let messages = request.messages.as_slice();
-        let answered = messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1);
+        let answered = messages
+            .iter()
+            .rposition(|message| message.role == Role::Assistant)
+            .map_or(0, |at| at + 1);
         let newest = messages.iter().rposition(is_a_persons);
         let fresh = newest.is_some_and(|at| at >= answered);
         let open = messages.get(answered..).unwrap_or_default();
-        let results = open.iter().flat_map(|message| &message.content).filter_map(|block| match block {
-            Block::ToolResult(result) if !fresh => Some(result),
-            Block::ToolResult(_)
-            | Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolCall(_) => None,
-        });
-        let content = newest.and_then(|at| messages.get(at)).map_or(&[][..], |message| &message.content);
+        let results = open
+            .iter()
+            .flat_map(|message| &message.content)
+            .filter_map(|block| match block {
+                Block::ToolResult(result) if !fresh => Some(result),
+                Block::ToolResult(_)
+                | Block::Text { .. }
+                | Block::Context { .. }
+                | Block::Image { .. }
+                | Block::Thinking(_)
+                | Block::ToolCall(_) => None,
+            });
+        let content = newest
+            .and_then(|at| messages.get(at))
+            .map_or(&[][..], |message| &message.content);
         let heads = || content.iter().filter_map(context);
-        let head = heads().find(|text| !text.starts_with("⟦file ")).unwrap_or("");
+        let head = heads()
+            .find(|text| !text.starts_with("⟦file "))
+            .unwrap_or("");
         Self {
             request,
             words: content.iter().rev().find_map(text).unwrap_or("").trim_end(),
             whose: whose(head),
             time: time(head),
-            facts: heads().filter(|text| text.starts_with(MEMORY)).flat_map(facts).collect(),
+            facts: heads()
+                .filter(|text| text.starts_with(MEMORY))
+                .flat_map(facts)
+                .collect(),
             files: heads().filter_map(file).collect(),
             earlier: newest.and_then(|at| messages.get(..at)).unwrap_or_default(),
             results: results.collect(),
@@ -83,13 +96,24 @@ impl<'a> Turn<'a> {
 
     /// Returns the call that `result` answers.
     pub(super) fn call_of(&self, result: &ToolResult) -> Option<&'a ToolCall> {
-        self.request.messages.iter().rev().flat_map(Message::tool_calls).find(|call| call.id == result.id)
+        self.request
+            .messages
+            .iter()
+            .rev()
+            .flat_map(Message::tool_calls)
+            .find(|call| call.id == result.id)
     }
 
     /// Returns true when our own words before this message have `phrase` in them.
     pub(super) fn has_said(&self, phrase: &str) -> bool {
-        let spoken = self.earlier.iter().filter(|message| message.role == Role::Assistant);
-        spoken.flat_map(|message| &message.content).filter_map(text).any(|text| text.contains(phrase))
+        let spoken = self
+            .earlier
+            .iter()
+            .filter(|message| message.role == Role::Assistant);
+        spoken
+            .flat_map(|message| &message.content)
+            .filter_map(text)
+            .any(|text| text.contains(phrase))
     }
 
     /// Returns what the agent is called.
@@ -102,31 +126,50 @@ impl<'a> Turn<'a> {
 
 /// Returns the person's own words of `message`, when it is a person's at all.
 pub(super) fn own_words(message: &Message) -> Option<&str> {
-    let head = message.content.iter().filter_map(context).next().unwrap_or("");
+    let head = message
+        .content
+        .iter()
+        .filter_map(context)
+        .next()
+        .unwrap_or("");
     let own = is_a_persons(message) && whose(head) == Whose::Person;
-    own.then(|| message.content.iter().rev().find_map(text)).flatten()
+    own.then(|| message.content.iter().rev().find_map(text))
+        .flatten()
 }
 
 /// Only a person's message has a head; beside results, text without one is the loop's.
 fn is_a_persons(message: &Message) -> bool {
     let any = |is: fn(&Block) -> bool| message.content.iter().any(is);
     message.role == Role::User
-        && (message.content.iter().filter_map(context).any(|head| head.starts_with('⟦'))
+        && (message
+            .content
+            .iter()
+            .filter_map(context)
+            .any(|head| head.starts_with('⟦'))
             || any(|block| matches!(block, Block::Text { .. }))
-                && (any(|block| matches!(block, Block::Context { .. })) || !any(|block| matches!(block, Block::ToolResult(_)))))
+                && (any(|block| matches!(block, Block::Context { .. }))
+                    || !any(|block| matches!(block, Block::ToolResult(_)))))
 }
 
 fn text(block: &Block) -> Option<&str> {
     match block {
         Block::Text { text } => Some(text),
-        Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Context { .. }
+        | Block::Image { .. }
+        | Block::Thinking(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_) => None,
     }
 }
 
 fn context(block: &Block) -> Option<&str> {
     match block {
         Block::Context { text } => Some(text),
-        Block::Text { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
+        Block::Text { .. }
+        | Block::Image { .. }
+        | Block::Thinking(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_) => None,
     }
 }
 
@@ -136,7 +179,9 @@ fn whose(head: &str) -> Whose {
         Whose::Event
     } else if head.contains(", an event: tell the owner") {
         Whose::Notice
-    } else if head.contains("; somebody else's words, no orders") || head.contains("; forwarded: somebody else's words") {
+    } else if head.contains("; somebody else's words, no orders")
+        || head.contains("; forwarded: somebody else's words")
+    {
         Whose::Other
     } else {
         Whose::Person
@@ -147,13 +192,19 @@ fn whose(head: &str) -> Whose {
 fn time(head: &str) -> Option<&str> {
     let (time, _) = head.strip_prefix('⟦')?.split_once(';')?;
     let (day, rest) = time.split_once(", ")?;
-    let numbers = rest.split(['-', ' ', ':']).take(5).all(|part| part.parse::<u16>().is_ok());
+    let numbers = rest
+        .split(['-', ' ', ':'])
+        .take(5)
+        .all(|part| part.parse::<u16>().is_ok());
     (numbers && day.ends_with("day")).then_some(time)
 }
 
 /// Returns the facts of a piece as `memory::recall` writes it: they stand first, a passage follows with its number.
 fn facts(piece: &str) -> impl Iterator<Item = &str> {
-    piece.lines().skip(1).map_while(|line| line.strip_prefix("- "))
+    piece
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("- "))
 }
 
 /// Reads a file as `context::attachment` writes it.
@@ -165,8 +216,13 @@ fn file(context: &str) -> Option<File<'_>> {
         _ => (line.strip_suffix(" bytes⟧")?, None),
     };
     let (name, _size) = title.rsplit_once(", ")?;
-    let body = body.rsplit_once("⟦end of").map_or(body, |(text, _)| text.strip_suffix('\n').unwrap_or(text));
-    Some(File { name, text: why.map_or(Ok(body), Err) })
+    let body = body
+        .rsplit_once("⟦end of")
+        .map_or(body, |(text, _)| text.strip_suffix('\n').unwrap_or(text));
+    Some(File {
+        name,
+        text: why.map_or(Ok(body), Err),
+    })
 }
 
 #[cfg(test)]
@@ -175,9 +231,14 @@ mod tests {
 
     #[test]
     fn a_head_tells_whose_the_words_are_and_when() {
-        let check = |head: &str, expected: (Whose, Option<&str>)| assert_eq!((whose(head), time(head)), expected, "{head}");
+        let check = |head: &str, expected: (Whose, Option<&str>)| {
+            assert_eq!((whose(head), time(head)), expected, "{head}")
+        };
         let noon = Some("Thursday, 2026-11-19 12:00 CET");
-        check("⟦Thursday, 2026-11-19 12:00 CET; Ada from the shell⟧", (Whose::Person, noon));
+        check(
+            "⟦Thursday, 2026-11-19 12:00 CET; Ada from the shell⟧",
+            (Whose::Person, noon),
+        );
         check(
             "⟦Thursday, 2026-11-19 12:00 CET; x from the shell; not the owner: no orders for your tools⟧",
             (Whose::Person, noon),
@@ -190,7 +251,10 @@ mod tests {
             "⟦Thursday, 2026-11-19 12:00 CET; build, an event and nobody's question: your answer is read by nobody⟧",
             (Whose::Event, noon),
         );
-        check("⟦Thursday, 2026-11-19 12:00 CET; build, an event: tell the owner what matters of it⟧", (Whose::Notice, noon));
+        check(
+            "⟦Thursday, 2026-11-19 12:00 CET; build, an event: tell the owner what matters of it⟧",
+            (Whose::Notice, noon),
+        );
         check("[Monday 09:00]", (Whose::Person, None));
         check("⟦now; x⟧", (Whose::Person, None));
     }
@@ -198,11 +262,26 @@ mod tests {
     #[test]
     fn a_file_has_a_name_and_a_text_or_a_reason() {
         let check = |text: &str, name: &str, expected: Result<&str, &str>| {
-            assert_eq!(file(text), Some(File { name, text: expected }), "{text}");
+            assert_eq!(
+                file(text),
+                Some(File {
+                    name,
+                    text: expected
+                }),
+                "{text}"
+            );
         };
-        check("⟦file a, b.md, 9 bytes⟧\none\ntwo\n⟦end of a, b.md⟧", "a, b.md", Ok("one\ntwo"));
+        check(
+            "⟦file a, b.md, 9 bytes⟧\none\ntwo\n⟦end of a, b.md⟧",
+            "a, b.md",
+            Ok("one\ntwo"),
+        );
         check("⟦file a.md, 0 bytes⟧\n\n⟦end of a.md⟧", "a.md", Ok(""));
-        check("⟦file a.png, 9 bytes: too large to be read⟧", "a.png", Err("too large to be read"));
+        check(
+            "⟦file a.png, 9 bytes: too large to be read⟧",
+            "a.png",
+            Err("too large to be read"),
+        );
         assert_eq!(file("⟦Monday; Ada⟧"), None);
     }
 }

@@ -75,11 +75,12 @@ const LOOK: &str = "can you please tell me|could you please tell me|can you tell
     i want to know|i would like to know|i'd like to know|i wonder|remind me of|remind me about|remind me what|\
     remind me who|remind me when|remind me where|recall|what do you know about|what did i tell you about|\
     what did i say about|what did we say about";
-const FORGET: &str = "forget|delete the note|delete the memory|delete that note|delete your|remove the note|erase";
-const ASKING: &str = "what|what's|whats|who|who's|whose|whom|when|when's|where|where's|which|why|how|how's";
+const FORGET: &str =
+    "forget|delete the note|delete the memory|delete that note|delete your|remove the note|erase";
+const ASKING: &str =
+    "what|what's|whats|who|who's|whose|whom|when|when's|where|where's|which|why|how|how's";
 const AUXILIARIES: &str = "is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|am";
-const SUBJECTS: &str =
-    "i|you|we|they|he|she|it|there|this|that|these|those|my|your|the|our|his|her|their|any|anyone|anybody|someone";
+const SUBJECTS: &str = "i|you|we|they|he|she|it|there|this|that|these|those|my|your|the|our|his|her|their|any|anyone|anybody|someone";
 
 /// Returns what `text` asks for. `name` is what the agent is called.
 pub(super) fn read<'a>(text: &'a str, name: Option<&str>) -> Wish<'a> {
@@ -94,13 +95,20 @@ pub(super) fn read<'a>(text: &'a str, name: Option<&str>) -> Wish<'a> {
     let bare = without_greeting(text, name.as_deref());
     let short = bare.chars().take(120).count() < 120;
     let said = if short { plain(bare) } else { String::new() };
-    let known = || myself(&said).map(Wish::Myself).or_else(|| is_time(&said).then_some(Wish::Time));
+    let known = || {
+        myself(&said)
+            .map(Wish::Myself)
+            .or_else(|| is_time(&said).then_some(Wish::Time))
+    };
     remember::read(bare)
         .map(Wish::Remember)
         .or_else(|| subject(bare).map(Wish::Summary))
         .or_else(known)
         .or_else(|| {
-            (after(bare, "remind me to").or(after(bare, "remind me at")).or(after(bare, "remind me in"))).map(|_| Wish::Reminder)
+            (after(bare, "remind me to")
+                .or(after(bare, "remind me at"))
+                .or(after(bare, "remind me in")))
+            .map(|_| Wish::Reminder)
         })
         .or_else(|| question(bare).map(Wish::Question))
         .or_else(|| after_any(bare, FORGET).is_some().then_some(Wish::Forget))
@@ -115,7 +123,9 @@ fn without_greeting<'a>(text: &'a str, name: Option<&str>) -> &'a str {
     // Twice "hello" is enough.
     for _ in 0..6 {
         let next = after_any(bare, POLITE).or_else(|| name.and_then(|name| after(bare, name)));
-        let Some(next) = next.map(|next| next.trim_start_matches(marks)).filter(|next| next.contains(char::is_alphanumeric))
+        let Some(next) = next
+            .map(|next| next.trim_start_matches(marks))
+            .filter(|next| next.contains(char::is_alphanumeric))
         else {
             break;
         };
@@ -125,12 +135,14 @@ fn without_greeting<'a>(text: &'a str, name: Option<&str>) -> &'a str {
 }
 
 fn subject(text: &str) -> Option<Subject<'_>> {
-    const BEFORE: &str =
-        "can you please|could you please|can you|could you|would you|will you|please|i want you to|give me|make|write";
+    const BEFORE: &str = "can you please|could you please|can you|could you|would you|will you|please|i want you to|give me|make|write";
     const VERBS: &str = "summarise|summarize|sum up|tldr|tl dr|a summary of|a short summary of|the summary of|a summary|summary of|\
         summary";
     let order = after_any(text, BEFORE).unwrap_or(text);
-    let tldr = order.trim_start().get(..5).filter(|start| start.eq_ignore_ascii_case("tl;dr"));
+    let tldr = order
+        .trim_start()
+        .get(..5)
+        .filter(|start| start.eq_ignore_ascii_case("tl;dr"));
     let rest = match tldr {
         Some(start) => order.trim_start().get(start.len()..)?,
         None => match after_any(order, VERBS) {
@@ -151,7 +163,9 @@ fn subject(text: &str) -> Option<Subject<'_>> {
     // “summarise this:” is followed by the text.
     let text = ["this text", "the following text", "the following", "this"]
         .iter()
-        .find_map(|phrase| after(rest, phrase).filter(|rest| rest.trim_start().starts_with([':', '\n'])))
+        .find_map(|phrase| {
+            after(rest, phrase).filter(|rest| rest.trim_start().starts_with([':', '\n']))
+        })
         .map_or(rest, trim_lead);
     let path = after_any(text, "the file|file")
         .unwrap_or(text)
@@ -163,7 +177,11 @@ fn subject(text: &str) -> Option<Subject<'_>> {
         return Some(Subject::File(path));
     }
     let enough = colon || text.len() < rest.len() || text.split_whitespace().nth(12).is_some();
-    Some(if enough { Subject::Text(text) } else { Subject::Unknown })
+    Some(if enough {
+        Subject::Text(text)
+    } else {
+        Subject::Unknown
+    })
 }
 
 fn is_attached(what: &str) -> bool {
@@ -186,7 +204,11 @@ fn is_attached(what: &str) -> bool {
 }
 
 fn is_conversation(what: &str) -> bool {
-    let what = what.strip_suffix(" so far").or(what.strip_suffix(" today")).or(what.strip_suffix(" please")).unwrap_or(what);
+    let what = what
+        .strip_suffix(" so far")
+        .or(what.strip_suffix(" today"))
+        .or(what.strip_suffix(" please"))
+        .unwrap_or(what);
     const NAMES: &str = "this conversation|our conversation|the conversation|conversation|this chat|our chat|the chat|this session|\
         our discussion|this discussion|what we said|what we talked about|what we discussed|what i said|what was said|\
         everything|so far|us";
@@ -198,7 +220,11 @@ fn talked_about(text: &str) -> bool {
         what have we discussed|what did we say|what were we talking about|what was this conversation about|\
         what is this conversation about";
     let said = plain(crate::text::head(text, 60));
-    let said = said.strip_suffix(" so far").or(said.strip_suffix(" today")).or(said.strip_suffix(" just now")).unwrap_or(&said);
+    let said = said
+        .strip_suffix(" so far")
+        .or(said.strip_suffix(" today"))
+        .or(said.strip_suffix(" just now"))
+        .unwrap_or(&said);
     is_one_of(said, PHRASES)
 }
 
@@ -218,9 +244,16 @@ fn myself(said: &str) -> Option<Topic> {
         anyone there|ping|test";
     const HOW: &str = "how are you|how are you doing|how do you do|how are you today|how's it going|what's up|are you well|\
         are you ok";
-    let lists =
-        [(WHO, Topic::Who), (ABILITIES, Topic::Abilities), (MODEL, Topic::Model), (THERE, Topic::There), (HOW, Topic::HowAreYou)];
-    lists.into_iter().find_map(|(list, topic)| is_one_of(said, list).then_some(topic))
+    let lists = [
+        (WHO, Topic::Who),
+        (ABILITIES, Topic::Abilities),
+        (MODEL, Topic::Model),
+        (THERE, Topic::There),
+        (HOW, Topic::HowAreYou),
+    ];
+    lists
+        .into_iter()
+        .find_map(|(list, topic)| is_one_of(said, list).then_some(topic))
 }
 
 fn is_time(said: &str) -> bool {
@@ -233,7 +266,10 @@ fn is_time(said: &str) -> bool {
 
 /// Returns what is asked about.
 fn question(text: &str) -> Option<&str> {
-    if let Some(rest) = after_any(text, LOOK).map(trim_lead).filter(|rest| rest.contains(char::is_alphanumeric)) {
+    if let Some(rest) = after_any(text, LOOK)
+        .map(trim_lead)
+        .filter(|rest| rest.contains(char::is_alphanumeric))
+    {
         return Some(rest);
     }
     // In a long text a mark somewhere inside is not the point of it.
@@ -241,12 +277,21 @@ fn question(text: &str) -> Option<&str> {
         return Some(text);
     }
     let (first, rest) = first_word(text)?;
-    let (first, second) = (plain(first), first_word(rest).map(|(word, _)| plain(word)).unwrap_or_default());
+    let (first, second) = (
+        plain(first),
+        first_word(rest)
+            .map(|(word, _)| plain(word))
+            .unwrap_or_default(),
+    );
     let asking = match first.as_str() {
         "what" => !matches!(second.as_str(), "a" | "an" | ""),
         "when" | "where" => is_one_of(&second, AUXILIARIES),
         "how" => {
-            !second.is_empty() && !matches!(second.as_str(), "nice" | "lovely" | "sad" | "funny" | "cool" | "sweet" | "kind")
+            !second.is_empty()
+                && !matches!(
+                    second.as_str(),
+                    "nice" | "lovely" | "sad" | "funny" | "cool" | "sweet" | "kind"
+                )
         }
         word if is_one_of(word, ASKING) => !second.is_empty(),
         "is" | "are" | "was" | "were" | "does" | "did" | "has" => !second.is_empty(),
@@ -258,20 +303,30 @@ fn question(text: &str) -> Option<&str> {
 
 /// Returns true when a sentence of `text` is a question; the mark in a URL makes none.
 fn has_question(text: &str) -> bool {
-    text.split_whitespace().any(|word| word.ends_with(['?', '？', '؟']))
+    text.split_whitespace()
+        .any(|word| word.ends_with(['?', '？', '؟']))
 }
 
 fn small(said: &str, bare: &str) -> Option<Talk> {
     let few = plain(crate::text::head(bare, 60)).split(' ').count() <= 3;
-    let starts = |phrase: &str| said == phrase || said.strip_prefix(phrase).is_some_and(|rest| rest.starts_with(' '));
+    let starts = |phrase: &str| {
+        said == phrase
+            || said
+                .strip_prefix(phrase)
+                .is_some_and(|rest| rest.starts_with(' '))
+    };
     let begins = |list: &str| list.split('|').any(starts);
-    if begins("thanks|thank you|thx|many thanks|ok thanks|ok thank you|great thanks|cheers|danke|ok danke") {
+    if begins(
+        "thanks|thank you|thx|many thanks|ok thanks|ok thank you|great thanks|cheers|danke|ok danke",
+    ) {
         Some(Talk::Thanks)
     } else if few && begins("bye|goodbye|good bye|good night|see you|see you later|cu") {
         Some(Talk::Goodbye)
     } else if few && begins(GREETINGS) {
         Some(Talk::Hello)
-    } else if few && begins("ok|okay|yes|no|good|great|nice|fine|cool|perfect|continue|go on|hm|hmm") {
+    } else if few
+        && begins("ok|okay|yes|no|good|great|nice|fine|cool|perfect|continue|go on|hm|hmm")
+    {
         Some(Talk::Yes)
     } else {
         None

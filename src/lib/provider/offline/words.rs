@@ -32,19 +32,28 @@ pub(super) fn is_one_of(text: &str, phrases: &str) -> bool {
 /// Returns the first word and what follows it.
 pub(super) fn first_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-    let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’'))
+        .unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
 /// Returns the letters of `word` as phrases have them.
 fn lower(word: &str) -> impl Iterator<Item = char> {
-    word.chars().map(|c| if c == '’' { '\'' } else { c }).flat_map(char::to_lowercase)
+    word.chars()
+        .map(|c| if c == '’' { '\'' } else { c })
+        .flat_map(char::to_lowercase)
 }
 
 /// Returns the words of a short text in lower case with a space between, without punctuation.
 pub(super) fn plain(text: &str) -> String {
-    let words = text.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’')).filter(|word| !word.is_empty());
-    words.map(|word| lower(word).collect::<String>()).collect::<Vec<_>>().join(" ")
+    let words = text
+        .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’'))
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| lower(word).collect::<String>())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns `text` without the marks that stand between an introduction and what it introduces.
@@ -54,20 +63,31 @@ pub(super) fn trim_lead(text: &str) -> &str {
     let dashless = rest.trim_start_matches(['-', '–', '—']);
     // On a line of its own a dash is the mark of a list.
     let listed = text.chars().take_while(|c| mark(*c)).any(|c| c == '\n');
-    if dashless.starts_with(char::is_whitespace) && !listed { dashless.trim_start() } else { rest }
+    if dashless.starts_with(char::is_whitespace) && !listed {
+        dashless.trim_start()
+    } else {
+        rest
+    }
 }
 
 /// Returns true when `text` ends as a question does, in any script.
 pub(super) fn asks(text: &str) -> bool {
     let closing = |c: char| {
         c.is_whitespace()
-            || matches!(c, '"' | '\'' | '”' | '’' | '»' | ')' | ']' | '!' | '.' | '…')
+            || matches!(
+                c,
+                '"' | '\'' | '”' | '’' | '»' | ')' | ']' | '!' | '.' | '…'
+            )
             || ('\u{1f300}'..='\u{1faff}').contains(&c)
     };
     match text.trim_end_matches(closing).chars().next_back() {
         Some('?' | '？' | '؟' | '\u{37e}' | '⸮' | '፧' | '՞') => true,
         // The Greek mark becomes a semicolon in most keyboards and in NFC.
-        Some(';') => text.chars().rev().take(200).any(|c| ('\u{370}'..='\u{3ff}').contains(&c)),
+        Some(';') => text
+            .chars()
+            .rev()
+            .take(200)
+            .any(|c| ('\u{370}'..='\u{3ff}').contains(&c)),
         _ => false,
     }
 }
@@ -80,16 +100,27 @@ pub(super) struct Words {
 
 impl Words {
     pub(super) fn new() -> Self {
-        Self { latin: Stemmer::create(Algorithm::English), cyrillic: Stemmer::create(Algorithm::Russian) }
+        Self {
+            latin: Stemmer::create(Algorithm::English),
+            cyrillic: Stemmer::create(Algorithm::Russian),
+        }
     }
 
     /// Returns the stems of the words that say what `text` is about, in order, also twice.
     pub(super) fn telling(&self, text: &str) -> Vec<String> {
         let words = text.unicode_words().map(|word| {
-            let folded: String = word.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase).take(40).collect();
+            let folded: String = word
+                .nfkd()
+                .filter(|c| !is_combining_mark(*c))
+                .flat_map(char::to_lowercase)
+                .take(40)
+                .collect();
             folded.replace('’', "'")
         });
-        words.filter(|word| !is_stop(word)).map(|word| self.stem(&word)).collect()
+        words
+            .filter(|word| !is_stop(word))
+            .map(|word| self.stem(&word))
+            .collect()
     }
 
     fn stem(&self, word: &str) -> String {
@@ -124,7 +155,9 @@ mod tests {
 
     #[test]
     fn a_phrase_is_whole_words_in_any_case() {
-        let check = |text: &str, phrase: &str, expected: Option<&str>| assert_eq!(after(text, phrase), expected, "{text}");
+        let check = |text: &str, phrase: &str, expected: Option<&str>| {
+            assert_eq!(after(text, phrase), expected, "{text}")
+        };
         check("Remember  THAT I am", "remember that", Some(" I am"));
         check("Don’t forget: x", "don't forget", Some(": x"));
         check("please, remember x", "please remember", Some(" x"));
@@ -134,8 +167,17 @@ mod tests {
 
     #[test]
     fn a_question_is_known_by_its_mark() {
-        for text in ["when?", "wann? ", "什么时候？", "متى؟", "Πότε;", "Πότε\u{37e}", "“why?”", "really?!", "where? 😀"]
-        {
+        for text in [
+            "when?",
+            "wann? ",
+            "什么时候？",
+            "متى؟",
+            "Πότε;",
+            "Πότε\u{37e}",
+            "“why?”",
+            "really?!",
+            "where? 😀",
+        ] {
             assert!(asks(text), "{text}");
         }
         for text in ["", "no.", "a; b;", "https://x/?q=1"] {
@@ -149,6 +191,9 @@ mod tests {
             Words::new().telling("When is my sister's café's Birthday? birthdays"),
             ["sister", "cafe", "birthday", "birthday"]
         );
-        assert_eq!(Words::new().telling("собаки, собака 東京"), ["собак", "собак", "東", "京"]);
+        assert_eq!(
+            Words::new().telling("собаки, собака 東京"),
+            ["собак", "собак", "東", "京"]
+        );
     }
 }

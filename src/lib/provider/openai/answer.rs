@@ -31,7 +31,13 @@ impl Completion {
         {
             self.draft.think_first(data);
         }
-        self.draft.finish(super::PROTOCOL, request, body, self.stop.unwrap_or(StopReason::EndTurn), &self.counted)
+        self.draft.finish(
+            super::PROTOCOL,
+            request,
+            body,
+            self.stop.unwrap_or(StopReason::EndTurn),
+            &self.counted,
+        )
     }
 
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
@@ -40,9 +46,16 @@ impl Completion {
         }
         self.count(&value["usage"]);
         let choice = &value["choices"][0];
-        let message = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let message = if choice["delta"].is_object() {
+            &choice["delta"]
+        } else {
+            &choice["message"]
+        };
         self.reasoning.take(message);
-        for piece in texts(&message["content"]).into_iter().chain(texts(&message["refusal"])) {
+        for piece in texts(&message["content"])
+            .into_iter()
+            .chain(texts(&message["refusal"]))
+        {
             if !piece.is_empty() {
                 self.draft.push_text(TEXT, piece);
                 on_text(piece);
@@ -58,7 +71,11 @@ impl Completion {
             None | Some("") => {}
             Some("length") => self.stop = Some(StopReason::MaxTokens),
             Some("content_filter") => self.stop = Some(StopReason::Refusal),
-            Some("error") => return Err(Fault::Nonsense("the server gave up (finish_reason error)".to_owned())),
+            Some("error") => {
+                return Err(Fault::Nonsense(
+                    "the server gave up (finish_reason error)".to_owned(),
+                ));
+            }
             // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
             Some(_) => self.stop = Some(StopReason::EndTurn),
         }
@@ -70,7 +87,9 @@ impl Completion {
     fn take_call(&mut self, call: &Value) {
         let id = call["id"].as_str().unwrap_or_default();
         let function = &call["function"];
-        let named = function["name"].as_str().is_some_and(|name| !name.is_empty());
+        let named = function["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty());
         let last = self.draft.last_call();
         let next = last.map_or(0, |last| last.saturating_add(1));
         let index = match call["index"].as_u64() {
@@ -78,8 +97,17 @@ impl Completion {
             None if named => next,
             None => last.unwrap_or(0),
         };
-        let is_another = |known: &CallDraft| named && !id.is_empty() && !known.id.is_empty() && known.id != id;
-        let index = if self.draft.call_mut(index).is_some_and(|known| is_another(known)) { next } else { index };
+        let is_another =
+            |known: &CallDraft| named && !id.is_empty() && !known.id.is_empty() && known.id != id;
+        let index = if self
+            .draft
+            .call_mut(index)
+            .is_some_and(|known| is_another(known))
+        {
+            next
+        } else {
+            index
+        };
         self.take_function(index, id, function);
     }
 
@@ -87,12 +115,17 @@ impl Completion {
         if self.draft.call_mut(index).is_none() {
             self.draft.begin_call(index, CallDraft::default());
         }
-        let Some(call) = self.draft.call_mut(index) else { return };
+        let Some(call) = self.draft.call_mut(index) else {
+            return;
+        };
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
         }
         if call.name.is_empty() {
-            function["name"].as_str().unwrap_or_default().clone_into(&mut call.name);
+            function["name"]
+                .as_str()
+                .unwrap_or_default()
+                .clone_into(&mut call.name);
         }
         match &function["arguments"] {
             Value::Null => {}
@@ -104,7 +137,11 @@ impl Completion {
     /// The prompt's tokens include the cached ones; our input does not.
     fn count(&mut self, usage: &Value) {
         let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
-        self.counted.input(usage["prompt_tokens"].as_u64().map(|prompt| prompt.saturating_sub(cached.unwrap_or(0))));
+        self.counted.input(
+            usage["prompt_tokens"]
+                .as_u64()
+                .map(|prompt| prompt.saturating_sub(cached.unwrap_or(0))),
+        );
         self.counted.cache(cached, None);
         self.counted.output(usage["completion_tokens"].as_u64());
     }
@@ -142,7 +179,10 @@ impl Answer for Completion {
 fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -169,5 +209,8 @@ fn status_of(kind: &str) -> u16 {
         ("context_", 400),
         ("invalid_request", 400),
     ];
-    WORDS.iter().find(|(word, _)| kind.contains(word)).map_or(500, |(_, status)| *status)
+    WORDS
+        .iter()
+        .find(|(word, _)| kind.contains(word))
+        .map_or(500, |(_, status)| *status)
 }

@@ -51,15 +51,22 @@ impl Reasoning {
 /// Returns true when `piece` goes on with `last`: a stream cuts a detail into pieces of one type and index.
 fn is_continued(last: &Value, piece: &Value) -> bool {
     let whole = piece["type"] == "reasoning.encrypted";
-    !whole && last["type"] == piece["type"] && last["index"] == piece["index"] && piece["index"].is_number()
+    !whole
+        && last["type"] == piece["type"]
+        && last["index"] == piece["index"]
+        && piece["index"].is_number()
 }
 
 fn go_on(last: &mut Value, piece: &Value) {
-    let (Some(last), Some(piece)) = (last.as_object_mut(), piece.as_object()) else { return };
+    let (Some(last), Some(piece)) = (last.as_object_mut(), piece.as_object()) else {
+        return;
+    };
     for (key, value) in piece {
         match (last.get_mut(key), value) {
             (_, Value::Null) => {}
-            (Some(Value::String(text)), Value::String(more)) if ["text", "summary"].contains(&key.as_str()) => {
+            (Some(Value::String(text)), Value::String(more))
+                if ["text", "summary"].contains(&key.as_str()) =>
+            {
                 text.push_str(more)
             }
             _ => drop(last.insert(key.clone(), value.clone())),
@@ -70,12 +77,16 @@ fn go_on(last: &mut Value, piece: &Value) {
 /// Puts what was kept of `turn` into the message it becomes.
 pub(super) fn send_back(turn: &Turn<'_>, message: &mut Value) {
     for block in &turn.blocks {
-        let Block::Thinking(thinking) = block else { continue };
+        let Block::Thinking(thinking) = block else {
+            continue;
+        };
         for key in [CONTENT, DETAILS] {
             match (thinking.data.get(key), message.get_mut(key)) {
                 (None, _) => {}
                 (Some(Value::String(more)), Some(Value::String(text))) => text.push_str(more),
-                (Some(Value::Array(more)), Some(Value::Array(list))) => list.extend(more.iter().cloned()),
+                (Some(Value::Array(more)), Some(Value::Array(list))) => {
+                    list.extend(more.iter().cloned())
+                }
                 (Some(value), _) => message[key] = value.clone(),
             }
         }
@@ -89,8 +100,7 @@ mod tests {
     #[test]
     fn pieces_of_a_detail_are_joined_and_others_stand_alone() {
         let mut reasoning = Reasoning::default();
-        let text =
-            |text: &str| json!({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "signature": null}]});
+        let text = |text: &str| json!({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "signature": null}]});
         reasoning.take(&text("I "));
         reasoning.take(&text("look."));
         reasoning.take(&json!({"reasoning_details": [{"type": "reasoning.text", "signature": "sig", "index": 0}]}));
@@ -112,7 +122,17 @@ mod tests {
             reasoning.take(&message);
             reasoning.kept()
         };
-        assert_eq!(kept(json!({"reasoning_content": ""})), Some(json!({"reasoning_content": ""})));
-        assert_eq!([json!({"reasoning_content": null}), json!({"reasoning": "hm"})].map(kept), [None, None]);
+        assert_eq!(
+            kept(json!({"reasoning_content": ""})),
+            Some(json!({"reasoning_content": ""}))
+        );
+        assert_eq!(
+            [
+                json!({"reasoning_content": null}),
+                json!({"reasoning": "hm"})
+            ]
+            .map(kept),
+            [None, None]
+        );
     }
 }

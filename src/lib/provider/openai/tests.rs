@@ -7,8 +7,8 @@ use super::*;
 use crate::message::{Message, StopReason, Usage};
 use crate::provider::http::Answer;
 use crate::provider::loopback::{
-    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, round_trip, said, system, tools, user,
-    with_wrong_node, wrong_value,
+    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, round_trip,
+    said, system, tools, user, with_wrong_node, wrong_value,
 };
 use crate::provider::sse::Patience;
 use crate::secret::Secret;
@@ -48,9 +48,16 @@ data: [DONE]
 "#;
 
 fn provider(server: &Server) -> OpenAi {
-    let mut provider = OpenAi::new(client(), &server.url, Some(Secret::new("sk-openai-test-0123456789")));
-    provider.endpoint.patience =
-        Patience { first: Duration::from_secs(5), began: Duration::from_secs(5), between: Duration::from_secs(2) };
+    let mut provider = OpenAi::new(
+        client(),
+        &server.url,
+        Some(Secret::new("sk-openai-test-0123456789")),
+    );
+    provider.endpoint.patience = Patience {
+        first: Duration::from_secs(5),
+        began: Duration::from_secs(5),
+        between: Duration::from_secs(2),
+    };
     provider
 }
 
@@ -71,7 +78,10 @@ async fn failure(reply: Reply) -> Error {
 
 /// Returns a stream of these chunks, which say nothing of usage, and `[DONE]`.
 fn stream(choices: &[Value]) -> Reply {
-    let chunks: String = choices.iter().map(|choice| format!("data: {}\n\n", json!({"choices": [choice]}))).collect();
+    let chunks: String = choices
+        .iter()
+        .map(|choice| format!("data: {}\n\n", json!({"choices": [choice]})))
+        .collect();
     Reply::events(&format!("{chunks}data: [DONE]\n\n"))
 }
 
@@ -79,36 +89,74 @@ fn stream(choices: &[Value]) -> Reply {
 async fn a_plain_exchange() {
     let (result, streamed, sent) = exchange(Reply::events(HELLO), &request(vec![user("hi")])).await;
     assert_eq!(sent.path, "/v1/chat/completions");
-    assert_eq!(sent.headers["authorization"], "Bearer sk-openai-test-0123456789");
-    assert_eq!(sent.headers["user-agent"], format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        sent.headers["authorization"],
+        "Bearer sk-openai-test-0123456789"
+    );
+    assert_eq!(
+        sent.headers["user-agent"],
+        format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION"))
+    );
     assert_eq!(
         sent.body,
         r#"{"model":"test-model","max_tokens":1024,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}"#
     );
     let text = "Grüße, 世界 👨‍👩‍👧!";
     assert_eq!(streamed, text);
-    let usage = Usage { input_tokens: 195, output_tokens: 15, cache_read_tokens: 1024, ..Usage::default() };
-    assert_eq!(result.unwrap(), Response { message: assistant(text), stop: StopReason::EndTurn, usage });
+    let usage = Usage {
+        input_tokens: 195,
+        output_tokens: 15,
+        cache_read_tokens: 1024,
+        ..Usage::default()
+    };
+    assert_eq!(
+        result.unwrap(),
+        Response {
+            message: assistant(text),
+            stop: StopReason::EndTurn,
+            usage
+        }
+    );
 }
 
 #[tokio::test]
 async fn letters_split_over_chunks_are_whole_again() {
     for size in [1, 2, 3, 7] {
-        let response = answer(Reply::events(HELLO).in_chunks_of(size)).await.unwrap();
+        let response = answer(Reply::events(HELLO).in_chunks_of(size))
+            .await
+            .unwrap();
         assert_eq!(response.message.plain_text(), "Grüße, 世界 👨‍👩‍👧!");
     }
 }
 
 fn two_calls(first: &str, second: &str) -> Message {
     let second = call(second, "read", json!({"path": "/x"}));
-    message(Role::Assistant, [said("I look."), call(first, "exec", json!({"command": "ls"})), second])
+    message(
+        Role::Assistant,
+        [
+            said("I look."),
+            call(first, "exec", json!({"command": "ls"})),
+            second,
+        ],
+    )
 }
 
 #[tokio::test]
 async fn parallel_calls_are_told_apart_by_index() {
     let response = answer(Reply::events(CALLS)).await.unwrap();
-    let usage = Usage { input_tokens: 30, output_tokens: 40, ..Usage::default() };
-    assert_eq!(response, Response { message: two_calls("call_a", "call_b"), stop: StopReason::ToolUse, usage });
+    let usage = Usage {
+        input_tokens: 30,
+        output_tokens: 40,
+        ..Usage::default()
+    };
+    assert_eq!(
+        response,
+        Response {
+            message: two_calls("call_a", "call_b"),
+            stop: StopReason::ToolUse,
+            usage
+        }
+    );
 }
 
 #[tokio::test]
@@ -124,7 +172,11 @@ async fn calls_without_index_or_with_index_0_each_are_told_apart() {
         let response = answer(stream(&[delta(calls)])).await.unwrap();
         assert_eq!(response.message, two_calls("a", "b"));
         assert_eq!(response.stop, StopReason::ToolUse, "although it said stop");
-        assert!(response.usage.estimated && response.usage.input_tokens > 0 && response.usage.output_tokens > 0);
+        assert!(
+            response.usage.estimated
+                && response.usage.input_tokens > 0
+                && response.usage.output_tokens > 0
+        );
     }
 }
 
@@ -137,7 +189,13 @@ async fn pieces_without_index_and_id_continue_the_last_call() {
         json!({"delta": {}, "finish_reason": "tool_calls"}),
     ];
     let response = answer(stream(&pieces)).await.unwrap();
-    assert_eq!(response.message, message(Role::Assistant, [call("a", "exec", json!({"command": "ls"}))]));
+    assert_eq!(
+        response.message,
+        message(
+            Role::Assistant,
+            [call("a", "exec", json!({"command": "ls"}))]
+        )
+    );
 }
 
 #[tokio::test]
@@ -147,13 +205,27 @@ async fn missing_ids_and_broken_arguments_are_mended() {
         {"id": null, "function": {"name": "exec", "arguments": null}},
         {"function": {"name": "exec", "arguments": "[1]"}},
     ]);
-    let response =
-        answer(stream(&[json!({"delta": {"content": null, "tool_calls": calls}, "finish_reason": "length"})])).await.unwrap();
+    let response = answer(stream(&[
+        json!({"delta": {"content": null, "tool_calls": calls}, "finish_reason": "length"}),
+    ]))
+    .await
+    .unwrap();
     assert_eq!(response.stop, StopReason::MaxTokens);
     let calls: Vec<_> = response.message.tool_calls().collect();
     let inputs: Vec<&Value> = calls.iter().map(|call| &call.input).collect();
-    assert_eq!(inputs, [&json!({"_raw": "{\"command\": \"l"}), &json!({}), &json!({"_raw": "[1]"})]);
-    assert!(calls.iter().all(|call| call.id.starts_with("call_") && call.id.len() <= 40));
+    assert_eq!(
+        inputs,
+        [
+            &json!({"_raw": "{\"command\": \"l"}),
+            &json!({}),
+            &json!({"_raw": "[1]"})
+        ]
+    );
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.id.starts_with("call_") && call.id.len() <= 40)
+    );
     assert!(calls[0].id != calls[1].id && calls[1].id != calls[2].id);
 }
 
@@ -165,7 +237,10 @@ async fn a_function_call_of_the_old_kind_is_taken() {
     ];
     let response = answer(stream(&pieces)).await.unwrap();
     assert_eq!(response.stop, StopReason::ToolUse);
-    assert_eq!(response.message.tool_calls().next().unwrap().input, json!({"command": "ls"}));
+    assert_eq!(
+        response.message.tool_calls().next().unwrap().input,
+        json!({"command": "ls"})
+    );
 }
 
 #[tokio::test]
@@ -177,16 +252,26 @@ async fn finish_reasons() {
         ("length", StopReason::MaxTokens),
         ("content_filter", StopReason::Refusal),
     ] {
-        let events = HELLO.replace(r#""finish_reason":"stop""#, &format!(r#""finish_reason":"{theirs}""#));
-        assert_eq!(answer(Reply::events(&events)).await.unwrap().stop, ours, "{theirs}");
+        let events = HELLO.replace(
+            r#""finish_reason":"stop""#,
+            &format!(r#""finish_reason":"{theirs}""#),
+        );
+        assert_eq!(
+            answer(Reply::events(&events)).await.unwrap().stop,
+            ours,
+            "{theirs}"
+        );
     }
 }
 
 #[tokio::test]
 async fn either_a_finish_reason_or_done_ends_an_answer() {
     let without_done = HELLO.replace("data: [DONE]\n\n", "");
-    let (without_usage, _) =
-        HELLO.split_once("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"choices\":[],").unwrap();
+    let (without_usage, _) = HELLO
+        .split_once(
+            "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"choices\":[],",
+        )
+        .unwrap();
     let without_reason = HELLO.replace(r#""finish_reason":"stop""#, r#""finish_reason":null"#);
     for (reply, estimated) in [
         (Reply::events(&without_done), false),
@@ -196,7 +281,13 @@ async fn either_a_finish_reason_or_done_ends_an_answer() {
         (Reply::events(without_usage).end(End::Stall), true),
     ] {
         let response = answer(reply).await.unwrap();
-        assert_eq!((response.message.plain_text().as_str(), response.usage.estimated), ("Grüße, 世界 👨‍👩‍👧!", estimated));
+        assert_eq!(
+            (
+                response.message.plain_text().as_str(),
+                response.usage.estimated
+            ),
+            ("Grüße, 世界 👨‍👩‍👧!", estimated)
+        );
     }
 }
 
@@ -207,15 +298,30 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
         .unwrap();
     let gave_up = json!({"choices": [{"delta": {}, "finish_reason": "error"}]});
     for (reply, reason) in [
-        (Reply::events(start), "the stream ended in the middle of the answer"),
-        (Reply::events(start).end(End::Disconnect), "error decoding response body"),
+        (
+            Reply::events(start),
+            "the stream ended in the middle of the answer",
+        ),
+        (
+            Reply::events(start).end(End::Disconnect),
+            "error decoding response body",
+        ),
         (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
-        (Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)), "malformed JSON in the stream"),
+        (
+            Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)),
+            "malformed JSON in the stream",
+        ),
         (Reply::events(&format!("data: {gave_up}\n\n")), "gave up"),
-        (Reply::json(200, &json!({"choices": []})), "the answer has no choices"),
+        (
+            Reply::json(200, &json!({"choices": []})),
+            "the answer has no choices",
+        ),
     ] {
         let error = failure(reply).await;
-        assert!(matches!(&error, Error::Interrupted { reason: r, .. } if r.contains(reason)), "{reason}: {error}");
+        assert!(
+            matches!(&error, Error::Interrupted { reason: r, .. } if r.contains(reason)),
+            "{reason}: {error}"
+        );
         assert!(error.may_be_charged());
     }
 }
@@ -229,59 +335,135 @@ async fn an_answer_in_one_piece_is_taken() {
     });
     let (result, streamed, _) = exchange(Reply::json(200, &body), &request(vec![user("hi")])).await;
     assert_eq!(streamed, "Hi");
-    let usage = Usage { input_tokens: 12, output_tokens: 6, ..Usage::default() };
-    assert_eq!(result.unwrap(), Response { message: assistant("Hi"), stop: StopReason::EndTurn, usage });
+    let usage = Usage {
+        input_tokens: 12,
+        output_tokens: 6,
+        ..Usage::default()
+    };
+    assert_eq!(
+        result.unwrap(),
+        Response {
+            message: assistant("Hi"),
+            stop: StopReason::EndTurn,
+            usage
+        }
+    );
 }
 
 #[tokio::test]
 async fn errors_are_typed_wherever_they_stand() {
-    let error =
-        |code: Value, kind: &str, words: &str| json!({"error": {"message": words, "type": kind, "param": null, "code": code}});
+    let error = |code: Value, kind: &str, words: &str| json!({"error": {"message": words, "type": kind, "param": null, "code": code}});
     let overflow = error(
         json!("context_length_exceeded"),
         "invalid_request_error",
         "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.",
     );
-    assert!(matches!(failure(Reply::json(400, &overflow)).await, Error::ContextOverflow { .. }));
-    let llama =
-        error(json!(400), "exceed_context_size_error", "the request exceeds the available context size, try increasing it");
-    for reply in [Reply::json(400, &llama), Reply::events(&format!("data: {llama}\n\n")), Reply::json(200, &llama)] {
-        assert!(matches!(failure(reply).await, Error::ContextOverflow { .. }));
+    assert!(matches!(
+        failure(Reply::json(400, &overflow)).await,
+        Error::ContextOverflow { .. }
+    ));
+    let llama = error(
+        json!(400),
+        "exceed_context_size_error",
+        "the request exceeds the available context size, try increasing it",
+    );
+    for reply in [
+        Reply::json(400, &llama),
+        Reply::events(&format!("data: {llama}\n\n")),
+        Reply::json(200, &llama),
+    ] {
+        assert!(matches!(
+            failure(reply).await,
+            Error::ContextOverflow { .. }
+        ));
     }
-    let slow = error(json!("rate_limit_exceeded"), "requests", "Rate limit reached");
-    for reply in [Reply::json(429, &slow).header("retry-after", "20"), Reply::events(&format!("data: {slow}\n\n"))] {
-        assert!(matches!(failure(reply).await, Error::Busy { status: 429, .. }));
+    let slow = error(
+        json!("rate_limit_exceeded"),
+        "requests",
+        "Rate limit reached",
+    );
+    for reply in [
+        Reply::json(429, &slow).header("retry-after", "20"),
+        Reply::events(&format!("data: {slow}\n\n")),
+    ] {
+        assert!(matches!(
+            failure(reply).await,
+            Error::Busy { status: 429, .. }
+        ));
     }
-    let key = error(json!("invalid_api_key"), "invalid_request_error", "Incorrect API key provided");
-    for reply in [Reply::json(401, &key), Reply::events(&format!("data: {key}\n\n"))] {
-        assert!(matches!(failure(reply).await, Error::Auth { status: 401, .. }));
+    let key = error(
+        json!("invalid_api_key"),
+        "invalid_request_error",
+        "Incorrect API key provided",
+    );
+    for reply in [
+        Reply::json(401, &key),
+        Reply::events(&format!("data: {key}\n\n")),
+    ] {
+        assert!(matches!(
+            failure(reply).await,
+            Error::Auth { status: 401, .. }
+        ));
     }
     let echo = json!({"detail": "field required", "input": {"messages": "my essay on the context window"}});
     let echoes = json!({"detail": [{"type": "missing", "msg": "field required", "input": "my essay on the context window"}]});
     for (reply, status, words) in [
-        (Reply::json(400, &json!([{"error": {"code": 400, "message": "bad"}}])), 400, "bad"),
+        (
+            Reply::json(400, &json!([{"error": {"code": 400, "message": "bad"}}])),
+            400,
+            "bad",
+        ),
         (Reply::json(422, &echo), 422, "field required"),
         (Reply::json(422, &echoes), 422, "field required"),
-        (Reply::raw(410, "text/plain", "410 it\nis gone"), 410, "410 it is gone"),
+        (
+            Reply::raw(410, "text/plain", "410 it\nis gone"),
+            410,
+            "410 it is gone",
+        ),
         (Reply::raw(400, "text/plain", ""), 400, "(no explanation)"),
     ] {
         let error = failure(reply).await;
-        assert!(matches!(&error, Error::Rejected { status: s, message, .. } if *s == status && message == words), "{error}");
+        assert!(
+            matches!(&error, Error::Rejected { status: s, message, .. } if *s == status && message == words),
+            "{error}"
+        );
     }
     let drop = error(json!("server_error"), "", "Provider disconnected");
-    assert!(matches!(failure(Reply::events(&format!("data: {drop}\n\n"))).await, Error::Busy { status: 500, .. }));
+    assert!(matches!(
+        failure(Reply::events(&format!("data: {drop}\n\n"))).await,
+        Error::Busy { status: 500, .. }
+    ));
 }
 
 #[test]
 fn v1_is_added_only_to_an_address_without_path() {
     for (base, expected) in [
-        ("https://api.openai.com", "https://api.openai.com/v1/chat/completions"),
-        ("https://api.openai.com/v1/", "https://api.openai.com/v1/chat/completions"),
-        ("http://127.0.0.1:11434/", "http://127.0.0.1:11434/v1/chat/completions"),
-        ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions"),
-        ("https://host.example/v1beta/openai/", "https://host.example/v1beta/openai/chat/completions"),
+        (
+            "https://api.openai.com",
+            "https://api.openai.com/v1/chat/completions",
+        ),
+        (
+            "https://api.openai.com/v1/",
+            "https://api.openai.com/v1/chat/completions",
+        ),
+        (
+            "http://127.0.0.1:11434/",
+            "http://127.0.0.1:11434/v1/chat/completions",
+        ),
+        (
+            "https://openrouter.ai/api/v1",
+            "https://openrouter.ai/api/v1/chat/completions",
+        ),
+        (
+            "https://host.example/v1beta/openai/",
+            "https://host.example/v1beta/openai/chat/completions",
+        ),
     ] {
-        assert_eq!(OpenAi::new(client(), base, None).endpoint.url(), expected, "{base}");
+        assert_eq!(
+            OpenAi::new(client(), base, None).endpoint.url(),
+            expected,
+            "{base}"
+        );
     }
 }
 
@@ -292,10 +474,23 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
         ("https://api.openai.com.example/v1", LimitField::MaxTokens),
         ("http://127.0.0.1:1", LimitField::MaxTokens),
     ] {
-        assert_eq!(OpenAi::new(client(), base, None).dialect.limit, limit, "{base}");
+        assert_eq!(
+            OpenAi::new(client(), base, None).dialect.limit,
+            limit,
+            "{base}"
+        );
     }
-    let sent = body(&request(vec![user("hi")]), Dialect { limit: LimitField::MaxCompletionTokens, ..PLAIN });
-    assert_eq!((&sent["max_completion_tokens"], &sent["max_tokens"]), (&json!(1024), &Value::Null));
+    let sent = body(
+        &request(vec![user("hi")]),
+        Dialect {
+            limit: LimitField::MaxCompletionTokens,
+            ..PLAIN
+        },
+    );
+    assert_eq!(
+        (&sent["max_completion_tokens"], &sent["max_tokens"]),
+        (&json!(1024), &Value::Null)
+    );
 }
 
 fn function(spec: &crate::provider::ToolSpec) -> Value {
@@ -329,7 +524,13 @@ fn system_tools_and_a_tool_round_trip() {
 #[test]
 fn nothing_stands_before_the_output_of_a_command_that_failed() {
     let of = |text: &str| {
-        tool_message(&ToolResult { id: "t".into(), text: text.into(), is_error: true, untrusted: false })["content"].clone()
+        tool_message(&ToolResult {
+            id: "t".into(),
+            text: text.into(),
+            is_error: true,
+            untrusted: false,
+        })["content"]
+            .clone()
     };
     assert_eq!(of("oops\n[exit 3]"), "oops\n[exit 3]");
     assert_eq!(of("no such file"), "Error: no such file");
@@ -352,9 +553,16 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
     for end in [1, 3, 5, 6, 8] {
         asked.messages = round_trip().into_iter().take(end).collect();
         let text = body(&asked, PLAIN).to_string();
-        assert_eq!(text, body(&asked.clone(), PLAIN).to_string(), "the same request gives the same bytes");
+        assert_eq!(
+            text,
+            body(&asked.clone(), PLAIN).to_string(),
+            "the same request gives the same bytes"
+        );
         if let Some(before) = before {
-            assert!(text.starts_with(before.trim_end_matches([']', '}', '"'])), "{before}\n{text}");
+            assert!(
+                text.starts_with(before.trim_end_matches([']', '}', '"'])),
+                "{before}\n{text}"
+            );
         }
         before = Some(text);
     }
@@ -378,10 +586,16 @@ proptest! {
 
 #[test]
 fn only_a_turn_with_pictures_is_a_list_of_parts() {
-    let picture =
-        |data: Option<&str>| Block::Image { file: "x".into(), content_type: "image/png".into(), data: data.map(Into::into) };
+    let picture = |data: Option<&str>| Block::Image {
+        file: "x".into(),
+        content_type: "image/png".into(),
+        data: data.map(Into::into),
+    };
     let content = |blocks: Vec<Block>| {
-        let message = Message { role: Role::User, content: blocks };
+        let message = Message {
+            role: Role::User,
+            content: blocks,
+        };
         body(&request(vec![message]), PLAIN)["messages"][0]["content"].clone()
     };
     let shown = content(vec![said("a"), said("b"), picture(Some("YWJj")), said("c")]);
@@ -391,14 +605,27 @@ fn only_a_turn_with_pictures_is_a_list_of_parts() {
         {"type": "text", "text": "c"},
     ]);
     assert_eq!(shown, expected);
-    assert_eq!(content(vec![said("a"), picture(None)]), json!(format!("a\n\n{}", wire::NO_PICTURE)));
+    assert_eq!(
+        content(vec![said("a"), picture(None)]),
+        json!(format!("a\n\n{}", wire::NO_PICTURE))
+    );
 }
 
 #[tokio::test]
 async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
-    let picture = Block::Image { file: "x".into(), content_type: "image/png".into(), data: Some("A".repeat(1_000_000).into()) };
-    let asked = request(vec![Message { role: Role::User, content: vec![picture] }]);
+    let picture = Block::Image {
+        file: "x".into(),
+        content_type: "image/png".into(),
+        data: Some("A".repeat(1_000_000).into()),
+    };
+    let asked = request(vec![Message {
+        role: Role::User,
+        content: vec![picture],
+    }]);
     let body = body(&asked, PLAIN);
     let usage = Completion::default().finish(&asked, &body).usage;
-    assert!(usage.estimated && (1600..2000).contains(&usage.input_tokens), "{usage:?}");
+    assert!(
+        usage.estimated && (1600..2000).contains(&usage.input_tokens),
+        "{usage:?}"
+    );
 }

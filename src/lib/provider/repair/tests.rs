@@ -4,11 +4,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::provider::loopback::{assistant, call, message, request, result, round_trip, said, thought, user};
+use crate::provider::loopback::{
+    assistant, call, message, request, result, round_trip, said, thought, user,
+};
 use crate::provider::openai::PLAIN;
 use crate::provider::{anthropic, gemini, openai};
 
-#[expect(clippy::needless_pass_by_value, reason = "the lists are written in the calls")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the lists are written in the calls"
+)]
 fn check(input: Vec<Message>, expected: Vec<Message>) {
     assert_eq!(repair(&input), expected);
     validate(&expected);
@@ -24,7 +29,15 @@ fn lost(id: &str) -> Block {
 
 #[test]
 fn a_valid_list_is_unchanged() {
-    let heads = vec![message(Role::User, [Block::Context { text: "[09:00]".to_owned() }, said("hi")])];
+    let heads = vec![message(
+        Role::User,
+        [
+            Block::Context {
+                text: "[09:00]".to_owned(),
+            },
+            said("hi"),
+        ],
+    )];
     let neighbours = vec![
         user("a"),
         user("b"),
@@ -42,44 +55,105 @@ fn a_valid_list_is_unchanged() {
 #[test]
 fn nothing_becomes_a_message() {
     check(vec![], vec![user(CONTINUE)]);
-    check(vec![user(" "), assistant(""), message(Role::User, [])], vec![user(CONTINUE)]);
+    check(
+        vec![user(" "), assistant(""), message(Role::User, [])],
+        vec![user(CONTINUE)],
+    );
 }
 
 #[test]
 fn a_missing_result_is_made_up_where_it_belongs() {
     let called = message(Role::Assistant, [exec("1"), exec("2")]);
-    check(vec![user("a"), called.clone()], vec![user("a"), called.clone(), message(Role::User, [lost("1"), lost("2")])]);
     check(
-        vec![user("a"), called.clone(), message(Role::User, [result("2", "ok", false)]), user("b")],
-        vec![user("a"), called.clone(), message(Role::User, [lost("1"), result("2", "ok", false)]), user("b")],
+        vec![user("a"), called.clone()],
+        vec![
+            user("a"),
+            called.clone(),
+            message(Role::User, [lost("1"), lost("2")]),
+        ],
+    );
+    check(
+        vec![
+            user("a"),
+            called.clone(),
+            message(Role::User, [result("2", "ok", false)]),
+            user("b"),
+        ],
+        vec![
+            user("a"),
+            called.clone(),
+            message(Role::User, [lost("1"), result("2", "ok", false)]),
+            user("b"),
+        ],
     );
     // A result after the model has gone on is no result any more.
     check(
-        vec![user("a"), called.clone(), user("b"), assistant("c"), message(Role::User, [result("1", "late", false), said("d")])],
-        vec![user("a"), called, message(Role::User, [lost("1"), lost("2"), said("b")]), assistant("c"), user("d")],
+        vec![
+            user("a"),
+            called.clone(),
+            user("b"),
+            assistant("c"),
+            message(Role::User, [result("1", "late", false), said("d")]),
+        ],
+        vec![
+            user("a"),
+            called,
+            message(Role::User, [lost("1"), lost("2"), said("b")]),
+            assistant("c"),
+            user("d"),
+        ],
     );
 }
 
 #[test]
 fn orphaned_and_repeated_results_are_dropped() {
     check(
-        vec![message(Role::User, [result("0", "x", false)]), user("a"), message(Role::Assistant, [exec("1")])]
-            .into_iter()
-            .chain([message(Role::User, [result("1", "first", false), result("1", "second", false), result("9", "x", false)])])
-            .collect(),
-        vec![user("a"), message(Role::Assistant, [exec("1")]), message(Role::User, [result("1", "first", false)])],
+        vec![
+            message(Role::User, [result("0", "x", false)]),
+            user("a"),
+            message(Role::Assistant, [exec("1")]),
+        ]
+        .into_iter()
+        .chain([message(
+            Role::User,
+            [
+                result("1", "first", false),
+                result("1", "second", false),
+                result("9", "x", false),
+            ],
+        )])
+        .collect(),
+        vec![
+            user("a"),
+            message(Role::Assistant, [exec("1")]),
+            message(Role::User, [result("1", "first", false)]),
+        ],
     );
 }
 
 #[test]
 fn an_id_used_again_is_numbered_in_call_and_result() {
-    let round = |id: &str, text: &str| [message(Role::Assistant, [exec(id)]), message(Role::User, [result(id, text, false)])];
+    let round = |id: &str, text: &str| {
+        [
+            message(Role::Assistant, [exec(id)]),
+            message(Role::User, [result(id, text, false)]),
+        ]
+    };
     let rounds = |ids: [&str; 3]| {
         let [a, b, c] = ids;
-        [vec![user("go")], round(a, "x").to_vec(), round(b, "y").to_vec(), round(c, "z").to_vec()].concat()
+        [
+            vec![user("go")],
+            round(a, "x").to_vec(),
+            round(b, "y").to_vec(),
+            round(c, "z").to_vec(),
+        ]
+        .concat()
     };
     check(rounds(["1", "1", "1_2"]), rounds(["1", "1_2", "1_2_2"]));
-    check(rounds(["", "", "call"]), rounds(["call", "call_2", "call_3"]));
+    check(
+        rounds(["", "", "call"]),
+        rounds(["call", "call_2", "call_3"]),
+    );
     let twice = |a: &str, b: &str| {
         vec![
             user("go"),
@@ -92,10 +166,17 @@ fn an_id_used_again_is_numbered_in_call_and_result() {
 
 #[test]
 fn it_begins_and_ends_with_the_user() {
-    check(vec![assistant("a")], vec![user(EARLIER), assistant("a"), user(CONTINUE)]);
+    check(
+        vec![assistant("a")],
+        vec![user(EARLIER), assistant("a"), user(CONTINUE)],
+    );
     // The calls' message and the result of another were cut away.
     check(
-        vec![message(Role::User, [result("0", "x", false)]), assistant("a"), user("b")],
+        vec![
+            message(Role::User, [result("0", "x", false)]),
+            assistant("a"),
+            user("b"),
+        ],
         vec![user(EARLIER), assistant("a"), user("b")],
     );
 }
@@ -114,22 +195,37 @@ fn blocks_of_the_wrong_role_are_dropped() {
 
 #[test]
 fn thinking_stays_before_what_it_led_to_and_goes_with_it() {
-    let thinking = || thought("anthropic:test-model", json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
+    let thinking = || {
+        thought(
+            "anthropic:test-model",
+            json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+        )
+    };
     let valid = vec![
         user("a"),
-        message(Role::Assistant, [thinking(), said("b"), thinking(), exec("1")]),
+        message(
+            Role::Assistant,
+            [thinking(), said("b"), thinking(), exec("1")],
+        ),
         message(Role::User, [result("1", "x", false)]),
     ];
     check(valid.clone(), valid);
     check(
         vec![
             message(Role::User, [thinking(), said("a")]),
-            message(Role::Assistant, [thinking(), said("b"), thinking(), thinking()]),
+            message(
+                Role::Assistant,
+                [thinking(), said("b"), thinking(), thinking()],
+            ),
             message(Role::Assistant, [thinking()]),
             message(Role::Assistant, [thinking(), said(" ")]),
             user("c"),
         ],
-        vec![user("a"), message(Role::Assistant, [thinking(), said("b")]), user("c")],
+        vec![
+            user("a"),
+            message(Role::Assistant, [thinking(), said("b")]),
+            user("c"),
+        ],
     );
 }
 
@@ -152,7 +248,11 @@ fn validate(messages: &[Message]) {
 }
 
 fn strings<'a>(blocks: &'a [Value], kind: &str, key: &str) -> Vec<&'a str> {
-    blocks.iter().filter(|block| block["type"] == kind).map(|block| block[key].as_str().unwrap()).collect()
+    blocks
+        .iter()
+        .filter(|block| block["type"] == kind)
+        .map(|block| block[key].as_str().unwrap())
+        .collect()
 }
 
 fn validate_anthropic(messages: &Value) {
@@ -160,34 +260,84 @@ fn validate_anthropic(messages: &Value) {
     let mut ids = HashSet::new();
     let messages = messages.as_array().unwrap();
     for (at, message) in messages.iter().enumerate() {
-        assert_eq!(message["role"], if at % 2 == 0 { "user" } else { "assistant" }, "roles alternate, user first");
+        assert_eq!(
+            message["role"],
+            if at % 2 == 0 { "user" } else { "assistant" },
+            "roles alternate, user first"
+        );
         let blocks = message["content"].as_array().unwrap();
         assert!(!blocks.is_empty(), "content is not empty");
-        assert!(strings(blocks, "text", "text").iter().all(|text| !text.trim().is_empty()), "text is not blank");
+        assert!(
+            strings(blocks, "text", "text")
+                .iter()
+                .all(|text| !text.trim().is_empty()),
+            "text is not blank"
+        );
         let mut results = strings(blocks, "tool_result", "tool_use_id");
-        assert!(blocks.iter().take(results.len()).all(|block| block["type"] == "tool_result"), "results come first");
+        assert!(
+            blocks
+                .iter()
+                .take(results.len())
+                .all(|block| block["type"] == "tool_result"),
+            "results come first"
+        );
         results.sort_unstable();
         open.sort_unstable();
-        assert_eq!(results, open, "each call has one result, each result a call");
+        assert_eq!(
+            results, open,
+            "each call has one result, each result a call"
+        );
         open = strings(blocks, "tool_use", "id");
         assert!(at % 2 == 1 || open.is_empty(), "only the model calls");
         for id in &open {
             assert!(ids.insert(*id), "ids are unique");
-            assert!(!id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)), "{id:?}");
+            assert!(
+                !id.is_empty()
+                    && id
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+                "{id:?}"
+            );
         }
-        assert!(blocks.iter().filter(|block| block["type"] == "tool_use").all(|block| block["input"].is_object()));
+        assert!(
+            blocks
+                .iter()
+                .filter(|block| block["type"] == "tool_use")
+                .all(|block| block["input"].is_object())
+        );
     }
-    assert!(open.is_empty() && messages.len() % 2 == 1, "it ends on the user");
+    assert!(
+        open.is_empty() && messages.len() % 2 == 1,
+        "it ends on the user"
+    );
 }
 
 fn validate_gemini(contents: &Value) {
-    let count = |parts: &Value, kind: &str| parts.as_array().unwrap().iter().filter(|part| part.get(kind).is_some()).count();
+    let count = |parts: &Value, kind: &str| {
+        parts
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|part| part.get(kind).is_some())
+            .count()
+    };
     let (mut open, mut previous) = (0, "model");
     for content in contents.as_array().unwrap() {
         let (role, parts) = (content["role"].as_str().unwrap(), &content["parts"]);
         assert_ne!(role, previous, "roles alternate, the user is first");
-        assert!(!parts.as_array().unwrap().is_empty() && parts.as_array().unwrap().iter().all(|part| part["text"] != ""));
-        assert_eq!(count(parts, "functionResponse"), open, "each call has a result, in the content that follows");
+        assert!(
+            !parts.as_array().unwrap().is_empty()
+                && parts
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .all(|part| part["text"] != "")
+        );
+        assert_eq!(
+            count(parts, "functionResponse"),
+            open,
+            "each call has a result, in the content that follows"
+        );
         open = count(parts, "functionCall");
         assert!(open == 0 || role == "model");
         previous = role;
@@ -203,27 +353,49 @@ fn validate_openai(messages: &Value) {
         let role = message["role"].as_str().unwrap();
         match role {
             "tool" => {
-                assert!(matches!(previous, "assistant" | "tool"), "results follow the calls directly");
-                assert_eq!(open.remove(0), message["tool_call_id"], "in the order of the calls");
+                assert!(
+                    matches!(previous, "assistant" | "tool"),
+                    "results follow the calls directly"
+                );
+                assert_eq!(
+                    open.remove(0),
+                    message["tool_call_id"],
+                    "in the order of the calls"
+                );
             }
             _ => {
                 assert!(open.is_empty(), "each call has a result");
                 assert!(role == "tool" || role != previous, "roles alternate");
-                assert!(role != "assistant" || !previous.is_empty(), "the user is first");
+                assert!(
+                    role != "assistant" || !previous.is_empty(),
+                    "the user is first"
+                );
             }
         }
         let calls = message["tool_calls"].as_array();
         if role == "assistant" {
-            open = calls.into_iter().flatten().map(|call| call["id"].as_str().unwrap()).collect();
-            assert!(open.iter().all(|id| !id.is_empty() && ids.insert(*id)), "ids are unique");
+            open = calls
+                .into_iter()
+                .flatten()
+                .map(|call| call["id"].as_str().unwrap())
+                .collect();
+            assert!(
+                open.iter().all(|id| !id.is_empty() && ids.insert(*id)),
+                "ids are unique"
+            );
         } else {
             assert!(calls.is_none(), "only the model calls");
         }
-        let blank = message["content"].as_str().is_none_or(|content| content.trim().is_empty());
+        let blank = message["content"]
+            .as_str()
+            .is_none_or(|content| content.trim().is_empty());
         assert!(!blank || !open.is_empty(), "content is not blank");
         previous = role;
     }
-    assert!(open.is_empty() && matches!(previous, "user" | "tool"), "it ends on the user");
+    assert!(
+        open.is_empty() && matches!(previous, "user" | "tool"),
+        "it ends on the user"
+    );
 }
 
 /// Any block, valid or not, with few ids so that they collide.
@@ -232,17 +404,31 @@ fn any_block() -> impl Strategy<Value = Block> {
     let text = prop::sample::select(vec!["", " ", "words", "error"]);
     prop_oneof![
         text.clone().prop_map(said),
-        text.clone().prop_map(|text| Block::Context { text: text.to_owned() }),
-        (id.clone(), prop::sample::select(vec!["", "exec", "odd name!"])).prop_map(|(id, name)| call(id, name, json!("raw"))),
+        text.clone().prop_map(|text| Block::Context {
+            text: text.to_owned()
+        }),
+        (
+            id.clone(),
+            prop::sample::select(vec!["", "exec", "odd name!"])
+        )
+            .prop_map(|(id, name)| call(id, name, json!("raw"))),
         (id, text, any::<bool>()).prop_map(|(id, text, is_error)| result(id, text, is_error)),
-        prop::sample::select(vec!["anthropic:test-model", "gemini:test-model", "openai:other"])
-            .prop_map(|by| thought(by, json!({"type": "thinking", "thinking": "hm", "signature": "s"}))),
+        prop::sample::select(vec![
+            "anthropic:test-model",
+            "gemini:test-model",
+            "openai:other"
+        ])
+        .prop_map(|by| thought(
+            by,
+            json!({"type": "thinking", "thinking": "hm", "signature": "s"})
+        )),
     ]
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
     let role = prop_oneof![Just(Role::User), Just(Role::Assistant)];
-    (role, prop::collection::vec(any_block(), 0..5)).prop_map(|(role, content)| Message { role, content })
+    (role, prop::collection::vec(any_block(), 0..5))
+        .prop_map(|(role, content)| Message { role, content })
 }
 
 /// A valid conversation: rounds of calls and results, with unique ids.
@@ -256,7 +442,8 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
                 asked.insert(0, said("let me see"));
             }
             messages.push(message(Role::Assistant, asked));
-            let mut answered: Vec<Block> = ids.iter().rev().map(|id| result(id, "ok", false)).collect();
+            let mut answered: Vec<Block> =
+                ids.iter().rev().map(|id| result(id, "ok", false)).collect();
             if words || calls == 0 {
                 answered.push(said("go on"));
             }

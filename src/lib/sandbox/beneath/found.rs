@@ -27,14 +27,22 @@ impl Root {
     /// When nothing is there or it leads outside.
     pub fn find(&self, path: &Path) -> Result<Found, BeneathError> {
         let file = File::from(self.resolve(path, OFlag::O_PATH)?);
-        let metadata = file.metadata().map_err(|source| BeneathError::Io { path: path.to_owned(), source })?;
+        let metadata = file.metadata().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         if metadata.nlink() == 0 {
             // It has no place any more by which rules could speak of it.
             return Err(BeneathError::NotFound(path.to_owned()));
         }
         let fd = OwnedFd::from(file);
         let real = self.real_of(&fd, path)?;
-        Ok(Found { given: path.to_owned(), fd, real, metadata })
+        Ok(Found {
+            given: path.to_owned(),
+            fd,
+            real,
+            metadata,
+        })
     }
 }
 
@@ -62,7 +70,10 @@ impl Found {
     /// # Errors
     /// When it is no directory or may not be read.
     pub fn list(&self, max: usize) -> Result<(Vec<(Entry, u64)>, bool), BeneathError> {
-        let io = |source| BeneathError::Io { path: self.given.clone(), source };
+        let io = |source| BeneathError::Io {
+            path: self.given.clone(),
+            source,
+        };
         let mut names = std::fs::read_dir(by_descriptor(&self.fd)).map_err(io)?;
         let mut entries = Vec::new();
         for entry in names.by_ref().take(max) {
@@ -70,13 +81,22 @@ impl Found {
             let kind = entry.file_type().map_or(Kind::Other, Kind::of);
             // It may be gone by now.
             let size = entry.metadata().map_or(0, |metadata| metadata.len());
-            entries.push((Entry { name: entry.file_name().to_string_lossy().into_owned(), kind }, size));
+            entries.push((
+                Entry {
+                    name: entry.file_name().to_string_lossy().into_owned(),
+                    kind,
+                },
+                size,
+            ));
         }
         entries.sort_by(|a, b| a.0.name.cmp(&b.0.name));
         Ok((entries, names.next().is_some()))
     }
 
     fn again(&self) -> Result<File, BeneathError> {
-        File::open(by_descriptor(&self.fd)).map_err(|source| BeneathError::Io { path: self.given.clone(), source })
+        File::open(by_descriptor(&self.fd)).map_err(|source| BeneathError::Io {
+            path: self.given.clone(),
+            source,
+        })
     }
 }

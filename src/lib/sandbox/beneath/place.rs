@@ -68,8 +68,17 @@ impl Root {
                 Ok(dir) => {
                     missing.reverse();
                     let real = self.real_of(&dir, path)?;
-                    let real = missing.iter().fold(real, |at, name| at.join(name)).join(name);
-                    return Ok(Place { given: path.to_owned(), dir, missing, name: name.to_owned(), real });
+                    let real = missing
+                        .iter()
+                        .fold(real, |at, name| at.join(name))
+                        .join(name);
+                    return Ok(Place {
+                        given: path.to_owned(),
+                        dir,
+                        missing,
+                        name: name.to_owned(),
+                        real,
+                    });
                 }
                 Err(Errno::ENOENT) => match (there.file_name(), there.parent()) {
                     (Some(name), Some(parent)) => {
@@ -92,7 +101,13 @@ impl Place {
 
     /// Returns the directories that a write makes, as [`Place::real`] has them, outermost first.
     pub fn to_be_made(&self) -> Vec<PathBuf> {
-        let mut dirs: Vec<PathBuf> = self.real.ancestors().skip(1).take(self.missing.len()).map(Path::to_owned).collect();
+        let mut dirs: Vec<PathBuf> = self
+            .real
+            .ancestors()
+            .skip(1)
+            .take(self.missing.len())
+            .map(Path::to_owned)
+            .collect();
         dirs.reverse();
         dirs
     }
@@ -105,7 +120,9 @@ impl Place {
         if !self.missing.is_empty() {
             return Ok(None);
         }
-        let Some((fd, metadata)) = self.look(&self.dir)? else { return Ok(None) };
+        let Some((fd, metadata)) = self.look(&self.dir)? else {
+            return Ok(None);
+        };
         let kind = metadata.file_type();
         match () {
             () if kind.is_file() => Ok(Some(Existing { fd, metadata })),
@@ -121,7 +138,12 @@ impl Place {
     ///
     /// # Errors
     /// [`BeneathError::Changed`] when something else than `old` is there now.
-    pub fn write(&self, bytes: &[u8], old: Option<&Existing>, mode: u32) -> Result<(), BeneathError> {
+    pub fn write(
+        &self,
+        bytes: &[u8],
+        old: Option<&Existing>,
+        mode: u32,
+    ) -> Result<(), BeneathError> {
         self.put(bytes, old, mode, true)
     }
 
@@ -130,23 +152,38 @@ impl Place {
         self.put(bytes, self.existing()?.as_ref(), mode, false)
     }
 
-    fn put(&self, bytes: &[u8], old: Option<&Existing>, mode: u32, only_old: bool) -> Result<(), BeneathError> {
+    fn put(
+        &self,
+        bytes: &[u8],
+        old: Option<&Existing>,
+        mode: u32,
+        only_old: bool,
+    ) -> Result<(), BeneathError> {
         use std::os::unix::fs::PermissionsExt as _;
         let failed = |errno: Errno| error(&self.given, errno);
         let dir = self.make_directories()?;
         let mode = old.map_or(mode, |old| old.metadata.permissions().mode()) & 0o777;
         let temporary = PathBuf::from(format!(".agent-{}.tmp", uuid::Uuid::new_v4().simple()));
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = openat(&dir, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
-        let io = |source| BeneathError::Io { path: self.given.clone(), source };
-        let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode)).map_err(io).and_then(|()| match old {
-            _ if !only_old => renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed),
-            Some(old) => {
-                self.is_still(&dir, old)?;
-                renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed)
-            }
-            None => self.move_where_nothing_is(&dir, &temporary),
-        });
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file =
+            openat(&dir, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
+        let io = |source| BeneathError::Io {
+            path: self.given.clone(),
+            source,
+        };
+        let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
+            .map_err(io)
+            .and_then(|()| match old {
+                _ if !only_old => {
+                    renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed)
+                }
+                Some(old) => {
+                    self.is_still(&dir, old)?;
+                    renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed)
+                }
+                None => self.move_where_nothing_is(&dir, &temporary),
+            });
         let written = moved.and_then(|()| nix::unistd::fsync(&dir).map_err(failed));
         written.inspect_err(|_| {
             let _ = unlinkat(&dir, &temporary, UnlinkatFlags::NoRemoveDir);
@@ -166,7 +203,8 @@ impl Place {
 
     /// Removes the directory that is there; false when there is none or something is in it.
     pub fn remove_empty_directory(&self) -> bool {
-        self.missing.is_empty() && unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::RemoveDir).is_ok()
+        self.missing.is_empty()
+            && unlinkat(&self.dir, self.name.as_os_str(), UnlinkatFlags::RemoveDir).is_ok()
     }
 
     /// What is there without following a link.
@@ -177,21 +215,35 @@ impl Place {
             fd => fd.map_err(|errno| error(&self.given, errno))?,
         };
         let file = File::from(fd);
-        let metadata = file.metadata().map_err(|source| BeneathError::Io { path: self.given.clone(), source })?;
+        let metadata = file.metadata().map_err(|source| BeneathError::Io {
+            path: self.given.clone(),
+            source,
+        })?;
         Ok(Some((file.into(), metadata)))
     }
 
     fn is_still(&self, dir: &OwnedFd, old: &Existing) -> Result<(), BeneathError> {
         let now = self.look(dir)?.map(|(_, metadata)| Version::of(&metadata));
-        if now == Some(Version::of(&old.metadata)) { Ok(()) } else { Err(BeneathError::Changed(self.given.clone())) }
+        if now == Some(Version::of(&old.metadata)) {
+            Ok(())
+        } else {
+            Err(BeneathError::Changed(self.given.clone()))
+        }
     }
 
     fn move_where_nothing_is(&self, dir: &OwnedFd, temporary: &Path) -> Result<(), BeneathError> {
-        match renameat2(dir, temporary, dir, self.name.as_os_str(), RenameFlags::RENAME_NOREPLACE) {
+        match renameat2(
+            dir,
+            temporary,
+            dir,
+            self.name.as_os_str(),
+            RenameFlags::RENAME_NOREPLACE,
+        ) {
             Err(Errno::EEXIST) => Err(BeneathError::Changed(self.given.clone())),
             // Not every file system can.
             Err(Errno::EINVAL | Errno::ENOSYS) => match self.look(dir)? {
-                None => renameat(dir, temporary, dir, self.name.as_os_str()).map_err(|errno| error(&self.given, errno)),
+                None => renameat(dir, temporary, dir, self.name.as_os_str())
+                    .map_err(|errno| error(&self.given, errno)),
                 Some(_) => Err(BeneathError::Changed(self.given.clone())),
             },
             moved => moved.map_err(|errno| error(&self.given, errno)),
@@ -206,8 +258,14 @@ impl Place {
             errno => error(&self.given, errno),
         };
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut at =
-            self.dir.as_fd().try_clone_to_owned().map_err(|source| BeneathError::Io { path: self.given.clone(), source })?;
+        let mut at = self
+            .dir
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|source| BeneathError::Io {
+                path: self.given.clone(),
+                source,
+            })?;
         for name in &self.missing {
             match mkdirat(&at, name.as_os_str(), Mode::S_IRWXU) {
                 Ok(()) => nix::unistd::fsync(&at).map_err(failed)?,

@@ -24,7 +24,9 @@ impl Place {
     }
 
     fn write(&self, path: impl AsRef<Path>, text: &str) -> String {
-        self.root.write_atomic(path.as_ref(), text.as_bytes()).map_or_else(|e| format!("error: {e}"), |()| "ok".into())
+        self.root
+            .write_atomic(path.as_ref(), text.as_bytes())
+            .map_or_else(|e| format!("error: {e}"), |()| "ok".into())
     }
 }
 
@@ -39,7 +41,13 @@ fn place(by_kernel: bool) -> Place {
     std::fs::create_dir(&inside).unwrap();
     put(&dir.path().join("secret"), "secret");
     put(&inside.join("file"), "text");
-    Place { root: Root { by_kernel, ..Root::open(&inside).unwrap() }, dir }
+    Place {
+        root: Root {
+            by_kernel,
+            ..Root::open(&inside).unwrap()
+        },
+        dir,
+    }
 }
 
 #[test]
@@ -58,17 +66,48 @@ fn no_path_leads_out() {
         symlink("..", place.path("up")).unwrap();
         symlink("/etc", place.path("etc")).unwrap();
         symlink("/proc/self/root", place.path("magic")).unwrap();
-        for path in ["../secret", "../inside/file", "out", "up/secret", "etc/passwd", "magic/etc/passwd"] {
-            assert_eq!(place.read(path), format!("error: {path} is outside the workspace"));
-            assert_eq!(place.root.metadata(Path::new(path)).unwrap_err().to_string(), format!("{path} is outside the workspace"));
+        for path in [
+            "../secret",
+            "../inside/file",
+            "out",
+            "up/secret",
+            "etc/passwd",
+            "magic/etc/passwd",
+        ] {
+            assert_eq!(
+                place.read(path),
+                format!("error: {path} is outside the workspace")
+            );
+            assert_eq!(
+                place
+                    .root
+                    .metadata(Path::new(path))
+                    .unwrap_err()
+                    .to_string(),
+                format!("{path} is outside the workspace")
+            );
         }
         for path in ["../new", "up/new", "etc/new", "up/a/b/new"] {
-            assert_eq!(place.write(path, "x"), format!("error: {path} is outside the workspace"));
+            assert_eq!(
+                place.write(path, "x"),
+                format!("error: {path} is outside the workspace")
+            );
             assert!(place.root.real(Path::new(path)).is_err(), "{path}");
         }
-        assert_eq!(place.read("/etc/passwd"), "error: /etc/passwd is outside the workspace");
-        assert!(place.read(place.path("../secret")).ends_with("is outside the workspace"));
-        assert!(place.write("nul\0byte", "x").starts_with("error: cannot use"));
+        assert_eq!(
+            place.read("/etc/passwd"),
+            "error: /etc/passwd is outside the workspace"
+        );
+        assert!(
+            place
+                .read(place.path("../secret"))
+                .ends_with("is outside the workspace")
+        );
+        assert!(
+            place
+                .write("nul\0byte", "x")
+                .starts_with("error: cannot use")
+        );
         assert!(!place.dir.path().join("new").exists() && !place.dir.path().join("a").exists());
     }
 }
@@ -94,21 +133,59 @@ fn step_by_step_comes_to_the_same_as_the_kernel() {
         symlink(target, place.path(name)).unwrap();
     }
     for number in 1..45 {
-        symlink(format!("chain{}", number - 1), place.path(&format!("chain{number}"))).unwrap();
+        symlink(
+            format!("chain{}", number - 1),
+            place.path(&format!("chain{number}")),
+        )
+        .unwrap();
     }
-    let parts =
-        ["dir", "deep", "file", "link", "two", "slash", "no-dir", "out-and-in", "up", "loop", "magic", ".", "..", "gone", ""];
-    let short = parts.iter().flat_map(|a| parts.iter().map(move |b| format!("{a}/{b}")));
-    let paths = short.clone().chain(short.flat_map(|path| parts.map(|c| format!("{path}/{c}"))));
+    let parts = [
+        "dir",
+        "deep",
+        "file",
+        "link",
+        "two",
+        "slash",
+        "no-dir",
+        "out-and-in",
+        "up",
+        "loop",
+        "magic",
+        ".",
+        "..",
+        "gone",
+        "",
+    ];
+    let short = parts
+        .iter()
+        .flat_map(|a| parts.iter().map(move |b| format!("{a}/{b}")));
+    let paths = short
+        .clone()
+        .chain(short.flat_map(|path| parts.map(|c| format!("{path}/{c}"))));
     let chains = [38, 39, 40, 41].map(|number| format!("chain{number}"));
     let mut opened = 0;
     for path in paths.chain(chains).filter(|path| !path.starts_with('/')) {
-        for flags in [OFlag::O_PATH, OFlag::O_RDONLY, OFlag::O_RDONLY | OFlag::O_DIRECTORY, OFlag::O_PATH | OFlag::O_DIRECTORY] {
-            let node = |fd: nix::Result<OwnedFd>| fd.map(|fd| nix::sys::stat::fstat(fd).unwrap().st_ino);
+        for flags in [
+            OFlag::O_PATH,
+            OFlag::O_RDONLY,
+            OFlag::O_RDONLY | OFlag::O_DIRECTORY,
+            OFlag::O_PATH | OFlag::O_DIRECTORY,
+        ] {
+            let node =
+                |fd: nix::Result<OwnedFd>| fd.map(|fd| nix::sys::stat::fstat(fd).unwrap().st_ino);
             // Any rename on the machine makes the kernel say EAGAIN.
-            let answers = std::iter::repeat_with(|| node(resolved_by_kernel(&place.root.dir, Path::new(&path), flags)));
-            let kernel = answers.take(1000).find(|answer| *answer != Err(Errno::EAGAIN)).unwrap();
-            assert_eq!(node(walk::open(&place.root.dir, Path::new(&path), flags)), kernel, "{path} {flags:?}");
+            let answers = std::iter::repeat_with(|| {
+                node(resolved_by_kernel(&place.root.dir, Path::new(&path), flags))
+            });
+            let kernel = answers
+                .take(1000)
+                .find(|answer| *answer != Err(Errno::EAGAIN))
+                .unwrap();
+            assert_eq!(
+                node(walk::open(&place.root.dir, Path::new(&path), flags)),
+                kernel,
+                "{path} {flags:?}"
+            );
             opened += u32::from(kernel.is_ok());
         }
     }
@@ -123,7 +200,10 @@ fn a_symlink_that_stays_inside_is_read_but_not_written_through() {
         assert_eq!(place.read("link"), "text");
         assert_eq!(place.read("dangling"), "error: dangling is not found");
         assert_eq!(place.write("link", "new"), "error: link is a symbolic link");
-        assert_eq!(place.write("dangling", "new"), "error: dangling is a symbolic link");
+        assert_eq!(
+            place.write("dangling", "new"),
+            "error: dangling is a symbolic link"
+        );
         assert_eq!(place.read("file"), "text");
     }
 }
@@ -149,11 +229,17 @@ fn only_regular_files_are_read_and_replaced() {
         assert_eq!(place.read("dir"), "error: dir is a directory");
         assert_eq!(place.read("fifo"), "error: fifo is not a regular file");
         assert_eq!(place.read("socket"), "error: socket is not a regular file");
-        assert_eq!(place.read("file/below"), "error: file/below is not a directory");
+        assert_eq!(
+            place.read("file/below"),
+            "error: file/below is not a directory"
+        );
         assert_eq!(place.write("dir", "x"), "error: dir is a directory");
         assert_eq!(place.write("new/", "x"), "error: new/ is a directory");
         assert_eq!(place.write("", "x"), "error:  is a directory");
-        assert_eq!(place.write("fifo", "x"), "error: fifo is not a regular file");
+        assert_eq!(
+            place.write("fifo", "x"),
+            "error: fifo is not a regular file"
+        );
     }
 }
 
@@ -163,36 +249,66 @@ fn a_file_above_the_bound_is_too_large() {
         assert_eq!(place.write("at", &"x".repeat(100)), "ok");
         assert_eq!(place.write("above", &"x".repeat(101)), "ok");
         assert_eq!(place.read("at").len(), 100);
-        assert_eq!(place.read("above"), "error: above is too large (101 bytes, at most 100 are read)");
+        assert_eq!(
+            place.read("above"),
+            "error: above is too large (101 bytes, at most 100 are read)"
+        );
     }
 }
 
 #[test]
 fn a_write_makes_private_parents_and_keeps_a_mode() {
     for place in places() {
-        let mode = |name: &str| std::fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o7777;
+        let mode = |name: &str| {
+            std::fs::metadata(place.path(name))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o7777
+        };
         assert_eq!(place.write("a/b/new", "1"), "ok");
-        assert_eq!((place.read("a/b/new").as_str(), mode("a"), mode("a/b/new")), ("1", 0o700, 0o600));
+        assert_eq!(
+            (place.read("a/b/new").as_str(), mode("a"), mode("a/b/new")),
+            ("1", 0o700, 0o600)
+        );
         std::fs::set_permissions(place.path("file"), PermissionsExt::from_mode(0o4755)).unwrap();
         assert_eq!(place.write(place.path("file"), "2"), "ok");
         assert_eq!((place.read("file").as_str(), mode("file")), ("2", 0o755));
-        let names: Vec<_> =
-            place.root.list(Path::new(""), 10).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect();
-        assert_eq!(names, [("a".into(), Kind::Directory), ("file".into(), Kind::File)]);
+        let names: Vec<_> = place
+            .root
+            .list(Path::new(""), 10)
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.name, entry.kind))
+            .collect();
+        assert_eq!(
+            names,
+            [("a".into(), Kind::Directory), ("file".into(), Kind::File)]
+        );
     }
 }
 
 #[test]
 fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() {
     for place in places() {
-        let (stop, dirs) = (std::sync::atomic::AtomicBool::new(false), File::open(place.path("")).unwrap());
+        let (stop, dirs) = (
+            std::sync::atomic::AtomicBool::new(false),
+            File::open(place.path("")).unwrap(),
+        );
         std::fs::create_dir(place.path("dir")).unwrap();
         std::fs::create_dir(place.dir.path().join("target")).unwrap();
         symlink("../target", place.path("link")).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    nix::fcntl::renameat2(&dirs, "dir", &dirs, "link", RenameFlags::RENAME_EXCHANGE).unwrap();
+                    nix::fcntl::renameat2(
+                        &dirs,
+                        "dir",
+                        &dirs,
+                        "link",
+                        RenameFlags::RENAME_EXCHANGE,
+                    )
+                    .unwrap();
                 }
             });
             // Until both have been seen often; on a busy machine one side may be long in coming.
@@ -204,12 +320,25 @@ fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() 
                 written += u32::from(outcome == "ok");
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert!(refused > 0 && written > 0, "refused {refused}, written {written}");
+            assert!(
+                refused > 0 && written > 0,
+                "refused {refused}, written {written}"
+            );
         });
-        assert_eq!(std::fs::read_dir(place.dir.path().join("target")).unwrap().count(), 0);
+        assert_eq!(
+            std::fs::read_dir(place.dir.path().join("target"))
+                .unwrap()
+                .count(),
+            0
+        );
     }
 }
 
 fn put(path: &Path, text: &str) {
-    crate::sys::atomic::write(path, text.as_bytes(), crate::sys::atomic::Durability::Rename).unwrap();
+    crate::sys::atomic::write(
+        path,
+        text.as_bytes(),
+        crate::sys::atomic::Durability::Rename,
+    )
+    .unwrap();
 }

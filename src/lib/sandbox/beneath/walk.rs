@@ -50,7 +50,11 @@ pub(super) fn open(root: &OwnedFd, relative: &Path, flags: OFlag) -> nix::Result
             }
         }
     }
-    look(behind.last().map_or(root.as_fd(), AsFd::as_fd), OsStr::new("."), flags)
+    look(
+        behind.last().map_or(root.as_fd(), AsFd::as_fd),
+        OsStr::new("."),
+        flags,
+    )
 }
 
 /// Returns the names in `path`, the last one first; `a/` is `a/.`, which only a directory can be.
@@ -59,22 +63,42 @@ fn steps(path: &OsStr) -> nix::Result<Vec<OsString>> {
         return Err(Errno::EXDEV);
     }
     let names = path.as_bytes().split(|byte| *byte == b'/').rev();
-    Ok(names.map(|name| OsString::from(OsStr::from_bytes(if name.is_empty() { b"." } else { name }))).collect())
+    Ok(names
+        .map(|name| OsString::from(OsStr::from_bytes(if name.is_empty() { b"." } else { name })))
+        .collect())
 }
 
 /// Opens what was found to be no symlink.
-fn finish(parent: BorrowedFd<'_>, name: &OsStr, found: OwnedFd, flags: OFlag) -> nix::Result<OwnedFd> {
+fn finish(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    found: OwnedFd,
+    flags: OFlag,
+) -> nix::Result<OwnedFd> {
     if flags.contains(OFlag::O_PATH) && !flags.contains(OFlag::O_DIRECTORY) {
         return Ok(found);
     }
     // A symlink came in its place: look again.
-    look(parent, name, flags).map_err(|errno| if errno == Errno::ELOOP { Errno::EAGAIN } else { errno })
+    look(parent, name, flags).map_err(|errno| {
+        if errno == Errno::ELOOP {
+            Errno::EAGAIN
+        } else {
+            errno
+        }
+    })
 }
 
 fn look(parent: BorrowedFd<'_>, name: &OsStr, flags: OFlag) -> nix::Result<OwnedFd> {
-    openat(parent, name, flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+    openat(
+        parent,
+        name,
+        flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 fn kind(file: &OwnedFd) -> nix::Result<SFlag> {
-    Ok(SFlag::from_bits_truncate(fstat(file)?.st_mode & SFlag::S_IFMT.bits()))
+    Ok(SFlag::from_bits_truncate(
+        fstat(file)?.st_mode & SFlag::S_IFMT.bits(),
+    ))
 }

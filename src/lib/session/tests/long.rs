@@ -15,13 +15,24 @@ fn compaction(kept_from: u64) -> Kind {
 }
 
 fn long(text: &str, bytes: usize) -> Kind {
-    let content = vec![Block::Text { text: format!("{text} {}", "x".repeat(bytes)) }];
-    Kind::Message(Spoken { inbox_id: Some(text.into()), trust: Some(Trust::Owner), ..Spoken::new(Role::User, content, "r") })
+    let content = vec![Block::Text {
+        text: format!("{text} {}", "x".repeat(bytes)),
+    }];
+    Kind::Message(Spoken {
+        inbox_id: Some(text.into()),
+        trust: Some(Trust::Owner),
+        ..Spoken::new(Role::User, content, "r")
+    })
 }
 
 fn event(text: &str) -> Kind {
-    let Kind::Message(spoken) = user(text) else { panic!("a message") };
-    Kind::Message(Spoken { about: Some(crate::message::About::default()), ..spoken })
+    let Kind::Message(spoken) = user(text) else {
+        panic!("a message")
+    };
+    Kind::Message(Spoken {
+        about: Some(crate::message::About::default()),
+        ..spoken
+    })
 }
 
 /// Returns the number in the name of the newest file.
@@ -32,7 +43,11 @@ fn number(session: &Session) -> u32 {
 fn cold(dir: &Path, id: &str) -> State {
     let sessions = dir.join("sessions");
     let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, id));
-    Session::load(&sessions, chrono_tz::UTC, id).expect("load").expect("there").state().clone()
+    Session::load(&sessions, chrono_tz::UTC, id)
+        .expect("load")
+        .expect("there")
+        .state()
+        .clone()
 }
 
 #[tokio::test]
@@ -40,16 +55,39 @@ async fn a_large_file_is_followed_by_another_after_a_compaction_and_never_change
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
     let mut session = store.take(&key(), "Ada").await.expect("take");
-    session.append(vec![user("a"), assistant(&[]), compaction(2)], true).await.expect("append");
-    session.append(vec![long("b", 1_100_000), assistant(&[])], true).await.expect("append");
-    session.append(vec![user("c"), assistant(&[])], true).await.expect("append");
-    assert_eq!(number(&session), 0, "a compaction of a small file is none of a large one");
+    session
+        .append(vec![user("a"), assistant(&[]), compaction(2)], true)
+        .await
+        .expect("append");
+    session
+        .append(vec![long("b", 1_100_000), assistant(&[])], true)
+        .await
+        .expect("append");
+    session
+        .append(vec![user("c"), assistant(&[])], true)
+        .await
+        .expect("append");
+    assert_eq!(
+        number(&session),
+        0,
+        "a compaction of a small file is none of a large one"
+    );
     let mut files = Vec::new();
     for wanted in 1..=3 {
         let kept_from = session.state().last_seq - 1;
-        session.append(vec![compaction(kept_from)], true).await.expect("append");
-        assert_eq!(number(&session), wanted - 1, "the compaction itself stands in the old file");
-        let file = dir.path().join("sessions").join(&session.state().position.file);
+        session
+            .append(vec![compaction(kept_from)], true)
+            .await
+            .expect("append");
+        assert_eq!(
+            number(&session),
+            wanted - 1,
+            "the compaction itself stands in the old file"
+        );
+        let file = dir
+            .path()
+            .join("sessions")
+            .join(&session.state().position.file);
         files.push((file.clone(), std::fs::read(&file).expect("read")));
         // The daemon dies here, and starts again.
         if wanted == 2 {
@@ -57,25 +95,43 @@ async fn a_large_file_is_followed_by_another_after_a_compaction_and_never_change
             let again = super::store(dir.path());
             session = again.take(&key(), "Ada").await.expect("take");
         }
-        session.append(vec![long(&wanted.to_string(), 1_100_000), assistant(&[])], true).await.expect("append");
+        session
+            .append(
+                vec![long(&wanted.to_string(), 1_100_000), assistant(&[])],
+                true,
+            )
+            .await
+            .expect("append");
         assert_eq!(number(&session), wanted);
     }
     for (file, bytes) in &files {
-        assert!(std::fs::read(file).expect("read") == *bytes, "{} changed", file.display());
+        assert!(
+            std::fs::read(file).expect("read") == *bytes,
+            "{} changed",
+            file.display()
+        );
     }
     assert_eq!(&cold(dir.path(), session.id()), session.state());
     let sessions = dir.path().join("sessions");
-    assert_eq!(view(&sessions, session.id()).expect("view").as_ref(), Some(session.state()));
+    assert_eq!(
+        view(&sessions, session.id()).expect("view").as_ref(),
+        Some(session.state())
+    );
     let seqs = |files: Vec<PathBuf>| -> Vec<u64> {
         let mut seqs = Vec::new();
         for file in files {
-            jsonl::for_each_line(&file, 0, |line, _| seqs.push(serde_json::from_slice::<Event>(line).expect("event").seq))
-                .expect("read");
+            jsonl::for_each_line(&file, 0, |line, _| {
+                seqs.push(serde_json::from_slice::<Event>(line).expect("event").seq)
+            })
+            .expect("read");
         }
         seqs
     };
     let all = transcript_files(&sessions, &sessions.join("archive"), session.id()).expect("files");
-    assert_eq!((all.len(), seqs(all)), (4, (1..=session.state().last_seq).collect()));
+    assert_eq!(
+        (all.len(), seqs(all)),
+        (4, (1..=session.state().last_seq).collect())
+    );
 }
 
 #[tokio::test]
@@ -86,19 +142,39 @@ async fn files_stay_in_the_order_of_their_events_whatever_the_clock_says() {
     let day = |text: &str| clock::parse_rfc3339(&format!("{text}T12:00:00Z")).expect("a day");
     let check = |newest: &str, is_full: bool, today: &str, expected: &str| {
         let file = sessions.join(format!("s.{newest}.jsonl"));
-        let head = Head { session_id: "s".into(), key: "k".into(), contact: "c".into(), created_at: "x".into() };
+        let head = Head {
+            session_id: "s".into(),
+            key: "k".into(),
+            contact: "c".into(),
+            created_at: "x".into(),
+        };
         let mut kinds = vec![Kind::Session(head), user("a")];
         if is_full {
             kinds.extend([long("b", 1_000_001), compaction(2)]);
         }
         let lines: String = (1..)
             .zip(kinds)
-            .map(|(seq, kind)| serde_json::to_string(&Event { v: 1, ts: "x".into(), seq, kind }).expect("json") + "\n")
+            .map(|(seq, kind)| {
+                serde_json::to_string(&Event {
+                    v: 1,
+                    ts: "x".into(),
+                    seq,
+                    kind,
+                })
+                .expect("json")
+                    + "\n"
+            })
             .collect();
         atomic::write(&file, lines.as_bytes(), atomic::Durability::Rename).expect("write");
-        let session = Session::load(&sessions, chrono_tz::UTC, "s").expect("load").expect("there");
+        let session = Session::load(&sessions, chrono_tz::UTC, "s")
+            .expect("load")
+            .expect("there");
         std::fs::remove_file(file).expect("remove");
-        assert_eq!(session.next_file(day(today)), format!("s.{expected}.jsonl"), "{newest} {is_full} {today}");
+        assert_eq!(
+            session.next_file(day(today)),
+            format!("s.{expected}.jsonl"),
+            "{newest} {is_full} {today}"
+        );
     };
     check("2026-05-04", false, "2026-05-04", "2026-05-04");
     check("2026-05-04", false, "2026-05-05", "2026-05-05");
@@ -116,7 +192,13 @@ async fn a_damaged_snapshot_is_made_again_with_the_whole_summary() {
     let dir = tempfile::tempdir().expect("dir");
     let first = store(dir.path());
     let mut session = first.take(&key(), "Ada").await.expect("take");
-    session.append(vec![user("a"), assistant(&[]), compaction(3), user("b")], true).await.expect("append");
+    session
+        .append(
+            vec![user("a"), assistant(&[]), compaction(3), user("b")],
+            true,
+        )
+        .await
+        .expect("append");
     let (id, state) = (session.id().to_owned(), session.state().clone());
     first.put(session);
     first.flush().expect("flush");
@@ -127,7 +209,12 @@ async fn a_damaged_snapshot_is_made_again_with_the_whole_summary() {
     for damaged in ["{", "", &other.replace("Everything before 3.", "Nothing.")] {
         atomic::write(&snapshot, damaged.as_bytes(), atomic::Durability::Rename).expect("write");
         let session = store(dir.path()).take(&key(), "Ada").await.expect("take");
-        assert_eq!(session.state(), &state, "{}", crate::text::head(damaged, 20));
+        assert_eq!(
+            session.state(),
+            &state,
+            "{}",
+            crate::text::head(damaged, 20)
+        );
         assert!(session.state().messages()[0] != state.messages()[1]);
     }
 }
@@ -142,8 +229,23 @@ async fn only_a_persons_message_is_heard() {
     let mut state = State::default();
     let at = |minute: u64| format!("2026-05-04T10:{minute:02}:00.000Z");
     let mut heard = Vec::new();
-    for (seq, kind) in (1..).zip([user("a"), assistant(&["1"]), ended("1"), assistant(&[]), event("e"), assistant(&[])]) {
-        state.apply(&Event { v: 1, ts: at(seq), seq, kind }, Position::default());
+    for (seq, kind) in (1..).zip([
+        user("a"),
+        assistant(&["1"]),
+        ended("1"),
+        assistant(&[]),
+        event("e"),
+        assistant(&[]),
+    ]) {
+        state.apply(
+            &Event {
+                v: 1,
+                ts: at(seq),
+                seq,
+                kind,
+            },
+            Position::default(),
+        );
         heard.extend(state.heard.clone().map(|heard| heard.at));
     }
     assert_eq!(heard, [1, 2, 2, 4, 4, 4].map(at));
@@ -151,12 +253,24 @@ async fn only_a_persons_message_is_heard() {
 
 #[tokio::test]
 async fn the_last_turns_begin_with_what_somebody_said() {
-    let turns = vec![user("a"), assistant(&["1"]), began("1"), ended("1"), assistant(&[]), user("b"), assistant(&[])];
+    let turns = vec![
+        user("a"),
+        assistant(&["1"]),
+        began("1"),
+        ended("1"),
+        assistant(&[]),
+        user("b"),
+        assistant(&[]),
+    ];
     let mut and_events = turns.clone();
     and_events.extend([event("e"), assistant(&[]), event("f"), assistant(&[])]);
     let compacted = [turns.clone(), vec![compaction(7)]].concat();
     let check = |state: &State, count: usize, expected: &[u64]| {
-        let seqs: Vec<u64> = state.last_turns(count, 3).iter().map(|entry| entry.seq).collect();
+        let seqs: Vec<u64> = state
+            .last_turns(count, 3)
+            .iter()
+            .map(|entry| entry.seq)
+            .collect();
         assert_eq!(seqs, expected, "{count}");
     };
     let state = after(turns).await;
@@ -178,19 +292,48 @@ async fn what_is_no_longer_sent_is_known_with_and_without_the_index() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
     let mut session = store.take(&key(), "Ada").await.expect("take");
-    let mut other = store.take(&SessionKey("cli:bob".into()), "Bob").await.expect("take");
-    other.append(vec![user("x"), assistant(&[])], true).await.expect("append");
+    let mut other = store
+        .take(&SessionKey("cli:bob".into()), "Bob")
+        .await
+        .expect("take");
+    other
+        .append(vec![user("x"), assistant(&[])], true)
+        .await
+        .expect("append");
     store.put(other);
-    session.append(vec![user("a"), assistant(&[])], true).await.expect("append");
+    session
+        .append(vec![user("a"), assistant(&[])], true)
+        .await
+        .expect("append");
     let sessions = dir.path().join("sessions");
     let known = || {
         let index = Index::read(&sessions.join("sessions.json"), &sessions).expect("index");
-        gone(&index, &sessions).expect("gone").into_iter().collect::<Vec<_>>()
+        gone(&index, &sessions)
+            .expect("gone")
+            .into_iter()
+            .collect::<Vec<_>>()
     };
     assert_eq!(known(), []);
-    let Kind::Compaction(compaction) = compaction(3) else { panic!("a compaction") };
-    session.append(vec![Kind::Compaction(Compaction { question: Some(2), ..compaction })], true).await.expect("append");
-    let expected = [(session.id().to_owned(), Gone { before: 3, but: Some(2) })];
+    let Kind::Compaction(compaction) = compaction(3) else {
+        panic!("a compaction")
+    };
+    session
+        .append(
+            vec![Kind::Compaction(Compaction {
+                question: Some(2),
+                ..compaction
+            })],
+            true,
+        )
+        .await
+        .expect("append");
+    let expected = [(
+        session.id().to_owned(),
+        Gone {
+            before: 3,
+            but: Some(2),
+        },
+    )];
     assert_eq!(known(), expected);
     store.put(session);
     store.flush().expect("flush");
@@ -202,12 +345,24 @@ async fn a_session_that_is_being_archived_is_there_whole_or_not_at_all() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
     let mut session = store.take(&key(), "Ada").await.expect("take");
-    session.append(vec![long("a", 1_000_000), assistant(&[]), compaction(2)], true).await.expect("append");
+    session
+        .append(
+            vec![long("a", 1_000_000), assistant(&[]), compaction(2)],
+            true,
+        )
+        .await
+        .expect("append");
     session.append(vec![user("b")], true).await.expect("append");
     let (sessions, id) = (dir.path().join("sessions"), session.id().to_owned());
     let files = transcript::files(&sessions, &id).expect("files");
     assert_eq!(files.len(), 2);
-    let oldest = |to: &str| std::fs::rename(sessions.join(&files[0]), dir.path().join(to).join(&files[0])).expect("move");
+    let oldest = |to: &str| {
+        std::fs::rename(
+            sessions.join(&files[0]),
+            dir.path().join(to).join(&files[0]),
+        )
+        .expect("move")
+    };
     oldest("sessions/archive");
     assert_eq!(view(&sessions, &id).expect("view"), None);
     let index = Index::read(&sessions.join("sessions.json"), &sessions).expect("index");
@@ -215,6 +370,12 @@ async fn a_session_that_is_being_archived_is_there_whole_or_not_at_all() {
     // The same reset, run again, finishes it.
     store.put(session);
     assert_eq!(store.reset(&key()).expect("reset"), Some(id.clone()));
-    assert_eq!(transcript::files(&sessions.join("archive"), &id).expect("files"), files);
-    assert_eq!(transcript::files(&sessions, &id).expect("files"), [] as [String; 0]);
+    assert_eq!(
+        transcript::files(&sessions.join("archive"), &id).expect("files"),
+        files
+    );
+    assert_eq!(
+        transcript::files(&sessions, &id).expect("files"),
+        [] as [String; 0]
+    );
 }

@@ -18,17 +18,28 @@ const LONGEST: usize = 1 << 20;
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn newest_lines<B>(path: &Path, mut each: impl FnMut(&[u8]) -> ControlFlow<B>) -> Result<ControlFlow<B>, Error> {
-    let Some(file) = super::open(path)? else { return Ok(ControlFlow::Continue(())) };
+pub fn newest_lines<B>(
+    path: &Path,
+    mut each: impl FnMut(&[u8]) -> ControlFlow<B>,
+) -> Result<ControlFlow<B>, Error> {
+    let Some(file) = super::open(path)? else {
+        return Ok(ControlFlow::Continue(()));
+    };
     let mut end = file.metadata().map_err(Error::at("read", path))?.len();
     let mut block = vec![0; BLOCK];
     // What follows the last newline is torn: a line begins to count with the newline at its end.
-    let mut line = Line { rest: Vec::new(), whole: false };
+    let mut line = Line {
+        rest: Vec::new(),
+        whole: false,
+    };
     while end > 0 {
         let start = end.saturating_sub(BLOCK as u64);
         let size = usize::try_from(end - start).unwrap_or(BLOCK);
-        let Some(part) = block.get_mut(..size) else { break };
-        file.read_exact_at(part, start).map_err(Error::at("read", path))?;
+        let Some(part) = block.get_mut(..size) else {
+            break;
+        };
+        file.read_exact_at(part, start)
+            .map_err(Error::at("read", path))?;
         let mut pieces = part.rsplit(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
             line.put_before(piece);
@@ -41,7 +52,9 @@ pub fn newest_lines<B>(path: &Path, mut each: impl FnMut(&[u8]) -> ControlFlow<B
         }
         end = start;
     }
-    Ok(line.end(&mut each).map_or(ControlFlow::Continue(()), ControlFlow::Break))
+    Ok(line
+        .end(&mut each)
+        .map_or(ControlFlow::Continue(()), ControlFlow::Break))
 }
 
 /// The end of a line whose beginning was not read yet.
@@ -60,7 +73,11 @@ impl Line {
 
     /// Hands the line over, if it is whole, and begins the one before it.
     fn end<B>(&mut self, each: &mut impl FnMut(&[u8]) -> ControlFlow<B>) -> Option<B> {
-        let broken = if self.whole { each(&self.rest).break_value() } else { None };
+        let broken = if self.whole {
+            each(&self.rest).break_value()
+        } else {
+            None
+        };
         self.rest.clear();
         self.whole = true;
         broken
@@ -81,7 +98,11 @@ mod tests {
         let mut lines = Vec::new();
         let flow = newest_lines(&path, |line| {
             lines.push(line.to_vec());
-            if lines.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if lines.len() == most {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         assert_eq!(flow.expect("read").is_break(), lines.len() == most);
         lines
@@ -92,9 +113,20 @@ mod tests {
         let long = "x".repeat(3 * BLOCK + 7);
         let monster = "y".repeat(LONGEST + 1);
         let text = format!("first\n{long}\n{monster}\n\nlast\n{long}");
-        assert_eq!(newest(text.as_bytes(), 9), [b"last".to_vec(), Vec::new(), long.into_bytes(), b"first".to_vec()]);
+        assert_eq!(
+            newest(text.as_bytes(), 9),
+            [
+                b"last".to_vec(),
+                Vec::new(),
+                long.into_bytes(),
+                b"first".to_vec()
+            ]
+        );
         assert_eq!(newest(monster.as_bytes(), 9), [] as [Vec<u8>; 0]);
-        assert_eq!(newest(format!("{monster}\n").as_bytes(), 9), [] as [Vec<u8>; 0]);
+        assert_eq!(
+            newest(format!("{monster}\n").as_bytes(), 9),
+            [] as [Vec<u8>; 0]
+        );
     }
 
     #[test]
@@ -102,7 +134,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let flow = newest_lines(&dir.path().join("missing"), |_| ControlFlow::Break(()));
         assert!(flow.expect("read").is_continue());
-        assert_eq!((newest(b"", 1), newest(b"torn", 1), newest(b"\n", 2)), (vec![], vec![], vec![vec![]]));
+        assert_eq!(
+            (newest(b"", 1), newest(b"torn", 1), newest(b"\n", 2)),
+            (vec![], vec![], vec![vec![]])
+        );
     }
 
     proptest! {

@@ -7,7 +7,17 @@ use super::ExecSettings;
 
 /// Where programs are that come with the system; what else there is a command does not see, but for the
 /// workspace.
-const SYSTEM: [&str; 9] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store", "/run/current-system"];
+const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+];
 
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -23,14 +33,19 @@ impl ExecSettings {
     /// one next time.
     fn find(&self, program: &str) -> Option<PathBuf> {
         if program.contains('/') {
-            return Path::new(program).is_absolute().then(|| Path::new(program).canonicalize().ok()).flatten();
+            return Path::new(program)
+                .is_absolute()
+                .then(|| Path::new(program).canonicalize().ok())
+                .flatten();
         }
         let (_, search) = self.env.iter().find(|(name, _)| name == "PATH")?;
         for dir in search.split(':') {
             if !Path::new(dir).is_absolute() {
                 return None;
             }
-            let Ok(dir) = Path::new(dir).canonicalize() else { continue };
+            let Ok(dir) = Path::new(dir).canonicalize() else {
+                continue;
+            };
             if dir.starts_with(self.workspace.canonicalize().ok()?) {
                 return None;
             }
@@ -40,7 +55,9 @@ impl ExecSettings {
                 continue;
             }
             let file = dir.join(program);
-            let is_program = file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            let is_program = file
+                .metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
             match (is_program, is_the_systems(&dir)) {
                 (true, _) => return file.canonicalize().ok(),
                 // A program of that name could be put there.
@@ -53,7 +70,10 @@ impl ExecSettings {
 }
 
 fn is_the_systems(path: &Path) -> bool {
-    let fixed = |path: &Path| path.metadata().is_ok_and(|meta| meta.uid() == 0 && meta.mode() & OTHERS_WRITE == 0);
+    let fixed = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|meta| meta.uid() == 0 && meta.mode() & OTHERS_WRITE == 0)
+    };
     SYSTEM.iter().any(|dir| path.starts_with(dir)) && path.ancestors().all(fixed)
 }
 
@@ -71,9 +91,18 @@ mod tests {
         let bin = "/usr/bin:/bin";
         settings.env = path(bin);
         assert!(settings.is_fixed("ls") && settings.is_fixed("/bin/ls"));
-        assert!(!settings.is_fixed("no-such-program") && !settings.is_fixed("./ls") && !settings.is_fixed("bin/ls"));
+        assert!(
+            !settings.is_fixed("no-such-program")
+                && !settings.is_fixed("./ls")
+                && !settings.is_fixed("bin/ls")
+        );
         assert!(!settings.is_fixed(&own.display().to_string()));
-        for dirs in [format!("{}:{bin}", dir.path().display()), format!(":{bin}"), format!(".:{bin}"), String::new()] {
+        for dirs in [
+            format!("{}:{bin}", dir.path().display()),
+            format!(":{bin}"),
+            format!(".:{bin}"),
+            String::new(),
+        ] {
             settings.env = path(&dirs);
             assert!(!settings.is_fixed("ls"), "{dirs}");
         }

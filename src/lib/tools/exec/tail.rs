@@ -26,8 +26,13 @@ impl Tail {
     /// Takes in the next piece of output.
     pub(super) fn push(&self, bytes: &[u8]) {
         // Of a flood only the end matters.
-        let bytes = bytes.get(bytes.len().saturating_sub(2 * KEPT)..).unwrap_or_default();
-        let mut lines = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bytes = bytes
+            .get(bytes.len().saturating_sub(2 * KEPT)..)
+            .unwrap_or_default();
+        let mut lines = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         // A bar of progress goes back to the start of its line.
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             lines.take(piece);
@@ -37,8 +42,15 @@ impl Tail {
 
     /// Returns the last words when there are new ones: one line, without secrets, nothing hidden in it.
     pub(super) fn news(&self) -> Option<String> {
-        let mut lines = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let line = if is_blank(&lines.now) { &lines.before } else { &lines.now };
+        let mut lines = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let line = if is_blank(&lines.now) {
+            &lines.before
+        } else {
+            &lines.now
+        };
         let line = String::from_utf8_lossy(line).into_owned();
         let changed = std::mem::take(&mut lines.changed);
         drop(lines);
@@ -78,12 +90,27 @@ mod tests {
         let tail = Tail::default();
         assert_eq!(tail.news(), None);
         let mut told = Vec::new();
-        for piece in ["Compi", "ling a\n", "\n  \n", "10 %\r20 %\r", "done\x1b[1m\n"] {
+        for piece in [
+            "Compi",
+            "ling a\n",
+            "\n  \n",
+            "10 %\r20 %\r",
+            "done\x1b[1m\n",
+        ] {
             tail.push(piece.as_bytes());
             told.push(tail.news().unwrap_or_default());
             assert_eq!(tail.news(), None);
         }
-        assert_eq!(told, ["Compi", "Compiling a", "Compiling a", "20 %", "done\\u{1b}[1m"]);
+        assert_eq!(
+            told,
+            [
+                "Compi",
+                "Compiling a",
+                "Compiling a",
+                "20 %",
+                "done\\u{1b}[1m"
+            ]
+        );
     }
 
     #[test]
@@ -92,7 +119,10 @@ mod tests {
         let tail = Tail::default();
         tail.push(format!("{}sk-tail-canary-0123456789 end", "x".repeat(100_000)).as_bytes());
         let told = tail.news().unwrap();
-        assert!(told.ends_with("x[redacted] end") && told.chars().count() == SHOWN, "{told}");
+        assert!(
+            told.ends_with("x[redacted] end") && told.chars().count() == SHOWN,
+            "{told}"
+        );
         tail.push(&[0xff; 10]);
         assert!(tail.news().is_some());
     }

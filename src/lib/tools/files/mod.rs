@@ -27,8 +27,15 @@ struct Files {
 }
 
 pub(super) fn all(needs: &Needs) -> Vec<Arc<dyn Tool>> {
-    let files = Files { grounds: needs.grounds.clone(), undo: needs.undo.clone() };
-    vec![Arc::new(read::Read(files.clone())), Arc::new(change::Write(files.clone())), Arc::new(change::Edit(files))]
+    let files = Files {
+        grounds: needs.grounds.clone(),
+        undo: needs.undo.clone(),
+    };
+    vec![
+        Arc::new(read::Read(files.clone())),
+        Arc::new(change::Write(files.clone())),
+        Arc::new(change::Edit(files)),
+    ]
 }
 
 /// What a call comes to: words for the model, and whether somebody else's are among them.
@@ -39,11 +46,17 @@ struct Answer {
 
 impl Answer {
     fn of_ours(text: Result<String, String>) -> Self {
-        Self { text, untrusted: false }
+        Self {
+            text,
+            untrusted: false,
+        }
     }
 
     fn output(self) -> ToolOutput {
-        ToolOutput { untrusted: self.untrusted, ..super::output(self.text) }
+        ToolOutput {
+            untrusted: self.untrusted,
+            ..super::output(self.text)
+        }
     }
 }
 

@@ -28,7 +28,8 @@ impl Tool for Read {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "read".into(),
-            description: "Read a text file of the workspace with line numbers, or list a directory.".into(),
+            description:
+                "Read a text file of the workspace with line numbers, or list a directory.".into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -55,60 +56,102 @@ impl Tool for Read {
 
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         let (files, path) = (self.0.clone(), text(input, "path").to_owned());
-        let window = Window { first: number(input, "offset").unwrap_or(1), lines: number(input, "limit").unwrap_or(LINES) };
+        let window = Window {
+            first: number(input, "offset").unwrap_or(1),
+            lines: number(input, "limit").unwrap_or(LINES),
+        };
         let sees_memory = context.viewer.may_see(&Scope::Owner);
         let cancel = context.cancel.clone();
-        Box::pin(blocking(move || files.read(&path, window, sees_memory, &|| cancel.is_cancelled())))
+        Box::pin(blocking(move || {
+            files.read(&path, window, sees_memory, &|| cancel.is_cancelled())
+        }))
     }
 }
 
 impl Files {
-    pub(super) fn read(&self, path: &str, window: Window, sees_memory: bool, is_over: &dyn Fn() -> bool) -> Answer {
+    pub(super) fn read(
+        &self,
+        path: &str,
+        window: Window,
+        sees_memory: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Answer {
         let sight = match self.grounds.sight(path) {
             Ok(sight) => sight,
             Err(error) => return Answer::of_ours(Err(error.to_string())),
         };
         let shown = visible(path);
         if !sees_memory && sight.is_memory() {
-            let why = format!("{shown} is the owner's memory, and this conversation is not theirs alone");
+            let why =
+                format!("{shown} is the owner's memory, and this conversation is not theirs alone");
             return Answer::of_ours(Err(why));
         }
         if sight.found.metadata.is_dir() {
             return self.list(&sight, &shown);
         }
-        Answer { untrusted: self.undo.marks.has(&sight.key), text: content(&sight, path, window, is_over) }
+        Answer {
+            untrusted: self.undo.marks.has(&sight.key),
+            text: content(&sight, path, window, is_over),
+        }
     }
 
     fn list(&self, sight: &Sight, shown: &str) -> Answer {
         match sight.found.list(MAX_NAMES) {
             Err(error) => Answer::of_ours(Err(visible(&error.to_string()))),
             Ok((entries, more)) => {
-                let untrusted = entries.iter().any(|(entry, _)| self.undo.marks.has(&sight.key_of(&entry.name)));
-                Answer { text: Ok(show::directory(shown, &entries, more)), untrusted }
+                let untrusted = entries
+                    .iter()
+                    .any(|(entry, _)| self.undo.marks.has(&sight.key_of(&entry.name)));
+                Answer {
+                    text: Ok(show::directory(shown, &entries, more)),
+                    untrusted,
+                }
             }
         }
     }
 }
 
-fn content(sight: &Sight, path: &str, window: Window, is_over: &dyn Fn() -> bool) -> Result<String, String> {
-    let file = sight.found.open().map_err(|error| visible(&error.to_string()))?;
+fn content(
+    sight: &Sight,
+    path: &str,
+    window: Window,
+    is_over: &dyn Fn() -> bool,
+) -> Result<String, String> {
+    let file = sight
+        .found
+        .open()
+        .map_err(|error| visible(&error.to_string()))?;
     let io = |error: std::io::Error| format!("{} cannot be read: {error}", visible(path));
     let size = sight.found.metadata.len();
     let mut head = Vec::new();
     (&file).take(HEAD).read_to_end(&mut head).map_err(io)?;
-    let binary = |what: &str| Ok(format!("{} is {what}, {size} bytes: its bytes are not shown", visible(path)));
+    let binary = |what: &str| {
+        Ok(format!(
+            "{} is {what}, {size} bytes: its bytes are not shown",
+            visible(path)
+        ))
+    };
     if let Some(kind) = media::sniff(&head) {
         return binary(&show::kind(kind));
     }
     let mut bytes = head;
-    (&file).take(MAX_FILE + 1 - HEAD).read_to_end(&mut bytes).map_err(io)?;
+    (&file)
+        .take(MAX_FILE + 1 - HEAD)
+        .read_to_end(&mut bytes)
+        .map_err(io)?;
     if bytes.len() as u64 <= MAX_FILE {
         return match media::text(&bytes, true) {
-            Some(text) => Ok(format!("{}{}", show::encoding(&bytes), show::numbered(&text, window))),
+            Some(text) => Ok(format!(
+                "{}{}",
+                show::encoding(&bytes),
+                show::numbered(&text, window)
+            )),
             None => binary("no text"),
         };
     }
-    let head = bytes.get(..usize::try_from(HEAD).unwrap_or(0)).unwrap_or_default();
+    let head = bytes
+        .get(..usize::try_from(HEAD).unwrap_or(0))
+        .unwrap_or_default();
     if head.contains(&0) {
         return binary("no text, or a very large one in UTF-16");
     }

@@ -9,7 +9,12 @@ const MAX_LINES: (usize, usize) = (20_000, 40);
 
 /// Returns the text with `old` replaced and how often. In a file whose lines end as on Windows, those of
 /// `old` and `new` do too.
-pub(super) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<(String, usize), String> {
+pub(super) fn replace(
+    text: &str,
+    old: &str,
+    new: &str,
+    all: bool,
+) -> Result<(String, usize), String> {
     if old.is_empty() {
         return Err("old_string is empty; use write for a new file".to_owned());
     }
@@ -24,7 +29,10 @@ pub(super) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<(St
         }
     }
     match text.matches(old).count() {
-        0 => Err(format!("old_string does not stand there. {}", nearest(text, old))),
+        0 => Err(format!(
+            "old_string does not stand there. {}",
+            nearest(text, old)
+        )),
         count if count > 1 && !all => Err(format!(
             "old_string stands there {count} times{}; make it longer, or set replace_all",
             where_it_stands(text, old)
@@ -49,27 +57,50 @@ fn nearest(text: &str, old: &str) -> String {
     let lines: Vec<&str> = text.lines().take(MAX_LINES.0).collect();
     let blank = |line: &&str| line.trim().is_empty();
     let sought: Vec<&str> = old.lines().skip_while(blank).take(MAX_LINES.1).collect();
-    let end = sought.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+    let end = sought
+        .iter()
+        .rposition(|line| !line.trim().is_empty())
+        .map_or(0, |last| last + 1);
     let sought = sought.get(..end).unwrap_or_default();
-    let last_start = (lines.len() + 1).saturating_sub(sought.len().max(1)).max(1).min(lines.len());
+    let last_start = (lines.len() + 1)
+        .saturating_sub(sought.len().max(1))
+        .max(1)
+        .min(lines.len());
     let score = |at: usize| -> usize {
         let there = lines.get(at..).unwrap_or_default();
-        sought.iter().zip(there).map(|(sought, there)| likeness(sought, there)).sum()
+        sought
+            .iter()
+            .zip(there)
+            .map(|(sought, there)| likeness(sought, there))
+            .sum()
     };
     // Of equal ones the first.
-    let best = (0..last_start).map(|at| (score(at), at)).max_by_key(|(score, at)| (*score, std::cmp::Reverse(*at)));
+    let best = (0..last_start)
+        .map(|at| (score(at), at))
+        .max_by_key(|(score, at)| (*score, std::cmp::Reverse(*at)));
     let Some((_, at)) = best.filter(|(score, _)| *score > 0 && !sought.is_empty()) else {
         return "No line there is like it; read the file first.".to_owned();
     };
-    let there: Vec<&str> = lines.get(at..).unwrap_or_default().iter().take(sought.len()).copied().collect();
+    let there: Vec<&str> = lines
+        .get(at..)
+        .unwrap_or_default()
+        .iter()
+        .take(sought.len())
+        .copied()
+        .collect();
     let why = if words(&there.join("\n")) == words(old) {
         "Only white space differs: indents, tabs, spaces or line ends. "
     } else {
         ""
     };
-    let (first, last) = (at.saturating_sub(AROUND), (at + sought.len() + AROUND).min(lines.len()));
+    let (first, last) = (
+        at.saturating_sub(AROUND),
+        (at + sought.len() + AROUND).min(lines.len()),
+    );
     let shown = (first + 1..).zip(lines.get(first..last).unwrap_or_default());
-    let shown: Vec<String> = shown.map(|(number, line)| format!("{number}\t{}", crate::text::shorten(line, MAX_LINE))).collect();
+    let shown: Vec<String> = shown
+        .map(|(number, line)| format!("{number}\t{}", crate::text::shorten(line, MAX_LINE)))
+        .collect();
     format!("{why}The nearest lines are:\n{}", shown.join("\n"))
 }
 
@@ -79,7 +110,11 @@ fn likeness(sought: &str, there: &str) -> usize {
     if sought.is_empty() {
         return 0;
     }
-    let common: usize = sought.iter().filter(|word| there.contains(word)).map(|word| word.chars().count()).sum();
+    let common: usize = sought
+        .iter()
+        .filter(|word| there.contains(word))
+        .map(|word| word.chars().count())
+        .sum();
     if sought == there { common * 2 } else { common }
 }
 
@@ -93,27 +128,45 @@ mod tests {
 
     #[test]
     fn an_edit_needs_exactly_one_place() {
-        assert_eq!(replace("one two", "two", "2", false), Ok(("one 2".into(), 1)));
+        assert_eq!(
+            replace("one two", "two", "2", false),
+            Ok(("one 2".into(), 1))
+        );
         assert_eq!(replace("aa", "a", "b", true), Ok(("bb".into(), 2)));
         assert_eq!(
             replace("a\na", "a", "b", false),
-            Err("old_string stands there 2 times (lines 1, 2); make it longer, or set replace_all".into())
+            Err(
+                "old_string stands there 2 times (lines 1, 2); make it longer, or set replace_all"
+                    .into()
+            )
         );
         assert!(replace("a", "", "b", false).is_err() && replace("a", "a", "a", false).is_err());
     }
 
     #[test]
     fn lines_may_end_as_on_windows() {
-        assert_eq!(replace("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", false), Ok(("x\r\ny\r\nz\r\nc\r\n".into(), 1)));
-        assert_eq!(replace("a\r\nb\r\n", "a", "x", false), Ok(("x\r\nb\r\n".into(), 1)));
+        assert_eq!(
+            replace("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", false),
+            Ok(("x\r\ny\r\nz\r\nc\r\n".into(), 1))
+        );
+        assert_eq!(
+            replace("a\r\nb\r\n", "a", "x", false),
+            Ok(("x\r\nb\r\n".into(), 1))
+        );
     }
 
     #[test]
     fn a_missed_edit_shows_where_it_may_have_been_meant() {
         let missed = |text: &str, old: &str| replace(text, old, "-", false).unwrap_err();
         let space = "old_string does not stand there. Only white space differs: indents, tabs, spaces or line ends. The nearest lines are:\n";
-        assert_eq!(missed("fn main() {\n}\n", "fn  main() {"), format!("{space}1\tfn main() {{\n2\t}}"));
-        assert_eq!(missed("a b\n\tc d\ne\n", "a b\n    c d"), format!("{space}1\ta b\n2\t\tc d\n3\te"));
+        assert_eq!(
+            missed("fn main() {\n}\n", "fn  main() {"),
+            format!("{space}1\tfn main() {{\n2\t}}")
+        );
+        assert_eq!(
+            missed("a b\n\tc d\ne\n", "a b\n    c d"),
+            format!("{space}1\ta b\n2\t\tc d\n3\te")
+        );
         // Not the first line that shares a word with the first line sought, but the block that is like it.
         let text = "let x = 1;\n\nfn a() {\n    one();\n}\n\nfn b() {\n    two();\n}\n";
         assert_eq!(
@@ -121,7 +174,10 @@ mod tests {
             "old_string does not stand there. The nearest lines are:\n5\t}\n6\t\n7\tfn b() {\n8\t    two();\n9\t}"
         );
         for (text, old) in [("", "x"), ("a b", "c"), ("a", " \n "), ("\n\n", "x")] {
-            assert_eq!(missed(text, old), "old_string does not stand there. No line there is like it; read the file first.");
+            assert_eq!(
+                missed(text, old),
+                "old_string does not stand there. No line there is like it; read the file first."
+            );
         }
     }
 }

@@ -42,16 +42,26 @@ pub(super) fn numbered(text: &str, window: Window) -> String {
         return format!("(the file has only {})", counted(total, "line"));
     }
     let mut page = Page::default();
-    for (number, line) in (1..).zip(text.lines()).skip_while(|(number, _)| *number < window.first) {
+    for (number, line) in (1..)
+        .zip(text.lines())
+        .skip_while(|(number, _)| *number < window.first)
+    {
         if number > window.last() || !page.add(number, line, 0) {
             break;
         }
     }
-    page.end(window.first, |last| (last < total).then(|| format!("of {total}")))
+    page.end(window.first, |last| {
+        (last < total).then(|| format!("of {total}"))
+    })
 }
 
 /// Returns the lines in the window of a file that is too large to be held, `size` bytes long.
-pub(super) fn lines(mut file: impl BufRead, window: Window, size: u64, is_over: &dyn Fn() -> bool) -> std::io::Result<String> {
+pub(super) fn lines(
+    mut file: impl BufRead,
+    window: Window,
+    size: u64,
+    is_over: &dyn Fn() -> bool,
+) -> std::io::Result<String> {
     let mut page = Page::default();
     let mut number = 0;
     let mut line = Vec::new();
@@ -63,9 +73,14 @@ pub(super) fn lines(mut file: impl BufRead, window: Window, size: u64, is_over: 
         if number < window.first {
             continue;
         }
-        let text = crate::media::text(&line, true).unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned());
-        if number > window.last() || !page.add(number, text.strip_suffix('\r').unwrap_or(&text), left_out) {
-            return Ok(page.end(window.first, |_| Some(format!("of many, the file has {}B", count(size)))));
+        let text = crate::media::text(&line, true)
+            .unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned());
+        if number > window.last()
+            || !page.add(number, text.strip_suffix('\r').unwrap_or(&text), left_out)
+        {
+            return Ok(page.end(window.first, |_| {
+                Some(format!("of many, the file has {}B", count(size)))
+            }));
         }
     }
     if number < window.first {
@@ -111,7 +126,11 @@ impl Page {
     fn add(&mut self, number: u64, line: &str, left_out: u64) -> bool {
         let short = head(line, MAX_LINE);
         let rest = line.len() as u64 - short.len() as u64 + left_out;
-        let mark = if rest > 0 { format!(" [… {rest} bytes of this line left out]") } else { String::new() };
+        let mark = if rest > 0 {
+            format!(" [… {rest} bytes of this line left out]")
+        } else {
+            String::new()
+        };
         let shown = format!("{number}\t{short}{mark}\n");
         let chars = shown.chars().count();
         if self.chars + chars > MAX_SHOWN {
@@ -127,7 +146,10 @@ impl Page {
     fn end(mut self, first: u64, rest: impl FnOnce(u64) -> Option<String>) -> String {
         if let Some(of) = rest(self.last) {
             let last = self.last;
-            self.text.push_str(&format!("[lines {first} to {last} {of}; go on with offset {}]", last + 1));
+            self.text.push_str(&format!(
+                "[lines {first} to {last} {of}; go on with offset {}]",
+                last + 1
+            ));
         }
         self.text
     }
@@ -148,7 +170,9 @@ pub(super) fn kind(kind: Kind) -> String {
 pub(super) fn encoding(bytes: &[u8]) -> &'static str {
     match bytes {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "[the file is in UTF-16, not UTF-8]\n",
-        bytes if std::str::from_utf8(bytes).is_err() => "[the file is not in UTF-8; it is read as Windows-1252]\n",
+        bytes if std::str::from_utf8(bytes).is_err() => {
+            "[the file is not in UTF-8; it is read as Windows-1252]\n"
+        }
         _ => "",
     }
 }

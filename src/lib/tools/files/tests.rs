@@ -30,14 +30,31 @@ fn house() -> House {
     let at = |name: &str| dir.path().join(name);
     let workspace = Arc::new(Root::open(&at("home/workspace")).unwrap());
     let grounds = Arc::new(Grounds::new(workspace, vec![at("mine")], vec![at("home")]));
-    let undo = Arc::new(undo::Store::new(at("home/state/undo"), Marks::new(&at("home/state/untrusted.json"))));
-    House { files: Files { grounds, undo }, dir }
+    let undo = Arc::new(undo::Store::new(
+        at("home/state/undo"),
+        Marks::new(&at("home/state/untrusted.json")),
+    ));
+    House {
+        files: Files { grounds, undo },
+        dir,
+    }
 }
 
 fn context() -> Context {
-    let sender = Sender { id: "cli".into(), name: "cli".into(), username: None };
+    let sender = Sender {
+        id: "cli".into(),
+        name: "cli".into(),
+        username: None,
+    };
     let key = SessionKey("cli:cli".into());
-    let envelope = Envelope::new("1".into(), Source::Cli, sender, key.clone(), String::new(), 0);
+    let envelope = Envelope::new(
+        "1".into(),
+        Source::Cli,
+        sender,
+        key.clone(),
+        String::new(),
+        0,
+    );
     Context {
         call_id: String::new(),
         team: None,
@@ -45,7 +62,13 @@ fn context() -> Context {
         session_id: "s".into(),
         conversation: key,
         person: "cli".into(),
-        viewer: Viewer::of(&Envelope { from_owner: true, ..envelope }, &|_| true),
+        viewer: Viewer::of(
+            &Envelope {
+                from_owner: true,
+                ..envelope
+            },
+            &|_| true,
+        ),
         route: None,
         message_id: None,
         pins: Vec::new(),
@@ -83,7 +106,10 @@ impl House {
     }
 
     fn lines(&self, path: &str, first: u64, lines: u64) -> String {
-        self.said(self.files.read(&self.path(path), Window { first, lines }, true, &|| false))
+        self.said(
+            self.files
+                .read(&self.path(path), Window { first, lines }, true, &|| false),
+        )
     }
 
     fn write(&self, path: &str, content: &str) -> String {
@@ -95,7 +121,10 @@ impl House {
     }
 
     fn edit(&self, path: &str, old: &str, new: &str) -> String {
-        self.said(self.files.edit(&self.path(path), (old, new, false), &context()))
+        self.said(
+            self.files
+                .edit(&self.path(path), (old, new, false), &context()),
+        )
     }
 }
 
@@ -107,22 +136,41 @@ fn lines_are_numbered_and_the_rest_is_announced() {
     house.put("a", b"a\nb\nc\n");
     house.put("empty", b"");
     assert_eq!(house.read("a"), "1\ta\n2\tb\n3\tc\n");
-    assert_eq!(house.lines("a", 2, 1), "2\tb\n[lines 2 to 2 of 3; go on with offset 3]");
+    assert_eq!(
+        house.lines("a", 2, 1),
+        "2\tb\n[lines 2 to 2 of 3; go on with offset 3]"
+    );
     assert_eq!(house.lines("a", 9, 1), "(the file has only 3 lines)");
     assert_eq!(house.read("empty"), "(the file is empty)");
-    assert_eq!(house.read("gone\n\u{200b}"), "error: gone\\u{a}\\u{200b} is not found");
+    assert_eq!(
+        house.read("gone\n\u{200b}"),
+        "error: gone\\u{a}\\u{200b} is not found"
+    );
 }
 
 #[test]
 fn a_page_ends_before_the_answer_would_be_cut_and_a_long_line_is_shortened() {
     let house = house();
-    house.put("wide", format!("{}\n", "x".repeat(99)).repeat(1000).as_bytes());
+    house.put(
+        "wide",
+        format!("{}\n", "x".repeat(99)).repeat(1000).as_bytes(),
+    );
     let page = house.read("wide");
     assert!(page.chars().count() < 29_000, "{}", page.len());
-    assert!(page.ends_with("[lines 1 to 270 of 1000; go on with offset 271]"), "{}", crate::text::tail(&page, 80));
+    assert!(
+        page.ends_with("[lines 1 to 270 of 1000; go on with offset 271]"),
+        "{}",
+        crate::text::tail(&page, 80)
+    );
     assert!(house.lines("wide", 271, 5).starts_with("271\tx"));
     house.put("long", format!("{}\nend", "ä".repeat(2500)).as_bytes());
-    assert_eq!(house.read("long"), format!("1\t{} [… 1000 bytes of this line left out]\n2\tend\n", "ä".repeat(2000)));
+    assert_eq!(
+        house.read("long"),
+        format!(
+            "1\t{} [… 1000 bytes of this line left out]\n2\tend\n",
+            "ä".repeat(2000)
+        )
+    );
 }
 
 #[test]
@@ -130,15 +178,41 @@ fn a_large_file_is_read_by_lines() {
     let house = house();
     let line = "0123456789".repeat(10);
     house.put("log", format!("{line}\n").repeat(60_000).as_bytes());
-    assert_eq!(house.lines("log", 59_999, 5), format!("59999\t{line}\n60000\t{line}\n"));
+    assert_eq!(
+        house.lines("log", 59_999, 5),
+        format!("59999\t{line}\n60000\t{line}\n")
+    );
     let first = house.lines("log", 1, 1);
-    assert_eq!(first, format!("1\t{line}\n[lines 1 to 1 of many, the file has 6.0MB; go on with offset 2]"));
-    assert_eq!(house.lines("log", 60_001, 1), "(the file has only 60000 lines)");
+    assert_eq!(
+        first,
+        format!("1\t{line}\n[lines 1 to 1 of many, the file has 6.0MB; go on with offset 2]")
+    );
+    assert_eq!(
+        house.lines("log", 60_001, 1),
+        "(the file has only 60000 lines)"
+    );
     house.put("one", "y".repeat(5 << 20).as_bytes());
     let rest = (5 << 20) - 2000;
-    assert_eq!(house.read("one"), format!("1\t{} [… {rest} bytes of this line left out]\n", "y".repeat(2000)));
-    let stopped = house.files.read("log", Window { first: 50_000, lines: 1 }, true, &|| true);
-    assert_eq!(house.said(stopped), "error: log cannot be read: the run was stopped");
+    assert_eq!(
+        house.read("one"),
+        format!(
+            "1\t{} [… {rest} bytes of this line left out]\n",
+            "y".repeat(2000)
+        )
+    );
+    let stopped = house.files.read(
+        "log",
+        Window {
+            first: 50_000,
+            lines: 1,
+        },
+        true,
+        &|| true,
+    );
+    assert_eq!(
+        house.said(stopped),
+        "error: log cannot be read: the run was stopped"
+    );
 }
 
 #[test]
@@ -149,12 +223,28 @@ fn what_is_no_text_is_named_and_other_encodings_are_read() {
     house.put("utf16", b"\xff\xfeG\0r\0\xfc\0\n\0");
     house.put("latin", b"Gr\xfc\xdfe\n");
     house.put("big", &vec![0_u8; 5 << 20]);
-    assert_eq!(house.read("a.png"), "a.png is a picture (image/png), 11 bytes: its bytes are not shown");
-    assert_eq!(house.read("a.bin"), "a.bin is no text, 5 bytes: its bytes are not shown");
-    assert_eq!(house.read("utf16"), "[the file is in UTF-16, not UTF-8]\n1\tGrü\n");
-    assert_eq!(house.read("latin"), "[the file is not in UTF-8; it is read as Windows-1252]\n1\tGrüße\n");
+    assert_eq!(
+        house.read("a.png"),
+        "a.png is a picture (image/png), 11 bytes: its bytes are not shown"
+    );
+    assert_eq!(
+        house.read("a.bin"),
+        "a.bin is no text, 5 bytes: its bytes are not shown"
+    );
+    assert_eq!(
+        house.read("utf16"),
+        "[the file is in UTF-16, not UTF-8]\n1\tGrü\n"
+    );
+    assert_eq!(
+        house.read("latin"),
+        "[the file is not in UTF-8; it is read as Windows-1252]\n1\tGrüße\n"
+    );
     assert!(house.read("big").starts_with("big is no text"));
-    assert!(house.edit("latin", "e", "x").starts_with("error: latin is no text in UTF-8"));
+    assert!(
+        house
+            .edit("latin", "e", "x")
+            .starts_with("error: latin is no text in UTF-8")
+    );
 }
 
 #[test]
@@ -172,8 +262,14 @@ fn a_directory_is_listed_and_nothing_else_is_opened() {
     assert_eq!(house.read("link"), "error: link is not found");
     (0..600).for_each(|number| house.put(&format!("skills/{number:03}"), b""));
     let many = house.read("skills");
-    assert!(many.starts_with("skills is a directory, 600 entries:\n000  0 bytes\n"), "{many}");
-    assert!(many.ends_with("499  0 bytes\n[500 of them are shown; exec has ls and find]"), "{many}");
+    assert!(
+        many.starts_with("skills is a directory, 600 entries:\n000  0 bytes\n"),
+        "{many}"
+    );
+    assert!(
+        many.ends_with("499  0 bytes\n[500 of them are shown; exec has ls and find]"),
+        "{many}"
+    );
 }
 
 #[test]
@@ -183,8 +279,18 @@ fn the_owners_memory_is_not_shown_where_others_read() {
     house.put("memory/x.md", b"secret");
     symlink("memory", house.at("m")).unwrap();
     for path in ["memory/x.md", "memory", "m/x.md", "m"] {
-        let said = house.said(house.files.read(path, Window { first: 1, lines: 1 }, false, &|| false));
-        assert_eq!(said, format!("error: {path} is the owner's memory, and this conversation is not theirs alone"));
+        let said = house.said(house.files.read(
+            path,
+            Window { first: 1, lines: 1 },
+            false,
+            &|| false,
+        ));
+        assert_eq!(
+            said,
+            format!(
+                "error: {path} is the owner's memory, and this conversation is not theirs alone"
+            )
+        );
     }
 }
 
@@ -196,14 +302,28 @@ fn files_are_written_and_edited_in_the_workspace_and_where_the_settings_allow() 
     assert_eq!(house.write("a/b", "x\ny\n"), "wrote a/b: 2 lines, 4 bytes");
     assert_eq!(house.edit("a/b", "x", "z"), "edited a/b: 1 replaced");
     assert_eq!(house.is("a/b").as_deref(), Some("z\ny\n"));
-    assert_eq!(house.write("~/mine/new/c", "c"), "wrote ~/mine/new/c: 1 lines, 1 bytes");
+    assert_eq!(
+        house.write("~/mine/new/c", "c"),
+        "wrote ~/mine/new/c: 1 lines, 1 bytes"
+    );
     assert_eq!(house.read("~/mine/new/c"), "1\tc\n");
-    assert_eq!(house.edit("~/mine/new/c", "c", "d"), "edited ~/mine/new/c: 1 replaced");
-    for path in ["~/home/state/people.json", "~/home/agent.toml", "/etc/hostname", "~/mine/../home/x"] {
+    assert_eq!(
+        house.edit("~/mine/new/c", "c", "d"),
+        "edited ~/mine/new/c: 1 replaced"
+    );
+    for path in [
+        "~/home/state/people.json",
+        "~/home/agent.toml",
+        "/etc/hostname",
+        "~/mine/../home/x",
+    ] {
         assert!(house.write(path, "x").starts_with("error: "), "{path}");
         assert!(house.read(path).starts_with("error: "), "{path}");
     }
-    assert_eq!(house.edit("gone", "a", "b"), "error: gone is not found; use write for a new file");
+    assert_eq!(
+        house.edit("gone", "a", "b"),
+        "error: gone is not found; use write for a new file"
+    );
 }
 
 #[test]
@@ -216,7 +336,10 @@ fn what_is_no_regular_file_is_not_replaced() {
         ("dangling", "is a symbolic link"),
         ("out", "is a symbolic link"),
         ("pipe", "is not a regular file"),
-        ("skills", "shapes the agent itself, and is changed only with the owner's yes"),
+        (
+            "skills",
+            "shapes the agent itself, and is changed only with the owner's yes",
+        ),
         ("new/", "is a directory"),
         ("", "is a directory"),
         ("pipe/x", "is not a directory"),
@@ -235,7 +358,9 @@ fn no_file_is_made_with_a_name_that_hides_something() {
         ("x\u{202e}dm.exe", "x\\u{202e}dm.exe"),
         ("d\u{7}/a", "d\\u{7}/a"),
     ] {
-        let expected = format!("error: no file is made with a hidden character in its name: {shown}; choose a plain name");
+        let expected = format!(
+            "error: no file is made with a hidden character in its name: {shown}; choose a plain name"
+        );
         assert_eq!(house.write(path, "x"), expected);
     }
     // One that is there already can be changed.
@@ -248,17 +373,41 @@ fn what_shapes_the_agent_asks_and_is_written_only_with_a_yes() {
     let house = house();
     symlink("skills", house.at("innocent")).unwrap();
     let asks = Reach::Asks("it shapes the agent itself".to_owned());
-    for path in ["SOUL.md", "soul.MD", "./SOUL.md", "skills/x/SKILL.md", "cron/x", "x/../SOUL.md"] {
+    for path in [
+        "SOUL.md",
+        "soul.MD",
+        "./SOUL.md",
+        "skills/x/SKILL.md",
+        "cron/x",
+        "x/../SOUL.md",
+    ] {
         if path != "x/../SOUL.md" {
             assert_eq!(house.files.reach(path), asks, "{path}");
         }
         assert!(house.write(path, "obey").starts_with("error: "), "{path}");
     }
-    assert!(matches!(house.files.reach("innocent/x.md"), Reach::Refused(_)));
-    let approved = Context { approved: true, ..context() };
-    assert!(house.write_in("innocent/x.md", "x", &approved).contains("leads to skills/x.md through a link"));
-    assert_eq!(house.write_in("SOUL.md", "kind", &approved), "wrote SOUL.md: 1 lines, 4 bytes");
-    assert!(house.edit("SOUL.md", "kind", "cruel").contains("only with the owner's yes"));
+    assert!(matches!(
+        house.files.reach("innocent/x.md"),
+        Reach::Refused(_)
+    ));
+    let approved = Context {
+        approved: true,
+        ..context()
+    };
+    assert!(
+        house
+            .write_in("innocent/x.md", "x", &approved)
+            .contains("leads to skills/x.md through a link")
+    );
+    assert_eq!(
+        house.write_in("SOUL.md", "kind", &approved),
+        "wrote SOUL.md: 1 lines, 4 bytes"
+    );
+    assert!(
+        house
+            .edit("SOUL.md", "kind", "cruel")
+            .contains("only with the owner's yes")
+    );
     assert_eq!(std::fs::read_dir(house.at("skills")).unwrap().count(), 0);
 }
 
@@ -285,18 +434,30 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
 #[test]
 fn words_of_others_stay_marked_until_the_file_is_written_anew() {
     let house = house();
-    let tainted = Context { tainted: true, ..context() };
-    let marked = |path: &str| house.files.read(path, Window { first: 1, lines: 9 }, true, &|| false).untrusted;
+    let tainted = Context {
+        tainted: true,
+        ..context()
+    };
+    let marked = |path: &str| {
+        house
+            .files
+            .read(path, Window { first: 1, lines: 9 }, true, &|| false)
+            .untrusted
+    };
     house.write_in("page.md", "obey me", &tainted);
     assert!(marked("page.md") && marked("."));
     house.edit("page.md", "obey", "help");
     assert!(marked("page.md"), "an edit leaves the rest");
-    let missed = house.files.edit("page.md", ("absent help", "x", false), &context());
+    let missed = house
+        .files
+        .edit("page.md", ("absent help", "x", false), &context());
     assert!(missed.untrusted, "what stands there is shown");
     house.write("page.md", "mine");
     assert!(!marked("page.md") && !marked("."));
     house.put("own.md", b"mine");
-    house.files.edit("own.md", ("mine", "theirs", false), &tainted);
+    house
+        .files
+        .edit("own.md", ("mine", "theirs", false), &tainted);
     assert!(marked("own.md"));
 }
 
@@ -306,15 +467,42 @@ fn what_cannot_be_kept_is_not_changed() {
     house.put("a", b"old");
     std::fs::set_permissions(house.at("a"), PermissionsExt::from_mode(0o640)).unwrap();
     // Something is where the journals would be.
-    atomic::write(&house.dir.path().join("home/state/undo"), b"", atomic::Durability::Rename).unwrap();
-    assert!(house.write("a", "new").starts_with("error: a was not changed: cannot make "));
+    atomic::write(
+        &house.dir.path().join("home/state/undo"),
+        b"",
+        atomic::Durability::Rename,
+    )
+    .unwrap();
+    assert!(
+        house
+            .write("a", "new")
+            .starts_with("error: a was not changed: cannot make ")
+    );
     assert_eq!(house.is("a").as_deref(), Some("old"));
     std::fs::remove_file(house.dir.path().join("home/state/undo")).unwrap();
-    let large = std::fs::OpenOptions::new().write(true).create(true).truncate(true).open(house.at("large")).unwrap();
+    let large = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(house.at("large"))
+        .unwrap();
     large.set_len(undo::MAX_OLD + 1).unwrap();
-    assert!(house.write("large", "x").contains("more than 64 MB, which is too much to keep"), "{}", house.write("large", "x"));
+    assert!(
+        house
+            .write("large", "x")
+            .contains("more than 64 MB, which is too much to keep"),
+        "{}",
+        house.write("large", "x")
+    );
     assert_eq!(house.write("a", "new"), "wrote a: 1 lines, 3 bytes");
-    assert_eq!(std::fs::metadata(house.at("a")).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(
+        std::fs::metadata(house.at("a"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777,
+        0o640
+    );
 }
 
 // ── races ──
@@ -327,12 +515,20 @@ fn race(house: &House, other: &str) -> Vec<String> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                renameat2(&workspace, "dir", &workspace, other, RenameFlags::RENAME_EXCHANGE).unwrap();
+                renameat2(
+                    &workspace,
+                    "dir",
+                    &workspace,
+                    other,
+                    RenameFlags::RENAME_EXCHANGE,
+                )
+                .unwrap();
             }
         });
         let _stop = OnDrop(|| stop.store(true, Ordering::Relaxed));
         let (mut said, until) = (Vec::new(), Instant::now() + Duration::from_secs(10));
-        let seen = |said: &[String], what: &str| said.iter().filter(|one| one.starts_with(what)).count();
+        let seen =
+            |said: &[String], what: &str| said.iter().filter(|one| one.starts_with(what)).count();
         while (seen(&said, "wrote") < 20 || seen(&said, "error") < 20) && Instant::now() < until {
             // Whatever the gate saw: it is asked before each.
             let _ = house.files.reach("dir/new");
@@ -356,7 +552,11 @@ fn a_directory_that_becomes_a_link_to_the_skills_leads_nothing_there() {
     let house = house();
     symlink("skills", house.at("link")).unwrap();
     let said = race(&house, "link");
-    assert!(said.iter().any(|one| one.starts_with("wrote")) && said.iter().any(|one| one.contains("through a link")), "{said:?}");
+    assert!(
+        said.iter().any(|one| one.starts_with("wrote"))
+            && said.iter().any(|one| one.contains("through a link")),
+        "{said:?}"
+    );
     assert_eq!(std::fs::read_dir(house.at("skills")).unwrap().count(), 0);
 }
 
@@ -367,6 +567,10 @@ fn a_directory_that_becomes_a_link_to_elsewhere_leads_nothing_there() {
     std::fs::create_dir(&outside).unwrap();
     symlink(&outside, house.at("link")).unwrap();
     let said = race(&house, "link");
-    assert!(said.iter().any(|one| one.starts_with("wrote")) && said.iter().any(|one| one.contains("outside")), "{said:?}");
+    assert!(
+        said.iter().any(|one| one.starts_with("wrote"))
+            && said.iter().any(|one| one.contains("outside")),
+        "{said:?}"
+    );
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }

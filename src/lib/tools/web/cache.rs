@@ -26,8 +26,9 @@ impl Cache {
     /// Returns the text of the page that this address last led to, not long before `now`.
     pub(super) fn get(&self, url: &str, now: Instant) -> Option<Arc<str>> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh =
-            pages.iter().rev().find(|page| page.urls.iter().any(|known| known == url) && now.duration_since(page.at) < KEPT);
+        let fresh = pages.iter().rev().find(|page| {
+            page.urls.iter().any(|known| known == url) && now.duration_since(page.at) < KEPT
+        });
         fresh.map(|page| page.text.clone())
     }
 
@@ -35,11 +36,19 @@ impl Cache {
     pub(super) fn put(&self, asked: &str, url: &str, text: Arc<str>, now: Instant) {
         let urls = [url.to_owned(), asked.to_owned()];
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.retain(|page| page.urls[0] != url && page.urls[1] != asked && now.duration_since(page.at) < KEPT);
-        pages.push_back(Page { urls, text, at: now });
+        pages.retain(|page| {
+            page.urls[0] != url && page.urls[1] != asked && now.duration_since(page.at) < KEPT
+        });
+        pages.push_back(Page {
+            urls,
+            text,
+            at: now,
+        });
         let mut bytes: usize = pages.iter().map(|page| page.text.len()).sum();
         while pages.len() > MAX_PAGES || bytes > MAX_BYTES {
-            let Some(oldest) = pages.pop_front() else { break };
+            let Some(oldest) = pages.pop_front() else {
+                break;
+            };
             bytes -= oldest.text.len();
         }
     }
@@ -52,20 +61,36 @@ mod tests {
     #[test]
     fn a_page_is_found_by_both_its_addresses_until_it_is_old_or_pushed_out() {
         let (cache, now) = (Cache::default(), Instant::now());
-        let text = |cache: &Cache, url: &str, at: Instant| cache.get(url, at).map(|text| text.to_string());
+        let text =
+            |cache: &Cache, url: &str, at: Instant| cache.get(url, at).map(|text| text.to_string());
         cache.put("a", "b", "one".into(), now);
-        assert_eq!((text(&cache, "a", now), text(&cache, "b", now)), (Some("one".into()), Some("one".into())));
+        assert_eq!(
+            (text(&cache, "a", now), text(&cache, "b", now)),
+            (Some("one".into()), Some("one".into()))
+        );
         assert_eq!(text(&cache, "a", now + KEPT), None);
         cache.put("a", "c", "two".into(), now);
-        assert_eq!((text(&cache, "a", now), text(&cache, "b", now)), (Some("two".into()), None));
+        assert_eq!(
+            (text(&cache, "a", now), text(&cache, "b", now)),
+            (Some("two".into()), None)
+        );
         cache.put("d", "a", "three".into(), now);
-        assert_eq!((text(&cache, "a", now), text(&cache, "c", now)), (Some("three".into()), Some("two".into())));
+        assert_eq!(
+            (text(&cache, "a", now), text(&cache, "c", now)),
+            (Some("three".into()), Some("two".into()))
+        );
         for number in 0..MAX_PAGES {
             cache.put(&number.to_string(), &number.to_string(), "x".into(), now);
         }
-        assert_eq!((text(&cache, "a", now), text(&cache, "0", now)), (None, Some("x".into())));
+        assert_eq!(
+            (text(&cache, "a", now), text(&cache, "0", now)),
+            (None, Some("x".into()))
+        );
         cache.put("big", "big", "y".repeat(MAX_BYTES - 3).into(), now);
-        let kept: Vec<bool> = [30, 29, 28].iter().map(|n: &i32| cache.get(&n.to_string(), now).is_some()).collect();
+        let kept: Vec<bool> = [30, 29, 28]
+            .iter()
+            .map(|n: &i32| cache.get(&n.to_string(), now).is_some())
+            .collect();
         assert_eq!(kept, [true, true, false]);
     }
 }

@@ -54,7 +54,11 @@ impl Web {
             guard: Guard::new(Rules::new(&settings.ports, &settings.allow)),
             cache: cache::Cache::default(),
             pages: Semaphore::new(PAGES),
-            search: works.then_some(Search { engine: settings.search, url, key }),
+            search: works.then_some(Search {
+                engine: settings.search,
+                url,
+                key,
+            }),
         }
     }
 

@@ -22,8 +22,12 @@ use crate::sandbox::{self, Limits, Status};
 /// else.
 pub const HTML_ARG: &str = "__html";
 
-const LIMITS: Limits =
-    Limits { memory: 512 << 20, cpu: Duration::from_secs(10), wall: Duration::from_secs(15), max_output: 8 << 20 };
+const LIMITS: Limits = Limits {
+    memory: 512 << 20,
+    cpu: Duration::from_secs(10),
+    wall: Duration::from_secs(15),
+    max_output: 8 << 20,
+};
 /// So many are read at one time.
 static AT_ONCE: Semaphore = Semaphore::const_new(2);
 
@@ -70,8 +74,14 @@ pub(super) struct Hit {
 ///
 /// # Errors
 /// Why nothing came of it, in a person's words.
-pub(super) async fn read<T: DeserializeOwned>(task: &Task, page: &[u8], cancel: &CancellationToken) -> Result<T, String> {
-    let Ok(_turn) = AT_ONCE.acquire().await else { return Err("the page cannot be read now".to_owned()) };
+pub(super) async fn read<T: DeserializeOwned>(
+    task: &Task,
+    page: &[u8],
+    cancel: &CancellationToken,
+) -> Result<T, String> {
+    let Ok(_turn) = AT_ONCE.acquire().await else {
+        return Err("the page cannot be read now".to_owned());
+    };
     let mut input = serde_json::to_vec(task).map_err(|error| error.to_string())?;
     input.push(b'\n');
     input.extend_from_slice(page);
@@ -80,17 +90,23 @@ pub(super) async fn read<T: DeserializeOwned>(task: &Task, page: &[u8], cancel: 
         format!("the page cannot be read safely on this machine: {error}")
     };
     let file = sandbox::in_memory(&input).map_err(|error| safely(&error))?;
-    let (output, status) = sandbox::compute(HTML_ARG, file, LIMITS, cancel).await.map_err(|error| safely(&error))?;
+    let (output, status) = sandbox::compute(HTML_ARG, file, LIMITS, cancel)
+        .await
+        .map_err(|error| safely(&error))?;
     match status {
-        Status::Exited(0) => serde_json::from_slice(&output).map_err(|error| format!("the page cannot be read: {error}")),
+        Status::Exited(0) => serde_json::from_slice(&output)
+            .map_err(|error| format!("the page cannot be read: {error}")),
         Status::Cancelled => Err("reading the page was stopped".to_owned()),
         Status::TimedOut | Status::Signaled(libc::SIGXCPU | libc::SIGKILL) => {
             Err("the page cannot be read: taking it apart takes too long".to_owned())
         }
-        Status::Signaled(libc::SIGPIPE) => Err("the page cannot be read: it is too long".to_owned()),
-        Status::Exited(_) | Status::Signaled(_) => {
-            Err("the page cannot be read: it is nested too deep, or needs more memory than it may have".to_owned())
+        Status::Signaled(libc::SIGPIPE) => {
+            Err("the page cannot be read: it is too long".to_owned())
         }
+        Status::Exited(_) | Status::Signaled(_) => Err(
+            "the page cannot be read: it is nested too deep, or needs more memory than it may have"
+                .to_owned(),
+        ),
     }
 }
 
@@ -102,8 +118,11 @@ pub fn html_main() -> ExitCode {
             let (line, page) = input.split_at_checked(end)?;
             let task: Task = serde_json::from_slice(line).ok()?;
             let html = decode(page.get(1..)?, task.charset.as_deref(), true);
-            let answer =
-                if task.hits { serde_json::to_vec(&hits(&html)) } else { serde_json::to_vec(&page_of(&html, &task.url)) };
+            let answer = if task.hits {
+                serde_json::to_vec(&hits(&html))
+            } else {
+                serde_json::to_vec(&page_of(&html, &task.url))
+            };
             output.write_all(&answer.ok()?).ok()
         };
         done_code(done)
@@ -122,30 +141,63 @@ fn page_of(html: &str, url: &str) -> Page {
     let title = one_line(&document.select_single("title").text());
     with_whole_links(&document, url);
     let whole = document.clone();
-    let config =
-        Config { text_mode: TextMode::Markdown, disable_json_ld: true, max_elements_to_parse: MAX_ELEMENTS, ..Config::default() };
-    let article = Readability::with_document(document, None, Some(config)).and_then(|mut page| page.parse()).ok();
-    let whole = || whole.select_single("body").nodes().first().map(|body| body.md(None).trim().to_owned()).unwrap_or_default();
+    let config = Config {
+        text_mode: TextMode::Markdown,
+        disable_json_ld: true,
+        max_elements_to_parse: MAX_ELEMENTS,
+        ..Config::default()
+    };
+    let article = Readability::with_document(document, None, Some(config))
+        .and_then(|mut page| page.parse())
+        .ok();
+    let whole = || {
+        whole
+            .select_single("body")
+            .nodes()
+            .first()
+            .map(|body| body.md(None).trim().to_owned())
+            .unwrap_or_default()
+    };
     let text = match &article {
         Some(article) if article.length >= SHORT => article.text_content.trim().to_owned(),
         // A page of links, or with little on it.
         _ => whole(),
     };
-    let better = article.map(|article| one_line(&article.title)).filter(|title| !title.is_empty());
-    Page { title: better.unwrap_or(title), text }
+    let better = article
+        .map(|article| one_line(&article.title))
+        .filter(|title| !title.is_empty());
+    Page {
+        title: better.unwrap_or(title),
+        text,
+    }
 }
 
 /// Takes out what a person looking at the page does not see.
 fn without_the_unseen(document: &Document) {
     document.select(UNSEEN).remove();
     for node in document.select("[style]").nodes() {
-        let style: String = node.attr_or("style", "").to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
-        if HIDING.iter().any(|hides| style.split(';').any(|rule| rule.trim_end_matches("!important") == *hides)) {
+        let style: String = node
+            .attr_or("style", "")
+            .to_lowercase()
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .collect();
+        if HIDING.iter().any(|hides| {
+            style
+                .split(';')
+                .any(|rule| rule.trim_end_matches("!important") == *hides)
+        }) {
             node.remove_from_parent();
         }
     }
-    let comments: Vec<_> = document.root().descendants_it().filter(|node| node.is_comment()).collect();
-    comments.iter().for_each(|comment| comment.remove_from_parent());
+    let comments: Vec<_> = document
+        .root()
+        .descendants_it()
+        .filter(|node| node.is_comment())
+        .collect();
+    comments
+        .iter()
+        .for_each(|comment| comment.remove_from_parent());
 }
 
 /// Rules that make an element invisible.
@@ -162,7 +214,10 @@ const HIDING: [&str; 8] = [
 
 /// Makes links fit to be fetched, and takes out those that are none.
 fn with_whole_links(document: &Document, url: &str) {
-    let base = document.base_uri().and_then(|base| net::join(url, &base)).unwrap_or_else(|| url.to_owned());
+    let base = document
+        .base_uri()
+        .and_then(|base| net::join(url, &base))
+        .unwrap_or_else(|| url.to_owned());
     for (selector, name) in [("a[href]", "href"), ("img[src]", "src")] {
         for node in document.select(selector).nodes() {
             match net::join(&base, &node.attr_or(name, "")) {
@@ -182,7 +237,11 @@ fn hits(html: &str) -> Vec<Hit> {
         let link = result.select_single("a.result__a");
         let url = unwrapped(&link.attr("href")?)?;
         let snippet = one_line(&result.select_single(".result__snippet").text());
-        Some(Hit { title: one_line(&link.text()), url, snippet })
+        Some(Hit {
+            title: one_line(&link.text()),
+            url,
+            snippet,
+        })
     };
     results.iter().filter_map(hit).collect()
 }
@@ -190,7 +249,10 @@ fn hits(html: &str) -> Vec<Hit> {
 /// Returns where a link of a page of results leads: `//duckduckgo.com/l/?uddg=https%3A%2F%2F…`.
 fn unwrapped(link: &str) -> Option<String> {
     let url = net::join("https://duckduckgo.com/", link)?;
-    let Some((_, query)) = url.strip_prefix("https://duckduckgo.com/l/").and_then(|rest| rest.split_once('?')) else {
+    let Some((_, query)) = url
+        .strip_prefix("https://duckduckgo.com/l/")
+        .and_then(|rest| rest.split_once('?'))
+    else {
         return Some(url);
     };
     net::parameter(query, "uddg").and_then(|to| net::join(&to, ""))

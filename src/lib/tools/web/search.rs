@@ -63,7 +63,8 @@ impl Tool for WebSearch {
     fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let query = one_line(crate::tools::text(input, "query"));
-            let count = crate::tools::number(input, "max_results").and_then(|count| usize::try_from(count).ok());
+            let count = crate::tools::number(input, "max_results")
+                .and_then(|count| usize::try_from(count).ok());
             let count = count.unwrap_or(USUAL).clamp(1, MOST);
             let Some(search) = self.0.search.as_ref().filter(|_| !query.is_empty()) else {
                 return ToolOutput::error("`query` must say what to look for");
@@ -75,7 +76,10 @@ impl Tool for WebSearch {
             };
             match found {
                 Ok(hits) if hits.is_empty() => ToolOutput::ok("nothing was found"),
-                Ok(hits) => ToolOutput { untrusted: true, ..ToolOutput::ok(listed(&hits, count)) },
+                Ok(hits) => ToolOutput {
+                    untrusted: true,
+                    ..ToolOutput::ok(listed(&hits, count))
+                },
                 Err(output) => output,
             }
         })
@@ -83,24 +87,63 @@ impl Tool for WebSearch {
 }
 
 impl WebSearch {
-    async fn search(&self, search: &Search, query: &str, count: usize, context: &Context) -> Result<Vec<Hit>, ToolOutput> {
+    async fn search(
+        &self,
+        search: &Search,
+        query: &str,
+        count: usize,
+        context: &Context,
+    ) -> Result<Vec<Hit>, ToolOutput> {
         let counted = count.to_string();
         let base = |usual: &'static str| search.url.as_deref().unwrap_or(usual);
         let url = match search.engine {
-            SearchEngine::Brave => net::with_query(base(BRAVE.0), BRAVE.1, &[("q", query), ("count", &counted)]),
-            SearchEngine::Searxng => net::with_query(base(""), SEARXNG, &[("q", query), ("format", "json")]),
-            SearchEngine::Duckduckgo | SearchEngine::None => net::with_query(base(DUCKDUCKGO.0), DUCKDUCKGO.1, &[("q", query)]),
+            SearchEngine::Brave => {
+                net::with_query(base(BRAVE.0), BRAVE.1, &[("q", query), ("count", &counted)])
+            }
+            SearchEngine::Searxng => {
+                net::with_query(base(""), SEARXNG, &[("q", query), ("format", "json")])
+            }
+            SearchEngine::Duckduckgo | SearchEngine::None => {
+                net::with_query(base(DUCKDUCKGO.0), DUCKDUCKGO.1, &[("q", query)])
+            }
         };
-        let url = url.map_err(|error| ToolOutput::error(format!("[tools.web] search_url in agent.toml: {error}")))?;
+        let url = url.map_err(|error| {
+            ToolOutput::error(format!("[tools.web] search_url in agent.toml: {error}"))
+        })?;
         // Where the owner wrote an address, it may be in their own network.
-        let named: Vec<Origin> = search.url.as_deref().and_then(Origin::of).into_iter().collect();
+        let named: Vec<Origin> = search
+            .url
+            .as_deref()
+            .and_then(Origin::of)
+            .into_iter()
+            .collect();
         let page = search.engine == SearchEngine::Duckduckgo;
-        let key = search.key.as_ref().filter(|_| search.engine == SearchEngine::Brave).map(|key| ("x-subscription-token", key));
-        let accept = if page { "text/html" } else { "application/json" };
-        let answer = self.0.guard.get(Request { url: &url, accept, key, origins: &named }).await;
+        let key = search
+            .key
+            .as_ref()
+            .filter(|_| search.engine == SearchEngine::Brave)
+            .map(|key| ("x-subscription-token", key));
+        let accept = if page {
+            "text/html"
+        } else {
+            "application/json"
+        };
+        let answer = self
+            .0
+            .guard
+            .get(Request {
+                url: &url,
+                accept,
+                key,
+                origins: &named,
+            })
+            .await;
         let failed = |error: net::Error| {
             let words = format!("the search failed: {error}");
-            ToolOutput { untrusted: error.repeats_others(), ..ToolOutput::error(words) }
+            ToolOutput {
+                untrusted: error.repeats_others(),
+                ..ToolOutput::error(words)
+            }
         };
         let answer = answer.map_err(failed)?;
         refused(search.engine, &answer).map_err(ToolOutput::error)?;
@@ -108,10 +151,21 @@ impl WebSearch {
             return hits(search.engine, &answer.body).map_err(ToolOutput::error);
         }
         let charset = ContentType::of(answer.content_type.as_deref()).charset;
-        let task = Task { url: answer.url.clone(), charset, hits: true };
-        let hits: Vec<Hit> = readable::read(&task, &answer.body, &context.cancel).await.map_err(ToolOutput::error)?;
-        let asks_for_a_person = hits.is_empty() && answer.body.windows(7).any(|window| window == b"anomaly");
-        if asks_for_a_person { Err(ToolOutput::error(TOO_MANY)) } else { Ok(hits) }
+        let task = Task {
+            url: answer.url.clone(),
+            charset,
+            hits: true,
+        };
+        let hits: Vec<Hit> = readable::read(&task, &answer.body, &context.cancel)
+            .await
+            .map_err(ToolOutput::error)?;
+        let asks_for_a_person =
+            hits.is_empty() && answer.body.windows(7).any(|window| window == b"anomaly");
+        if asks_for_a_person {
+            Err(ToolOutput::error(TOO_MANY))
+        } else {
+            Ok(hits)
+        }
     }
 }
 
@@ -125,18 +179,25 @@ fn refused(engine: SearchEngine, answer: &Answer) -> Result<(), String> {
         (_, 200..=299) => return Ok(()),
         (SearchEngine::Brave, 401 | 403 | 422) => "; the owner should check the key of Brave",
         (_, 429) => "; too many searches, try again later",
-        (SearchEngine::Searxng, 403) => "; the owner should add json to search.formats in its settings.yml",
+        (SearchEngine::Searxng, 403) => {
+            "; the owner should add json to search.formats in its settings.yml"
+        }
         _ => "",
     };
-    Err(format!("the search failed: its server answered {}{hint}", answer.status))
+    Err(format!(
+        "the search failed: its server answered {}{hint}",
+        answer.status
+    ))
 }
 
 /// Reads Brave's `web.results` and SearXNG's `results`.
 fn hits(engine: SearchEngine, body: &[u8]) -> Result<Vec<Hit>, String> {
     let document: Value = serde_json::from_slice(body).map_err(|_| match engine {
-        SearchEngine::Searxng => "the search failed: what its server answers is no JSON; the owner should add json to \
+        SearchEngine::Searxng => {
+            "the search failed: what its server answers is no JSON; the owner should add json to \
             search.formats in its settings.yml"
-            .to_owned(),
+                .to_owned()
+        }
         _ => "the search failed: what its server answers is no JSON".to_owned(),
     })?;
     let (results, snippet) = match engine {
@@ -146,20 +207,42 @@ fn hits(engine: SearchEngine, body: &[u8]) -> Result<Vec<Hit>, String> {
     let words = |value: &Value| one_line(&unmarked(value.as_str().unwrap_or_default()));
     let hit = |result: &Value| {
         let url = net::join(result["url"].as_str()?, "")?;
-        Some(Hit { title: words(&result["title"]), url, snippet: words(&result[snippet]) })
+        Some(Hit {
+            title: words(&result["title"]),
+            url,
+            snippet: words(&result[snippet]),
+        })
     };
-    Ok(results.as_array().into_iter().flatten().filter_map(hit).collect())
+    Ok(results
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(hit)
+        .collect())
 }
 
 /// Takes out the marks and escapes that Brave puts into words.
 fn unmarked(words: &str) -> String {
-    let plain = words.replace("<strong>", "").replace("</strong>", "").replace("<b>", "").replace("</b>", "");
-    plain.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#x27;", "'").replace("&amp;", "&")
+    let plain = words
+        .replace("<strong>", "")
+        .replace("</strong>", "")
+        .replace("<b>", "")
+        .replace("</b>", "");
+    plain
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&#x27;", "'")
+        .replace("&amp;", "&")
 }
 
 fn listed(hits: &[Hit], count: usize) -> String {
     let lines = (1..).zip(hits.iter().take(count)).map(|(number, hit)| {
-        let mut entry = format!("[{number}] {}\n{}", text::shorten(&hit.title, TITLE), hit.url);
+        let mut entry = format!(
+            "[{number}] {}\n{}",
+            text::shorten(&hit.title, TITLE),
+            hit.url
+        );
         if !hit.snippet.is_empty() {
             entry.push('\n');
             entry.push_str(&text::shorten(&hit.snippet, SNIPPET));
@@ -174,7 +257,11 @@ mod tests {
     use super::*;
 
     fn hit(title: &str, url: &str, snippet: &str) -> Hit {
-        Hit { title: title.into(), url: url.into(), snippet: snippet.into() }
+        Hit {
+            title: title.into(),
+            url: url.into(),
+            snippet: snippet.into(),
+        }
     }
 
     #[test]
@@ -183,28 +270,56 @@ mod tests {
             {"title": "One &amp; <strong>two</strong>", "url": "https://a.example/", "description": "x\ny"},
             {"title": "bad", "url": "javascript:x"}, {"url": "https://b.example/c"}
         ]}});
-        let expected = [hit("One & two", "https://a.example/", "x y"), hit("", "https://b.example/c", "")];
-        assert_eq!(hits(SearchEngine::Brave, brave.to_string().as_bytes()).as_deref(), Ok(&expected[..]));
-        let searxng = json!({"results": [{"title": "One", "url": "https://a.example/", "content": "x"}]});
+        let expected = [
+            hit("One & two", "https://a.example/", "x y"),
+            hit("", "https://b.example/c", ""),
+        ];
+        assert_eq!(
+            hits(SearchEngine::Brave, brave.to_string().as_bytes()).as_deref(),
+            Ok(&expected[..])
+        );
+        let searxng =
+            json!({"results": [{"title": "One", "url": "https://a.example/", "content": "x"}]});
         let expected = [hit("One", "https://a.example/", "x")];
-        assert_eq!(hits(SearchEngine::Searxng, searxng.to_string().as_bytes()).as_deref(), Ok(&expected[..]));
+        assert_eq!(
+            hits(SearchEngine::Searxng, searxng.to_string().as_bytes()).as_deref(),
+            Ok(&expected[..])
+        );
         assert_eq!(hits(SearchEngine::Brave, b"{}").as_deref(), Ok(&[][..]));
-        assert!(hits(SearchEngine::Searxng, b"<html>").expect_err("HTML").contains("search.formats"));
+        assert!(
+            hits(SearchEngine::Searxng, b"<html>")
+                .expect_err("HTML")
+                .contains("search.formats")
+        );
     }
 
     #[test]
     fn results_are_numbered_lines_and_no_more_than_wanted() {
-        let found =
-            [hit("A", "https://a.example/", "about a"), hit("B", "https://b.example/", ""), hit("C", "https://c.example/", "")];
-        assert_eq!(listed(&found, 2), "[1] A\nhttps://a.example/\nabout a\n\n[2] B\nhttps://b.example/");
+        let found = [
+            hit("A", "https://a.example/", "about a"),
+            hit("B", "https://b.example/", ""),
+            hit("C", "https://c.example/", ""),
+        ];
+        assert_eq!(
+            listed(&found, 2),
+            "[1] A\nhttps://a.example/\nabout a\n\n[2] B\nhttps://b.example/"
+        );
     }
 
     #[test]
     fn a_refusal_names_what_the_owner_can_do() {
         let check = |engine, status, expected: &str| {
-            let answer = Answer { url: String::new(), status, content_type: None, body: Vec::new() };
+            let answer = Answer {
+                url: String::new(),
+                status,
+                content_type: None,
+                body: Vec::new(),
+            };
             let said = refused(engine, &answer).err().unwrap_or_default();
-            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said}");
+            assert!(
+                said.contains(expected) && said.is_empty() == expected.is_empty(),
+                "{said}"
+            );
         };
         check(SearchEngine::Duckduckgo, 200, "");
         check(SearchEngine::Duckduckgo, 202, "wants to see a person");

@@ -6,12 +6,22 @@ use std::path::Path;
 use super::*;
 
 fn put(dir: &Path, name: &str, text: &[u8]) {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(dir.join(name)).expect("open");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(dir.join(name))
+        .expect("open");
     file.write_all(text).expect("write");
 }
 
 fn read(files: &Files) -> Vec<(String, String)> {
-    files.stable().into_iter().chain(files.semi_stable()).map(|file| (file.name, file.text.to_string())).collect()
+    files
+        .stable()
+        .into_iter()
+        .chain(files.semi_stable())
+        .map(|file| (file.name, file.text.to_string()))
+        .collect()
 }
 
 #[test]
@@ -25,8 +35,12 @@ fn files_come_in_order_and_missing_and_blank_ones_are_skipped() {
     let files = Files::new(dir.path());
     assert_eq!(
         read(&files),
-        [("SOUL.md", "soul"), ("USER.md", "user"), ("MEMORY.md", "memory")]
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        [
+            ("SOUL.md", "soul"),
+            ("USER.md", "user"),
+            ("MEMORY.md", "memory")
+        ]
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
     );
 }
 
@@ -36,7 +50,10 @@ fn a_change_is_seen_and_no_change_is_not_read() {
     put(dir.path(), "SOUL.md", b"one");
     let files = Files::new(dir.path());
     let first = files.stable();
-    assert!(Arc::ptr_eq(&first[0].text, &files.stable()[0].text), "read again without a change");
+    assert!(
+        Arc::ptr_eq(&first[0].text, &files.stable()[0].text),
+        "read again without a change"
+    );
     put(dir.path(), "SOUL.md", b"three");
     assert_eq!(&*files.stable()[0].text, "three");
     put(dir.path(), "new", b"3hree");
@@ -53,7 +70,9 @@ fn twenty_thousand_characters_go_in_whole_and_one_more_is_cut() {
     put(dir.path(), "USER.md", "ä".repeat(20_001).as_bytes());
     let files = Files::new(dir.path()).stable();
     assert_eq!(files[0].text.chars().count(), 20_000);
-    assert!(files[1].text.contains("characters left out") && files[1].text.chars().count() < 18_100);
+    assert!(
+        files[1].text.contains("characters left out") && files[1].text.chars().count() < 18_100
+    );
 }
 
 #[test]
@@ -69,10 +88,17 @@ fn links_fifos_and_directories_are_left_out_and_the_others_stay() {
     let outside = tempfile::tempdir().expect("outside");
     put(outside.path(), "secret", b"hidden");
     symlink(outside.path().join("secret"), dir.path().join("SOUL.md")).expect("link");
-    nix::unistd::mkfifo(&dir.path().join("IDENTITY.md"), nix::sys::stat::Mode::S_IRUSR).expect("fifo");
+    nix::unistd::mkfifo(
+        &dir.path().join("IDENTITY.md"),
+        nix::sys::stat::Mode::S_IRUSR,
+    )
+    .expect("fifo");
     std::fs::create_dir(dir.path().join("AGENTS.md")).expect("dir");
     put(dir.path(), "USER.md", b"user");
-    assert_eq!(read(&Files::new(dir.path())), [("USER.md".to_owned(), "user".to_owned())]);
+    assert_eq!(
+        read(&Files::new(dir.path())),
+        [("USER.md".to_owned(), "user".to_owned())]
+    );
 }
 
 #[test]
@@ -89,10 +115,29 @@ fn a_tier_has_files_of_the_workspace_and_no_link_leads_out() {
     symlink(outside.path().join("secret"), dir.path().join("secret")).expect("link");
     nix::unistd::mkfifo(&dir.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("fifo");
     let files = Files::new(dir.path());
-    let paths = ["notes/ops.md", "blank.md", "none.md", "out/secret", "secret", "../x", "fifo", "notes", "notes/m.md"];
-    let found: Vec<(String, bool)> =
-        files.at(&paths.map(str::to_owned)).into_iter().map(|file| (file.name.clone(), file.is_the_owners())).collect();
-    assert_eq!(found, [("notes/ops.md".to_owned(), false), ("MEMORY.md".to_owned(), true)]);
+    let paths = [
+        "notes/ops.md",
+        "blank.md",
+        "none.md",
+        "out/secret",
+        "secret",
+        "../x",
+        "fifo",
+        "notes",
+        "notes/m.md",
+    ];
+    let found: Vec<(String, bool)> = files
+        .at(&paths.map(str::to_owned))
+        .into_iter()
+        .map(|file| (file.name.clone(), file.is_the_owners()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("notes/ops.md".to_owned(), false),
+            ("MEMORY.md".to_owned(), true)
+        ]
+    );
     put(dir.path(), "notes/ops.md", b"more");
     assert_eq!(&*files.at(&["notes/ops.md".to_owned()])[0].text, "more");
 }
@@ -101,14 +146,30 @@ fn a_tier_has_files_of_the_workspace_and_no_link_leads_out() {
 fn an_agents_own_prompt_goes_before_the_one_of_all_and_earlier_places_before_later() {
     let dir = tempfile::tempdir().expect("dir");
     let [workspace, first, second] = ["w", "1", "2"].map(|name| dir.path().join(name));
-    for place in ["w/prompts", "1/prompts", "1/agents/ada/prompts", "2/prompts", "2/agents/ada/prompts"] {
+    for place in [
+        "w/prompts",
+        "1/prompts",
+        "1/agents/ada/prompts",
+        "2/prompts",
+        "2/agents/ada/prompts",
+    ] {
         std::fs::create_dir_all(dir.path().join(place)).expect("dir");
     }
     let files = Files::new(&workspace);
     let dirs = prompt_dirs(&workspace, &[first, second], "ada");
-    let found = || files.prompt(&dirs, "Memory").map(|prompt| prompt.text.to_string());
+    let found = || {
+        files
+            .prompt(&dirs, "Memory")
+            .map(|prompt| prompt.text.to_string())
+    };
     assert_eq!(found(), None);
-    for place in ["2/prompts", "1/prompts", "2/agents/ada/prompts", "1/agents/ada/prompts", "w/prompts"] {
+    for place in [
+        "2/prompts",
+        "1/prompts",
+        "2/agents/ada/prompts",
+        "1/agents/ada/prompts",
+        "w/prompts",
+    ] {
         put(dir.path(), &format!("{place}/Memory.md"), place.as_bytes());
         assert_eq!(found().as_deref(), Some(place));
     }

@@ -11,7 +11,12 @@ struct House {
 
 fn house() -> House {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["home/workspace/skills", "home/workspace/docs", "home/state", "mine/sub"] {
+    for name in [
+        "home/workspace/skills",
+        "home/workspace/docs",
+        "home/state",
+        "mine/sub",
+    ] {
         std::fs::create_dir_all(dir.path().join(name)).unwrap();
     }
     let at = |name: &str| dir.path().join(name);
@@ -20,7 +25,11 @@ fn house() -> House {
     symlink("../home/workspace", at("mine/way")).unwrap();
     symlink("../../home/state", at("mine/sub/state")).unwrap();
     let workspace = Arc::new(Root::open(&at("home/workspace")).unwrap());
-    let grounds = Grounds::new(workspace, vec![at("mine"), at("absent"), dir.path().to_owned()], vec![at("home")]);
+    let grounds = Grounds::new(
+        workspace,
+        vec![at("mine"), at("absent"), dir.path().to_owned()],
+        vec![at("home")],
+    );
     House { dir, grounds }
 }
 
@@ -28,8 +37,12 @@ impl House {
     /// What a change of `path` comes to; `~` stands for the directory of everything.
     fn spot(&self, path: &str) -> String {
         let all = self.dir.path().display().to_string();
-        let said = self.grounds.spot(&path.replace('~', &all)).map(|spot| format!("{} {}", spot.key, spot.is_shape()));
-        said.unwrap_or_else(|error| error.to_string()).replace(&all, "~")
+        let said = self
+            .grounds
+            .spot(&path.replace('~', &all))
+            .map(|spot| format!("{} {}", spot.key, spot.is_shape()));
+        said.unwrap_or_else(|error| error.to_string())
+            .replace(&all, "~")
     }
 }
 
@@ -51,22 +64,48 @@ fn a_place_has_one_name() {
 #[test]
 fn nothing_is_changed_by_way_of_a_link() {
     let house = house();
-    for (path, key) in [("innocent/x", "skills/x"), ("notes/a", "docs/a"), ("notes/new/a", "docs/new/a")] {
-        let expected = format!("{path} leads to {key} through a link, and nothing is changed that way: name that path itself");
+    for (path, key) in [
+        ("innocent/x", "skills/x"),
+        ("notes/a", "docs/a"),
+        ("notes/new/a", "docs/new/a"),
+    ] {
+        let expected = format!(
+            "{path} leads to {key} through a link, and nothing is changed that way: name that path itself"
+        );
         assert_eq!(house.spot(path), expected);
     }
     // The real path leads out of the directory that is allowed, or through it into the workspace.
-    assert_eq!(house.spot("~/mine/way/SOUL.md"), "~/mine/way/SOUL.md is outside the workspace");
+    assert_eq!(
+        house.spot("~/mine/way/SOUL.md"),
+        "~/mine/way/SOUL.md is outside the workspace"
+    );
 }
 
 #[test]
 fn settings_and_state_are_nobodys() {
     let house = house();
-    for path in ["~/home/state/auth.json", "~/home/agent.toml", "~/home/STATE/x"] {
+    for path in [
+        "~/home/state/auth.json",
+        "~/home/agent.toml",
+        "~/home/STATE/x",
+    ] {
         let said = house.spot(path);
-        assert!(said.contains("belongs to the agent's own settings"), "{path}: {said}");
+        assert!(
+            said.contains("belongs to the agent's own settings"),
+            "{path}: {said}"
+        );
     }
-    assert!(house.spot("/etc/passwd").starts_with("/etc/passwd is outside the workspace and of ~/mine, ~/absent, ~ ("));
-    assert_eq!(house.spot("../state/auth.json"), "../state/auth.json is outside the workspace");
-    assert_eq!(house.spot("a\nb\u{200b}/../../../x"), "a\\u{a}b\\u{200b}/../../../x is not found");
+    assert!(
+        house
+            .spot("/etc/passwd")
+            .starts_with("/etc/passwd is outside the workspace and of ~/mine, ~/absent, ~ (")
+    );
+    assert_eq!(
+        house.spot("../state/auth.json"),
+        "../state/auth.json is outside the workspace"
+    );
+    assert_eq!(
+        house.spot("a\nb\u{200b}/../../../x"),
+        "a\\u{a}b\\u{200b}/../../../x is not found"
+    );
 }

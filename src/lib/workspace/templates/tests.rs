@@ -5,7 +5,10 @@ use super::*;
 use crate::config::{Config, Cost, Environment, HomeFlags, Zone, load};
 
 fn new_home(dir: &Path) -> Home {
-    let flags = HomeFlags { home: Some(dir.to_owned()), ..HomeFlags::default() };
+    let flags = HomeFlags {
+        home: Some(dir.to_owned()),
+        ..HomeFlags::default()
+    };
     Home::resolve(flags, &|_| None).expect("home")
 }
 
@@ -19,10 +22,19 @@ fn uncommented(template: &str) -> String {
 }
 
 fn keys(value: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
-    let chosen_by_user = ["routing", "session.identity_links", "telegram.groups", "context.tiers", "mcp.servers"].contains(&path);
+    let chosen_by_user = [
+        "routing",
+        "session.identity_links",
+        "telegram.groups",
+        "context.tiers",
+        "mcp.servers",
+    ]
+    .contains(&path);
     match value {
         serde_json::Value::Object(table) if !chosen_by_user => {
-            table.iter().for_each(|(key, inner)| keys(inner, format!("{path}.{key}").trim_start_matches('.'), out));
+            table.iter().for_each(|(key, inner)| {
+                keys(inner, format!("{path}.{key}").trim_start_matches('.'), out)
+            });
         }
         _ => {
             out.insert(path.to_owned());
@@ -39,10 +51,19 @@ fn a_new_home_loads_without_a_warning_and_has_its_documented_defaults() {
     assert_eq!(created.len(), 14);
     let loaded = load(&home, &Environment::default(), &[]).expect("load");
     assert_eq!((loaded.warnings, loaded.notes), (vec![], vec![]));
-    let mut expected = Config { cost: Cost { day_usd: 5.0, ..Cost::default() }, ..Config::default() };
+    let mut expected = Config {
+        cost: Cost {
+            day_usd: 5.0,
+            ..Cost::default()
+        },
+        ..Config::default()
+    };
     expected.agent.timezone = Zone(Tz::Europe__Berlin);
     assert_eq!(loaded.config, expected);
-    assert_eq!(loaded.models.get("primary", "test").expect("primary").name, "offline");
+    assert_eq!(
+        loaded.models.get("primary", "test").expect("primary").name,
+        "offline"
+    );
 }
 
 #[test]
@@ -50,13 +71,25 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     let text = uncommented(&AGENT_TOML.replace("@ZONE@", "UTC"));
     let mut written: Config = toml::from_str(&text).expect("the uncommented template");
     let mut found = BTreeSet::new();
-    keys(&serde_json::to_value(toml::from_str::<toml::Table>(&text).expect("table")).expect("json"), "", &mut found);
+    keys(
+        &serde_json::to_value(toml::from_str::<toml::Table>(&text).expect("table")).expect("json"),
+        "",
+        &mut found,
+    );
     let mut known = BTreeSet::new();
-    keys(&serde_json::to_value(Config::default()).expect("json"), "", &mut known);
+    keys(
+        &serde_json::to_value(Config::default()).expect("json"),
+        "",
+        &mut known,
+    );
     assert_eq!(found, known);
 
     // What the template calls an example, and the cap it sets.
-    assert!(!written.routing.is_empty() && !written.telegram.groups.is_empty() && !written.session.identity_links.is_empty());
+    assert!(
+        !written.routing.is_empty()
+            && !written.telegram.groups.is_empty()
+            && !written.session.identity_links.is_empty()
+    );
     written.routing.clear();
     written.telegram.groups.clear();
     written.session.identity_links.clear();
@@ -83,9 +116,21 @@ fn the_example_providers_load_under_their_names() {
             let path = home.providers_dir().join(format!("{name}.toml"));
             let _ = std::fs::remove_file(&path);
             write_new(path, &text).expect("write");
-            let loaded = load(&home, &Environment::default(), &[("providers.load".to_owned(), name.to_owned())]).expect("load");
+            let loaded = load(
+                &home,
+                &Environment::default(),
+                &[("providers.load".to_owned(), name.to_owned())],
+            )
+            .expect("load");
             assert_eq!(loaded.warnings, []);
-            assert!(loaded.models.get("primary", "test").expect("primary").rates.is_some());
+            assert!(
+                loaded
+                    .models
+                    .get("primary", "test")
+                    .expect("primary")
+                    .rates
+                    .is_some()
+            );
         }
     }
 }
@@ -101,8 +146,12 @@ fn a_second_init_overwrites_nothing() {
     std::fs::remove_file(home.workspace().join("USER.md")).expect("remove");
     std::os::unix::fs::symlink("/nowhere", home.workspace().join("USER.md")).expect("link");
     std::fs::remove_file(home.workspace().join("TOOLS.md")).expect("remove");
-    let written: Vec<PathBuf> =
-        init(&home, Tz::UTC).expect("init").into_iter().filter(|file| file.fate == Fate::Written).map(|file| file.path).collect();
+    let written: Vec<PathBuf> = init(&home, Tz::UTC)
+        .expect("init")
+        .into_iter()
+        .filter(|file| file.fate == Fate::Written)
+        .map(|file| file.path)
+        .collect();
     assert_eq!(written, [home.workspace().join("TOOLS.md")]);
     assert_eq!(std::fs::read_to_string(soul).expect("soul"), "mine");
 }
@@ -111,7 +160,10 @@ fn a_second_init_overwrites_nothing() {
 fn everything_is_private_and_the_persona_is_short() {
     let dir = tempfile::tempdir().expect("dir");
     for file in init(&new_home(dir.path()), Tz::UTC).expect("init") {
-        let mode = std::fs::metadata(&file.path).expect("file").permissions().mode();
+        let mode = std::fs::metadata(&file.path)
+            .expect("file")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600, "{}", file.path.display());
     }
     let bytes: usize = WORKSPACE_FILES.iter().map(|(_, text)| text.len()).sum();
@@ -120,6 +172,12 @@ fn everything_is_private_and_the_persona_is_short() {
 
 #[test]
 fn the_heartbeat_template_has_no_item() {
-    let (_, text) = WORKSPACE_FILES.iter().find(|(name, _)| *name == "HEARTBEAT.md").expect("template");
-    assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')));
+    let (_, text) = WORKSPACE_FILES
+        .iter()
+        .find(|(name, _)| *name == "HEARTBEAT.md")
+        .expect("template");
+    assert!(
+        text.lines()
+            .all(|line| line.is_empty() || line.starts_with('#'))
+    );
 }

@@ -51,12 +51,19 @@ type Token = (String, bool);
 
 /// Returns the words of a line without quotes and escapes.
 pub(super) fn words(line: &str) -> String {
-    tokens(line).into_iter().map(|(word, _)| word).collect::<Vec<_>>().join(" ")
+    tokens(line)
+        .into_iter()
+        .map(|(word, _)| word)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns a text without its escapes.
 pub(super) fn unescaped(text: &str) -> String {
-    let text = text.replace("\\(dq", "\"").replace("\\&", "").replace("\\-", "-");
+    let text = text
+        .replace("\\(dq", "\"")
+        .replace("\\&", "")
+        .replace("\\-", "-");
     text.replace("\\e", "\\")
 }
 
@@ -64,8 +71,13 @@ fn tokens(line: &str) -> Vec<Token> {
     let (mut tokens, mut rest) = (Vec::new(), line.trim());
     while !rest.is_empty() {
         let (word, after, quoted) = match rest.strip_prefix('"') {
-            Some(inside) => inside.split_once('"').map(|(word, after)| (word, after, true)).unwrap_or((inside, "", true)),
-            None => rest.split_once(' ').map_or((rest, "", false), |(word, after)| (word, after, false)),
+            Some(inside) => inside
+                .split_once('"')
+                .map(|(word, after)| (word, after, true))
+                .unwrap_or((inside, "", true)),
+            None => rest
+                .split_once(' ')
+                .map_or((rest, "", false), |(word, after)| (word, after, false)),
         };
         tokens.push((unescaped(word), quoted));
         rest = after.trim_start();
@@ -74,7 +86,10 @@ fn tokens(line: &str) -> Vec<Token> {
 }
 
 fn known((word, quoted): &Token) -> Option<Macro> {
-    MACROS.iter().find(|(name, _)| !quoted && name == word).map(|(_, what)| *what)
+    MACROS
+        .iter()
+        .find(|(name, _)| !quoted && name == word)
+        .map(|(_, what)| *what)
 }
 
 fn closes((word, quoted): &Token) -> bool {
@@ -87,12 +102,26 @@ fn closes((word, quoted): &Token) -> bool {
 /// With the name of a macro that stands at the beginning and is not known.
 pub(super) fn print(line: &str, page: &str, at: usize) -> Span {
     let mut tokens = tokens(line);
-    if let Some(first) = tokens.first().filter(|first| known(first).is_none() && is_macro(&first.0)) {
-        panic!("man/{page}:{at}: the macro {} is not known to the test", first.0);
+    if let Some(first) = tokens
+        .first()
+        .filter(|first| known(first).is_none() && is_macro(&first.0))
+    {
+        panic!(
+            "man/{page}:{at}: the macro {} is not known to the test",
+            first.0
+        );
     }
-    let tail = tokens.iter().rev().take_while(|token| closes(token)).count();
+    let tail = tokens
+        .iter()
+        .rev()
+        .take_while(|token| closes(token))
+        .count();
     let tail = tokens.split_off(tokens.len() - tail);
-    let mut printer = Printer { page: page.to_owned(), at, ..Printer::default() };
+    let mut printer = Printer {
+        page: page.to_owned(),
+        at,
+        ..Printer::default()
+    };
     let mut ends = Vec::new();
     let mut tokens = tokens.into_iter();
     while let Some(token) = tokens.next() {
@@ -129,7 +158,9 @@ pub(super) fn print(line: &str, page: &str, at: usize) -> Span {
 
 fn is_macro(word: &str) -> bool {
     let mut letters = word.chars();
-    word.len() == 2 && letters.next().is_some_and(|c| c.is_ascii_uppercase()) && letters.all(|c| c.is_ascii_lowercase())
+    word.len() == 2
+        && letters.next().is_some_and(|c| c.is_ascii_uppercase())
+        && letters.all(|c| c.is_ascii_lowercase())
 }
 
 #[derive(Default)]
@@ -166,7 +197,11 @@ impl Printer {
             match self.mark.as_str() {
                 "Fl" => self.put("-"),
                 "Nm" => {
-                    let name = self.page.rsplit_once('.').map_or(self.page.as_str(), |(name, _)| name).to_owned();
+                    let name = self
+                        .page
+                        .rsplit_once('.')
+                        .map_or(self.page.as_str(), |(name, _)| name)
+                        .to_owned();
                     self.put(&name);
                 }
                 _ => {}
@@ -176,9 +211,17 @@ impl Printer {
 
     fn word(&mut self, word: &str) {
         self.fresh = false;
-        let word = if self.mark == "Fl" { format!("-{word}") } else { word.to_owned() };
+        let word = if self.mark == "Fl" {
+            format!("-{word}")
+        } else {
+            word.to_owned()
+        };
         self.put(&word);
-        let mark = if self.mark.is_empty() { "No" } else { &self.mark };
+        let mark = if self.mark.is_empty() {
+            "No"
+        } else {
+            &self.mark
+        };
         self.span.marks.push((mark.to_owned(), word, self.at));
     }
 
@@ -204,20 +247,42 @@ impl Printer {
 fn a_line_is_read_as_it_is_printed() {
     for (line, text) in [
         ("Fl -wait Ns Op = Ns Ar SECS", "--wait[=SECS]"),
-        ("Fl c Ar FILE , Fl -config Ar FILE", "-c FILE, --config FILE"),
-        ("Fl -reset Ar all | CONTACT | SESSION", "--reset all | CONTACT | SESSION"),
+        (
+            "Fl c Ar FILE , Fl -config Ar FILE",
+            "-c FILE, --config FILE",
+        ),
+        (
+            "Fl -reset Ar all | CONTACT | SESSION",
+            "--reset all | CONTACT | SESSION",
+        ),
         ("Ar TEXT | Fl", "TEXT | -"),
         ("Ql /exit ) .", "‘/exit’)."),
         ("Nm", "prog"),
         ("Xr cron 8 ,", "cron(8),"),
-        ("Va env No = [\\(dqA\\(dq, \\(dqB\\(dq]", "env = [\"A\", \"B\"]"),
-        ("Pq everything; the default of Fl -system .", "(everything; the default of --system)."),
+        (
+            "Va env No = [\\(dqA\\(dq, \\(dqB\\(dq]",
+            "env = [\"A\", \"B\"]",
+        ),
+        (
+            "Pq everything; the default of Fl -system .",
+            "(everything; the default of --system).",
+        ),
         ("Po Fl -a , Fl -b", "(--a, --b"),
         ("Pa a\\e\"b\" \"Fl\"", "a\\\"b\" Fl"),
     ] {
         assert_eq!(print(line, "prog.1", 1).text, text, "{line}");
     }
     let marks = print("Cm run Fl -a Ns = Ns Ar B , C plain", "prog.1", 7).marks;
-    let expected = [("Cm", "run"), ("Fl", "--a"), ("No", "="), ("Ar", "B"), ("Ar", "C"), ("Ar", "plain")];
-    assert_eq!(marks, expected.map(|(mark, word)| (mark.to_owned(), word.to_owned(), 7)));
+    let expected = [
+        ("Cm", "run"),
+        ("Fl", "--a"),
+        ("No", "="),
+        ("Ar", "B"),
+        ("Ar", "C"),
+        ("Ar", "plain"),
+    ];
+    assert_eq!(
+        marks,
+        expected.map(|(mark, word)| (mark.to_owned(), word.to_owned(), 7))
+    );
 }

@@ -51,12 +51,18 @@ async fn authorize(Shares(shared): Shares<Arc<Shared>>, Query(query): Query<Fiel
     if let Some((key, _)) = expected.iter().find(|(key, value)| field(key) != *value) {
         return bad(&format!("wrong {key}"));
     }
-    if !redirect.starts_with("http://127.0.0.1:") || field("state").len() < 32 || field("code_challenge").len() != 43 {
+    if !redirect.starts_with("http://127.0.0.1:")
+        || field("state").len() < 32
+        || field("code_challenge").len() != 43
+    {
         return bad("wrong redirect_uri, state or code_challenge");
     }
     let mut state = lock(&shared.state);
     if state.denies {
-        return there(format!("{redirect}?error=access_denied&error_description=the+person+said+no&state={}", field("state")));
+        return there(format!(
+            "{redirect}?error=access_denied&error_description=the+person+said+no&state={}",
+            field("state")
+        ));
     }
     let code = state.code(field("code_challenge"), redirect.clone());
     there(format!("{redirect}?code={code}&state={}", field("state")))
@@ -72,11 +78,15 @@ impl State {
 
     /// Takes a code if it is good and `verifier` is what the challenge was made from.
     fn redeem(&mut self, code: &str, verifier: &str, redirect: Option<&str>) -> bool {
-        let Some((challenge, for_whom)) = self.codes.remove(code) else { return false };
+        let Some((challenge, for_whom)) = self.codes.remove(code) else {
+            return false;
+        };
         let digest = ring::digest::digest(&ring::digest::SHA256, verifier.as_bytes());
         let made = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest.as_ref());
-        let good =
-            made == challenge && verifier.len() >= 43 && redirect.is_none_or(|redirect| redirect == for_whom) && !self.late;
+        let good = made == challenge
+            && verifier.len() >= 43
+            && redirect.is_none_or(|redirect| redirect == for_whom)
+            && !self.late;
         self.exchanged += usize::from(good);
         good
     }
@@ -96,7 +106,11 @@ impl State {
 }
 
 fn refuse(code: &str, words: &str) -> Response {
-    (StatusCode::BAD_REQUEST, Json(json!({"error": code, "error_description": words}))).into_response()
+    (
+        StatusCode::BAD_REQUEST,
+        Json(json!({"error": code, "error_description": words})),
+    )
+        .into_response()
 }
 
 async fn token(Shares(shared): Shares<Arc<Shared>>, body: Bytes) -> Response {
@@ -109,18 +123,32 @@ async fn token(Shares(shared): Shares<Arc<Shared>>, body: Bytes) -> Response {
     }
     if field("grant_type") == "authorization_code" {
         let mut state = lock(&shared.state);
-        let good = state.redeem(field("code"), field("code_verifier"), Some(field("redirect_uri")));
-        return if good { Json(state.tokens()).into_response() } else { refuse("invalid_grant", "the code has expired") };
+        let good = state.redeem(
+            field("code"),
+            field("code_verifier"),
+            Some(field("redirect_uri")),
+        );
+        return if good {
+            Json(state.tokens()).into_response()
+        } else {
+            refuse("invalid_grant", "the code has expired")
+        };
     }
     let (renewal, answer) = {
         let mut state = lock(&shared.state);
         state.renewed += 1;
-        let renewal = if state.renewals.is_empty() { None } else { Some(state.renewals.remove(0)) };
+        let renewal = if state.renewals.is_empty() {
+            None
+        } else {
+            Some(state.renewals.remove(0))
+        };
         match renewal {
             Some(Renewal::Status(status)) => {
                 return (StatusCode::from_u16(status).expect("a status"), "").into_response();
             }
-            _ if field("refresh_token") != state.refresh => return refuse("invalid_grant", "the token was taken back"),
+            _ if field("refresh_token") != state.refresh => {
+                return refuse("invalid_grant", "the token was taken back");
+            }
             renewal => (renewal, state.tokens()),
         }
     };
@@ -142,7 +170,8 @@ async fn openrouter(Shares(shared): Shares<Arc<Shared>>, Query(query): Query<Fie
 
 async fn openrouter_key(Shares(shared): Shares<Arc<Shared>>, Json(body): Json<Value>) -> Response {
     let word = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
-    let good = word("code_challenge_method") == "S256" && lock(&shared.state).redeem(&word("code"), &word("code_verifier"), None);
+    let good = word("code_challenge_method") == "S256"
+        && lock(&shared.state).redeem(&word("code"), &word("code_verifier"), None);
     if good {
         return Json(json!({"key": "sk-or-canary-0123456789", "user_id": "u1"})).into_response();
     }
@@ -151,12 +180,21 @@ async fn openrouter_key(Shares(shared): Shares<Arc<Shared>>, Json(body): Json<Va
 }
 
 fn knows(headers: &HeaderMap) -> bool {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
     header("authorization").starts_with("Bearer sk-") || header("x-api-key").starts_with("sk-")
 }
 
 fn unknown_key() -> Response {
-    (StatusCode::UNAUTHORIZED, Json(json!({"error": {"message": "invalid x-api-key"}}))).into_response()
+    (
+        StatusCode::UNAUTHORIZED,
+        Json(json!({"error": {"message": "invalid x-api-key"}})),
+    )
+        .into_response()
 }
 
 async fn models(headers: HeaderMap) -> Response {
@@ -170,5 +208,6 @@ async fn key(headers: HeaderMap) -> Response {
     if !knows(&headers) {
         return unknown_key();
     }
-    Json(json!({"data": {"label": "sk-or-…", "limit": 5, "limit_remaining": 4.5, "usage": 0.5}})).into_response()
+    Json(json!({"data": {"label": "sk-or-…", "limit": 5, "limit_remaining": 4.5, "usage": 0.5}}))
+        .into_response()
 }

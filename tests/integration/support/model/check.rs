@@ -41,20 +41,30 @@ fn check_anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
     if body["max_tokens"].as_u64().is_none_or(|tokens| tokens == 0) {
         return Err("max_tokens: field required".to_owned());
     }
-    if messages.first().is_some_and(|first| first["role"] != "user") {
+    if messages
+        .first()
+        .is_some_and(|first| first["role"] != "user")
+    {
         return Err("messages: first message must use the \"user\" role".to_owned());
     }
     for (index, message) in messages.iter().enumerate() {
         if message["role"] != "user" && message["role"] != "assistant" {
-            return Err(format!("messages.{index}: unexpected role {}", message["role"]));
+            return Err(format!(
+                "messages.{index}: unexpected role {}",
+                message["role"]
+            ));
         }
         let is_empty = |text: &Value| text.as_str().is_none_or(|text| text.trim().is_empty());
-        if message["content"] == "" || blocks(message, "text").any(|block| is_empty(&block["text"])) {
+        if message["content"] == "" || blocks(message, "text").any(|block| is_empty(&block["text"]))
+        {
             return Err(format!("messages.{index}: text content must be non-empty"));
         }
-        let mut after_results = all_blocks(message).skip_while(|block| block["type"] == "tool_result");
+        let mut after_results =
+            all_blocks(message).skip_while(|block| block["type"] == "tool_result");
         if after_results.any(|block| block["type"] == "tool_result") {
-            return Err(format!("messages.{index}: tool_result blocks must come first"));
+            return Err(format!(
+                "messages.{index}: tool_result blocks must come first"
+            ));
         }
     }
     Ok(())
@@ -65,17 +75,26 @@ fn check_pictures(wire: Wire, messages: &[Value]) -> Result<(), String> {
     for (index, message) in messages.iter().enumerate() {
         for block in all_blocks(message) {
             let (media_type, data) = match (wire, block["type"].as_str()) {
-                (Wire::Anthropic, Some("image")) if block["source"]["type"] == "base64" => {
-                    (block["source"]["media_type"].as_str(), block["source"]["data"].as_str())
-                }
+                (Wire::Anthropic, Some("image")) if block["source"]["type"] == "base64" => (
+                    block["source"]["media_type"].as_str(),
+                    block["source"]["data"].as_str(),
+                ),
                 (Wire::OpenAi, Some("image_url")) => {
-                    let url = block["image_url"]["url"].as_str().and_then(|url| url.strip_prefix("data:"));
+                    let url = block["image_url"]["url"]
+                        .as_str()
+                        .and_then(|url| url.strip_prefix("data:"));
                     url.and_then(|url| url.split_once(";base64,")).unzip()
                 }
-                (Wire::Anthropic, Some("text" | "thinking" | "tool_use" | "tool_result")) | (Wire::OpenAi, Some("text")) => {
+                (Wire::Anthropic, Some("text" | "thinking" | "tool_use" | "tool_result"))
+                | (Wire::OpenAi, Some("text")) => {
                     continue;
                 }
-                _ => return Err(format!("messages.{index}: unexpected content {}", block["type"])),
+                _ => {
+                    return Err(format!(
+                        "messages.{index}: unexpected content {}",
+                        block["type"]
+                    ));
+                }
             };
             if message["role"] != "user" {
                 return Err(format!("messages.{index}: only the user sends images"));
@@ -84,7 +103,9 @@ fn check_pictures(wire: Wire, messages: &[Value]) -> Result<(), String> {
             if data.len() > 5 << 20 {
                 return Err(format!("messages.{index}: image exceeds 5 MB maximum"));
             }
-            let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(data)
+                .unwrap_or_default();
             let real = match bytes.get(..4) {
                 Some(b"\x89PNG") => Some("image/png"),
                 Some([0xff, 0xd8, 0xff, _]) => Some("image/jpeg"),
@@ -105,21 +126,29 @@ fn check_tool_calls(wire: Wire, messages: &[Value]) -> Result<(), String> {
     for (index, message) in messages.iter().enumerate() {
         let (calls, answers) = ids(wire, message);
         if let Some(id) = answers.iter().find(|id| !asked.remove(*id)) {
-            return Err(format!("messages.{index}: result {id} answers no tool call just before it"));
+            return Err(format!(
+                "messages.{index}: result {id} answers no tool call just before it"
+            ));
         }
         // OpenAI has a message for each result, Anthropic one for all.
         let more_may_follow = wire == Wire::OpenAi && message["role"] == "tool";
         if let Some(id) = asked.first().filter(|_| !more_may_follow) {
-            return Err(format!("messages.{index}: tool call {id} has no result right after it"));
+            return Err(format!(
+                "messages.{index}: tool call {id} has no result right after it"
+            ));
         }
         for id in calls {
             if id.is_empty() || !seen.insert(id.clone()) {
-                return Err(format!("messages.{index}: tool call ids must be unique, \"{id}\" is not"));
+                return Err(format!(
+                    "messages.{index}: tool call ids must be unique, \"{id}\" is not"
+                ));
             }
             asked.insert(id);
         }
     }
-    asked.first().map_or(Ok(()), |id| Err(format!("messages: tool call {id} has no result")))
+    asked.first().map_or(Ok(()), |id| {
+        Err(format!("messages: tool call {id} has no result"))
+    })
 }
 
 /// Returns the ids of the calls and of the results in one message; a missing id is the empty one.
@@ -127,13 +156,20 @@ fn ids(wire: Wire, message: &Value) -> (Vec<String>, Vec<String>) {
     let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match wire {
         Wire::Anthropic => (
-            blocks(message, "tool_use").map(|block| id(&block["id"])).collect(),
-            blocks(message, "tool_result").map(|block| id(&block["tool_use_id"])).collect(),
+            blocks(message, "tool_use")
+                .map(|block| id(&block["id"]))
+                .collect(),
+            blocks(message, "tool_result")
+                .map(|block| id(&block["tool_use_id"]))
+                .collect(),
         ),
         Wire::OpenAi => {
             let calls = message["tool_calls"].as_array().into_iter().flatten();
             let answer = (message["role"] == "tool").then(|| id(&message["tool_call_id"]));
-            (calls.map(|call| id(&call["id"])).collect(), answer.into_iter().collect())
+            (
+                calls.map(|call| id(&call["id"])).collect(),
+                answer.into_iter().collect(),
+            )
         }
     }
 }

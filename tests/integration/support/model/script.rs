@@ -21,9 +21,14 @@ struct Turn {
 pub(super) fn plan(wire: Wire, body: &Value) -> (Duration, Output) {
     let turn = Turn::read(wire, body);
     if !turn.results.is_empty() {
-        return (Duration::ZERO, Output::Text(format!("result: {}", turn.results.join("\n"))));
+        return (
+            Duration::ZERO,
+            Output::Text(format!("result: {}", turn.results.join("\n"))),
+        );
     }
-    let sleep = directive(&turn.user, "sleep").and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
+    let sleep = directive(&turn.user, "sleep")
+        .and_then(|ms| ms.parse().ok())
+        .map_or(Duration::ZERO, Duration::from_millis);
     (sleep, turn.answer())
 }
 
@@ -35,13 +40,18 @@ pub(super) fn is_reading(wire: Wire, body: &Value) -> bool {
 impl Turn {
     fn read(wire: Wire, body: &Value) -> Self {
         let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let since = messages.iter().rposition(|message| message["role"] == "assistant").map_or(0, |last| last + 1);
+        let since = messages
+            .iter()
+            .rposition(|message| message["role"] == "assistant")
+            .map_or(0, |last| last + 1);
         let (mut user, mut results) = (String::new(), Vec::new());
         for message in messages.iter().skip(since) {
             match message["role"].as_str() {
                 Some("tool") => results.push(text(&message["content"])),
                 Some("user") => {
-                    results.extend(blocks(message, "tool_result").map(|block| text(&block["content"])));
+                    results.extend(
+                        blocks(message, "tool_result").map(|block| text(&block["content"])),
+                    );
                     user = text(&message["content"]);
                 }
                 _ => {}
@@ -58,16 +68,28 @@ impl Turn {
             Wire::Anthropic => tool["description"].as_str().map(str::to_owned),
             Wire::OpenAi => tool["function"]["description"].as_str().map(str::to_owned),
         };
-        let more = tools.filter_map(description).find_map(|text| text.strip_prefix("More tools: ").map(str::to_owned));
-        let names = more.as_deref().and_then(|text| text.split_once('.')).map_or("", |(names, _)| names);
+        let more = tools
+            .filter_map(description)
+            .find_map(|text| text.strip_prefix("More tools: ").map(str::to_owned));
+        let names = more
+            .as_deref()
+            .and_then(|text| text.split_once('.'))
+            .map_or("", |(names, _)| names);
         offered.extend(names.split(", ").map(str::to_owned));
-        Self { user, results, tools: offered }
+        Self {
+            user,
+            results,
+            tools: offered,
+        }
     }
 
     fn answer(&self) -> Output {
         let calls = tool_calls(&self.user);
         if let Some((name, _)) = calls.iter().find(|(name, _)| !self.tools.contains(name)) {
-            return Output::Text(format!("no tool {name} on offer, only: {}", self.tools.join(", ")));
+            return Output::Text(format!(
+                "no tool {name} on offer, only: {}",
+                self.tools.join(", ")
+            ));
         }
         if !calls.is_empty() {
             return Output::Tools(calls);
@@ -82,7 +104,11 @@ impl Turn {
         if self.user.starts_with("⟦conversation\n") {
             return Output::Text("{\"facts\": [], \"episode\": null}".to_owned());
         }
-        let last = self.user.lines().rfind(|line| !line.trim().is_empty() && !line.starts_with('⟦')).unwrap_or_default();
+        let last = self
+            .user
+            .lines()
+            .rfind(|line| !line.trim().is_empty() && !line.starts_with('⟦'))
+            .unwrap_or_default();
         Output::Text(format!("echo: {}", last.trim()))
     }
 }
@@ -98,8 +124,16 @@ fn tool_calls(source: &str) -> Vec<(String, Value)> {
     let parse = |call: &str| {
         let end = call.find([' ', ']'])?;
         let (name, arguments) = call.split_at(end);
-        let first = serde_json::Deserializer::from_str(arguments).into_iter().next();
-        Some((name.to_owned(), first.and_then(Result::ok).filter(Value::is_object).unwrap_or_else(|| json!({}))))
+        let first = serde_json::Deserializer::from_str(arguments)
+            .into_iter()
+            .next();
+        Some((
+            name.to_owned(),
+            first
+                .and_then(Result::ok)
+                .filter(Value::is_object)
+                .unwrap_or_else(|| json!({})),
+        ))
     };
     source.split("[[tool ").skip(1).filter_map(parse).collect()
 }
@@ -107,14 +141,22 @@ fn tool_calls(source: &str) -> Vec<(String, Value)> {
 /// Returns exactly `length` ASCII characters, `w0001 w0002 …` in lines of ten, so that a test can tell which are missing.
 fn numbered_words(length: usize) -> String {
     let words = (1_usize..).map(|n| format!("w{n:04}{}", if n % 10 == 0 { '\n' } else { ' ' }));
-    words.flat_map(|word| word.into_bytes()).map(char::from).take(length).collect()
+    words
+        .flat_map(|word| word.into_bytes())
+        .map(char::from)
+        .take(length)
+        .collect()
 }
 
 /// Returns the text of a content value: a string, or the text blocks of a list, a line each.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => blocks
+            .iter()
+            .filter_map(|block| block["text"].as_str())
+            .collect::<Vec<_>>()
+            .join("\n"),
         _ => String::new(),
     }
 }

@@ -89,7 +89,11 @@ async fn serve(
             let frames = wire::frames(wire, &body, &half, Usage::of(raw.len(), &half));
             // Up to the first letters, whichever the wire: no frame after them says that the answer is over.
             let first = frames.len().saturating_sub(4).max(1);
-            return send_stream(guard, frames.get(..first).unwrap_or_default(), End::Cut(connection));
+            return send_stream(
+                guard,
+                frames.get(..first).unwrap_or_default(),
+                End::Cut(connection),
+            );
         }
         Some(Reply::Disconnect) => return connection.cut().await,
         Some(Reply::Held(text)) if streaming => {
@@ -97,7 +101,10 @@ async fn serve(
             let usage = Usage::of(raw.len(), &output);
             shared.serve(&body["model"], usage);
             let mut frames = wire::frames(wire, &body, &output, usage);
-            let first = frames.iter().position(|frame| wire::has_text(wire, frame)).map_or(0, |at| at + 1);
+            let first = frames
+                .iter()
+                .position(|frame| wire::has_text(wire, frame))
+                .map_or(0, |at| at + 1);
             let rest = frames.split_off(first).concat();
             return send_stream(guard, &frames, End::Held(rest));
         }
@@ -118,11 +125,24 @@ async fn serve(
 }
 
 /// Records the request and takes the reply the test queued for it.
-pub(super) fn arrive(shared: &Shared, path: &str, headers: &HeaderMap, body: &Value) -> Option<Reply> {
+pub(super) fn arrive(
+    shared: &Shared,
+    path: &str,
+    headers: &HeaderMap,
+    body: &Value,
+) -> Option<Reply> {
     let text = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers: BTreeMap<_, _> = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let headers: BTreeMap<_, _> = headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect();
     let mut state = lock(&shared.state);
-    state.exchanges.push(Exchange { path: path.to_owned(), headers, body: body.clone(), at: Instant::now() });
+    state.exchanges.push(Exchange {
+        path: path.to_owned(),
+        headers,
+        body: body.clone(),
+        at: Instant::now(),
+    });
     state.replies.pop_front()
 }
 
@@ -134,10 +154,19 @@ fn arrive_to_read(shared: &Shared, body: &Value) -> Option<Reply> {
 }
 
 pub(super) fn has_key(wire: Wire, headers: &HeaderMap) -> bool {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
     match wire {
-        Wire::Anthropic => !header("x-api-key").is_empty() && !header("anthropic-version").is_empty(),
-        Wire::OpenAi => header("authorization").strip_prefix("Bearer ").is_some_and(|key| !key.is_empty()),
+        Wire::Anthropic => {
+            !header("x-api-key").is_empty() && !header("anthropic-version").is_empty()
+        }
+        Wire::OpenAi => header("authorization")
+            .strip_prefix("Bearer ")
+            .is_some_and(|key| !key.is_empty()),
     }
 }
 
@@ -145,7 +174,9 @@ pub(super) fn refuse(wire: Wire, code: u16, message: &str, retry_after: Option<u
     let status = StatusCode::from_u16(code).expect("a scripted status is one HTTP knows");
     let mut response = (status, Json(wire::error(wire, code, message))).into_response();
     if let Some(seconds) = retry_after {
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
@@ -162,28 +193,45 @@ enum End {
 
 /// Streams `frames` in small pieces; then does what `end` says.
 fn send_stream(guard: InFlight, frames: &[String], end: End) -> Response {
-    let body = stream::unfold((pieces(&frames.concat()), end, guard), |(mut left, end, guard)| async move {
-        if let Some(piece) = left.pop_front() {
-            return Some((Ok::<_, Infallible>(piece), (left, end, guard)));
-        }
-        match end {
-            End::Good => None,
-            End::Cut(connection) => {
-                tokio::time::sleep(FLUSH).await;
-                connection.cut().await
+    let body = stream::unfold(
+        (pieces(&frames.concat()), end, guard),
+        |(mut left, end, guard)| async move {
+            if let Some(piece) = left.pop_front() {
+                return Some((Ok::<_, Infallible>(piece), (left, end, guard)));
             }
-            End::Held(rest) => {
-                guard.0.held.acquire().await.expect("nobody closes it").forget();
-                let mut left = pieces(&rest);
-                left.pop_front().map(|piece| (Ok(piece), (left, End::Good, guard)))
+            match end {
+                End::Good => None,
+                End::Cut(connection) => {
+                    tokio::time::sleep(FLUSH).await;
+                    connection.cut().await
+                }
+                End::Held(rest) => {
+                    guard
+                        .0
+                        .held
+                        .acquire()
+                        .await
+                        .expect("nobody closes it")
+                        .forget();
+                    let mut left = pieces(&rest);
+                    left.pop_front()
+                        .map(|piece| (Ok(piece), (left, End::Good, guard)))
+                }
             }
-        }
-    });
-    ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], Body::from_stream(body)).into_response()
+        },
+    );
+    (
+        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")],
+        Body::from_stream(body),
+    )
+        .into_response()
 }
 
 fn pieces(text: &str) -> VecDeque<Bytes> {
-    text.as_bytes().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect()
+    text.as_bytes()
+        .chunks(PIECE_BYTES)
+        .map(Bytes::copy_from_slice)
+        .collect()
 }
 
 /// Counts a request as long as it is worked on: until its last byte is handed over or its client is gone.

@@ -17,9 +17,16 @@ use super::{
 };
 
 /// The endings the vendor takes.
-const ENDINGS: [&str; 9] = ["flac", "mp3", "mp4", "mpeg", "mpga", "m4a", "ogg", "wav", "webm"];
+const ENDINGS: [&str; 9] = [
+    "flac", "mp3", "mp4", "mpeg", "mpga", "m4a", "ogg", "wav", "webm",
+];
 
-pub(super) async fn serve(shared: &Shared, connection: &Connection, headers: &HeaderMap, raw: &[u8]) -> Response {
+pub(super) async fn serve(
+    shared: &Shared,
+    connection: &Connection,
+    headers: &HeaderMap,
+    raw: &[u8],
+) -> Response {
     if !has_key(Wire::OpenAi, headers) {
         return refuse(Wire::OpenAi, 401, "you did not provide an API key", None);
     }
@@ -39,7 +46,9 @@ pub(super) async fn serve(shared: &Shared, connection: &Connection, headers: &He
     match reply {
         None => Json(json!({"text": format!("heard {size} bytes")})).into_response(),
         Some(Reply::Text(text)) => Json(json!({"text": text})).into_response(),
-        Some(Reply::Status(code, retry_after)) => refuse(Wire::OpenAi, code, "as the test asked", retry_after),
+        Some(Reply::Status(code, retry_after)) => {
+            refuse(Wire::OpenAi, code, "as the test asked", retry_after)
+        }
         Some(Reply::Disconnect) => connection.cut().await,
         Some(Reply::Hang) => std::future::pending().await,
         Some(other) => panic!("a recording cannot get {other:?}"),
@@ -53,11 +62,19 @@ struct Part<'a> {
 }
 
 fn read(headers: &HeaderMap, raw: &[u8]) -> Result<Recording, String> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let boundary = kind.strip_prefix("multipart/form-data; boundary=").ok_or_else(|| format!("{kind:?} is no form"))?;
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    let boundary = kind
+        .strip_prefix("multipart/form-data; boundary=")
+        .ok_or_else(|| format!("{kind:?} is no form"))?;
     let mut parts = parts(boundary, raw)?;
     let mut text = |name: &str| {
-        let part = parts.remove(name).filter(|part| part.filename.is_none()).ok_or_else(|| format!("{name}: field required"))?;
+        let part = parts
+            .remove(name)
+            .filter(|part| part.filename.is_none())
+            .ok_or_else(|| format!("{name}: field required"))?;
         String::from_utf8(part.body.to_vec()).map_err(|_| format!("{name}: not text"))
     };
     let (model, format) = (text("model")?, text("response_format")?);
@@ -66,7 +83,10 @@ fn read(headers: &HeaderMap, raw: &[u8]) -> Result<Recording, String> {
     }
     let file = parts.remove("file").ok_or("file: field required")?;
     let filename = file.filename.ok_or("file: it has no name")?;
-    if !filename.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending)) {
+    if !filename
+        .rsplit_once('.')
+        .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
+    {
         return Err(format!("unrecognized file format: {filename}"));
     }
     if file.body.is_empty() {
@@ -75,31 +95,54 @@ fn read(headers: &HeaderMap, raw: &[u8]) -> Result<Recording, String> {
     if let Some(name) = parts.keys().next() {
         return Err(format!("{name}: unknown parameter"));
     }
-    Ok(Recording { model, filename, bytes: file.body.to_vec() })
+    Ok(Recording {
+        model,
+        filename,
+        bytes: file.body.to_vec(),
+    })
 }
 
 /// Returns the parts by name; nothing may stand before, between or after them.
 fn parts<'a>(boundary: &str, raw: &'a [u8]) -> Result<BTreeMap<String, Part<'a>>, String> {
     let (first, next) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
-    let mut rest = raw.strip_prefix(first.as_bytes()).ok_or("the body does not begin with the boundary")?;
+    let mut rest = raw
+        .strip_prefix(first.as_bytes())
+        .ok_or("the body does not begin with the boundary")?;
     let mut parts = BTreeMap::new();
     while let Some(part) = rest.strip_prefix(b"\r\n") {
         let (part, after) = split(part, next.as_bytes()).ok_or("a part does not end")?;
         let (head, body) = split(part, b"\r\n\r\n").ok_or("a part has no head")?;
         let head = String::from_utf8(head.to_vec()).map_err(|_| "a head is not text")?;
-        let disposition = head.lines().find_map(|line| line.strip_prefix("Content-Disposition: form-data; "));
+        let disposition = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Content-Disposition: form-data; "));
         let field = |name: &str| {
             let fields = disposition?.split("; ");
-            let mut values = fields.filter_map(|field| field.split_once('=')).filter(|(key, _)| *key == name);
+            let mut values = fields
+                .filter_map(|field| field.split_once('='))
+                .filter(|(key, _)| *key == name);
             Some(values.next()?.1.trim_matches('"').to_owned())
         };
         let name = field("name").ok_or_else(|| format!("a part has no name: {head:?}"))?;
-        if parts.insert(name.clone(), Part { filename: field("filename"), body }).is_some() {
+        if parts
+            .insert(
+                name.clone(),
+                Part {
+                    filename: field("filename"),
+                    body,
+                },
+            )
+            .is_some()
+        {
             return Err(format!("{name}: it is there twice"));
         }
         rest = after;
     }
-    if rest == b"--\r\n" { Ok(parts) } else { Err("the form does not end".to_owned()) }
+    if rest == b"--\r\n" {
+        Ok(parts)
+    } else {
+        Err("the form does not end".to_owned())
+    }
 }
 
 fn split<'a>(bytes: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {

@@ -29,7 +29,10 @@ pub(super) fn document(wire: Wire, model: &Value, output: &Output, usage: Usage)
             match output {
                 Output::Text(text) => message["content"] = json!(text),
                 Output::Tools(calls) => {
-                    message["tool_calls"] = calls.iter().map(|(name, input)| openai_call(name, input)).collect();
+                    message["tool_calls"] = calls
+                        .iter()
+                        .map(|(name, input)| openai_call(name, input))
+                        .collect();
                 }
             }
             json!({
@@ -127,7 +130,11 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
         let (whole, delta, part) = if block["type"] == "text" {
             (block["text"].take(), "text_delta", "text")
         } else {
-            (Value::String(block["input"].take().to_string()), "input_json_delta", "partial_json")
+            (
+                Value::String(block["input"].take().to_string()),
+                "input_json_delta",
+                "partial_json",
+            )
         };
         // A block opens empty and is filled by its deltas.
         if delta == "text_delta" {
@@ -148,7 +155,12 @@ fn anthropic_frames(model: &Value, output: &Output, usage: Usage) -> Vec<String>
         "usage": {"output_tokens": usage.output},
     }));
     events.push(json!({"type": "message_stop"}));
-    let frame = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
+    let frame = |event: &Value| {
+        format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap_or_default()
+        )
+    };
     events.iter().map(frame).collect()
 }
 
@@ -160,10 +172,17 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
             "choices": choices,
         })
     };
-    let delta = |delta: Value, finish: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": finish}]));
-    let mut chunks = vec![delta(json!({"role": "assistant", "content": ""}), Value::Null)];
+    let delta = |delta: Value, finish: Value| {
+        chunk(json!([{"index": 0, "delta": delta, "finish_reason": finish}]))
+    };
+    let mut chunks = vec![delta(
+        json!({"role": "assistant", "content": ""}),
+        Value::Null,
+    )];
     match output {
-        Output::Text(text) => chunks.extend(pieces(text).map(|piece| delta(json!({"content": piece}), Value::Null))),
+        Output::Text(text) => {
+            chunks.extend(pieces(text).map(|piece| delta(json!({"content": piece}), Value::Null)))
+        }
         Output::Tools(calls) => {
             for (index, (name, input)) in calls.iter().enumerate() {
                 let mut call = openai_call(name, input);
@@ -172,7 +191,10 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
                 call["index"] = json!(index);
                 chunks.push(delta(json!({"tool_calls": [call]}), Value::Null));
                 chunks.extend(pieces(arguments.as_str().unwrap_or_default()).map(|piece| {
-                    delta(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}), Value::Null)
+                    delta(
+                        json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+                        Value::Null,
+                    )
                 }));
             }
         }
@@ -190,5 +212,9 @@ fn openai_frames(body: &Value, output: &Output, usage: Usage) -> Vec<String> {
 
 fn pieces(text: &str) -> impl Iterator<Item = String> {
     let letters: Vec<char> = text.chars().collect();
-    letters.chunks(DELTA_CHARS).map(|piece| piece.iter().collect()).collect::<Vec<String>>().into_iter()
+    letters
+        .chunks(DELTA_CHARS)
+        .map(|piece| piece.iter().collect())
+        .collect::<Vec<String>>()
+        .into_iter()
 }

@@ -24,20 +24,30 @@ impl Refusal {
 
     /// Returns these words with `code`; with 429 there is one second to wait.
     pub(super) fn with(code: u16, description: &str) -> Self {
-        let parameters = if code == 429 { json!({"retry_after": 1}) } else { Value::Null };
-        Self { code, description: description.to_owned(), parameters }
+        let parameters = if code == 429 {
+            json!({"retry_after": 1})
+        } else {
+            Value::Null
+        };
+        Self {
+            code,
+            description: description.to_owned(),
+            parameters,
+        }
     }
 
     /// Returns what the service says when a group has become a supergroup with the id `chat`.
     pub(super) fn moved(chat: i64) -> Self {
         let refusal = Self::bad("group chat was upgraded to a supergroup chat");
-        Self { parameters: json!({"migrate_to_chat_id": chat}), ..refusal }
+        Self {
+            parameters: json!({"migrate_to_chat_id": chat}),
+            ..refusal
+        }
     }
 
     /// Returns what the service says to getUpdates while a webhook is set.
     pub(super) fn webhook() -> Self {
-        let description =
-            "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first";
+        let description = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first";
         Self::with(409, description)
     }
 
@@ -49,7 +59,9 @@ impl Refusal {
             403 => "Forbidden: bot was blocked by the user",
             404 => "Not Found",
             413 => "Request Entity Too Large",
-            409 => "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
+            409 => {
+                "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+            }
             429 => "Too Many Requests: retry after 1",
             _ => "Internal Server Error",
         };
@@ -58,7 +70,8 @@ impl Refusal {
 
     /// Returns the JSON body.
     pub(super) fn body(&self) -> Value {
-        let mut body = json!({"ok": false, "error_code": self.code, "description": self.description});
+        let mut body =
+            json!({"ok": false, "error_code": self.code, "description": self.description});
         if !self.parameters.is_null() {
             body["parameters"] = self.parameters.clone();
         }
@@ -73,7 +86,12 @@ pub(super) struct Shown {
 }
 
 /// Returns the `result` of `method` (any case) called by bot `bot`.
-pub(super) fn answer(state: &mut State, bot: i64, method: &str, params: &Params) -> Result<Value, Refusal> {
+pub(super) fn answer(
+    state: &mut State,
+    bot: i64,
+    method: &str,
+    params: &Params,
+) -> Result<Value, Refusal> {
     match method.to_ascii_lowercase().as_str() {
         "getme" => Ok(me(bot)),
         "sendmessage" => send(state, bot, params),
@@ -126,7 +144,10 @@ pub(super) fn now() -> i64 {
 impl Shown {
     /// A message that somebody else wrote.
     pub(super) fn received(message: Value) -> Self {
-        Self { message, source: None }
+        Self {
+            message,
+            source: None,
+        }
     }
 }
 
@@ -139,7 +160,10 @@ pub(super) fn me(bot: i64) -> Value {
 }
 
 fn message_key(params: &Params) -> (i64, i64) {
-    (params.int("chat_id").unwrap_or_default(), params.int("message_id").unwrap_or_default())
+    (
+        params.int("chat_id").unwrap_or_default(),
+        params.int("message_id").unwrap_or_default(),
+    )
 }
 
 fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> {
@@ -158,7 +182,13 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
     if !markup.is_null() {
         message["reply_markup"] = markup.clone();
     }
-    state.messages.insert((chat_id, message_id), Shown { message: message.clone(), source: Some(source(params)) });
+    state.messages.insert(
+        (chat_id, message_id),
+        Shown {
+            message: message.clone(),
+            source: Some(source(params)),
+        },
+    );
     state.sent.push(Sent {
         method: "sendMessage".to_owned(),
         chat: chat_id,
@@ -176,14 +206,23 @@ fn send(state: &mut State, bot: i64, params: &Params) -> Result<Value, Refusal> 
 
 /// Returns the chat that is asked for.
 pub(super) fn chat_of(params: &Params) -> Result<i64, Refusal> {
-    params.int("chat_id").filter(|id| *id != 0).ok_or_else(|| Refusal::bad("chat not found"))
+    params
+        .int("chat_id")
+        .filter(|id| *id != 0)
+        .ok_or_else(|| Refusal::bad("chat not found"))
 }
 
 /// Returns the message that is answered: its id, and itself when it is there.
-pub(super) fn quoted(state: &State, chat_id: i64, params: &Params) -> Result<(Option<i64>, Option<Value>), Refusal> {
+pub(super) fn quoted(
+    state: &State,
+    chat_id: i64,
+    params: &Params,
+) -> Result<(Option<i64>, Option<Value>), Refusal> {
     let reply = params.json("reply_parameters");
     let reply_to = reply["message_id"].as_i64();
-    let mut quoted = reply_to.and_then(|id| state.messages.get(&(chat_id, id))).map(|shown| shown.message.clone());
+    let mut quoted = reply_to
+        .and_then(|id| state.messages.get(&(chat_id, id)))
+        .map(|shown| shown.message.clone());
     if reply_to.is_some() && quoted.is_none() && reply["allow_sending_without_reply"] != true {
         return Err(Refusal::bad("message to be replied not found"));
     }
@@ -205,7 +244,10 @@ fn draft(params: &Params) -> Result<Value, Refusal> {
 }
 
 fn edit(state: &mut State, params: &Params) -> Result<Value, Refusal> {
-    let shown = state.messages.get_mut(&message_key(params)).ok_or_else(|| Refusal::bad("message to edit not found"))?;
+    let shown = state
+        .messages
+        .get_mut(&message_key(params))
+        .ok_or_else(|| Refusal::bad("message to edit not found"))?;
     let text = checked_text(params)?;
     let markup = buttons::checked(params.json("reply_markup"))?;
     if shown.source.as_ref() == Some(&source(params)) && shown.message["reply_markup"] == markup {
@@ -227,7 +269,10 @@ fn edit(state: &mut State, params: &Params) -> Result<Value, Refusal> {
 }
 
 fn source(params: &Params) -> (String, String) {
-    (params.text("text").to_owned(), params.text("parse_mode").to_owned())
+    (
+        params.text("text").to_owned(),
+        params.text("parse_mode").to_owned(),
+    )
 }
 
 /// Returns the text as shown: entities parsed, white space at both ends gone, as the service does it.
@@ -246,9 +291,8 @@ fn checked_text(params: &Params) -> Result<String, Refusal> {
 pub(super) fn checked(source: &str, mode: &str) -> Result<String, Refusal> {
     let text = match mode {
         "" => source.to_owned(),
-        mode if mode.eq_ignore_ascii_case("html") => {
-            html::plain(source).map_err(|why| Refusal::bad(&format!("can't parse entities: {why}")))?
-        }
+        mode if mode.eq_ignore_ascii_case("html") => html::plain(source)
+            .map_err(|why| Refusal::bad(&format!("can't parse entities: {why}")))?,
         _ => return Err(Refusal::bad("unsupported parse_mode")),
     };
     Ok(text.trim().to_owned())
@@ -256,24 +300,39 @@ pub(super) fn checked(source: &str, mode: &str) -> Result<String, Refusal> {
 
 fn set_commands(state: &State, params: &Params) -> Result<Value, Refusal> {
     let commands = params.json("commands");
-    let commands = commands.as_array().ok_or_else(|| Refusal::bad("can't parse BotCommand"))?;
+    let commands = commands
+        .as_array()
+        .ok_or_else(|| Refusal::bad("can't parse BotCommand"))?;
     let is_name = |name: &str| {
-        (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        (1..=32).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     if commands.len() > 100 {
         return Err(Refusal::bad("BOT_COMMANDS_TOO_MUCH"));
     }
-    if !commands.iter().all(|command| command["command"].as_str().is_some_and(is_name)) {
+    if !commands
+        .iter()
+        .all(|command| command["command"].as_str().is_some_and(is_name))
+    {
         return Err(Refusal::bad("BOT_COMMAND_INVALID"));
     }
-    if !commands.iter().all(|command| command["description"].as_str().is_some_and(|text| !text.is_empty())) {
+    if !commands.iter().all(|command| {
+        command["description"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    }) {
         return Err(Refusal::bad("BOT_COMMAND_DESCRIPTION_INVALID"));
     }
     let scope = params.json("scope");
     match scope["type"].as_str() {
         None if scope.is_null() => {}
         Some("default" | "all_private_chats" | "all_group_chats" | "all_chat_administrators") => {}
-        Some("chat") if scope["chat_id"].as_i64().is_some_and(|chat| state.knows(chat)) => {}
+        Some("chat")
+            if scope["chat_id"]
+                .as_i64()
+                .is_some_and(|chat| state.knows(chat)) => {}
         Some("chat") => return Err(Refusal::bad("chat not found")),
         _ => return Err(Refusal::bad("can't parse BotCommandScope")),
     }

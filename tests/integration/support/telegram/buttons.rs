@@ -14,12 +14,25 @@ pub(super) fn checked(markup: Value) -> Result<Value, Refusal> {
     if markup.is_null() {
         return Ok(markup);
     }
-    let rows = markup["inline_keyboard"].as_array().ok_or_else(|| Refusal::bad("object expected as reply markup"))?;
-    for button in rows.iter().flat_map(|row| row.as_array().into_iter().flatten()) {
-        if button["text"].as_str().is_none_or(|text| text.trim().is_empty()) {
-            return Err(Refusal::bad("can't parse inline keyboard button: Field \"text\" must be non-empty"));
+    let rows = markup["inline_keyboard"]
+        .as_array()
+        .ok_or_else(|| Refusal::bad("object expected as reply markup"))?;
+    for button in rows
+        .iter()
+        .flat_map(|row| row.as_array().into_iter().flatten())
+    {
+        if button["text"]
+            .as_str()
+            .is_none_or(|text| text.trim().is_empty())
+        {
+            return Err(Refusal::bad(
+                "can't parse inline keyboard button: Field \"text\" must be non-empty",
+            ));
         }
-        if button["callback_data"].as_str().is_none_or(|data| !(1..=DATA_MAX).contains(&data.len())) {
+        if button["callback_data"]
+            .as_str()
+            .is_none_or(|data| !(1..=DATA_MAX).contains(&data.len()))
+        {
             return Err(Refusal::bad("BUTTON_DATA_INVALID"));
         }
     }
@@ -31,7 +44,9 @@ pub(super) fn of(markup: &Value) -> Vec<(String, String)> {
     let rows = markup["inline_keyboard"].as_array().into_iter().flatten();
     let buttons = rows.flat_map(|row| row.as_array().into_iter().flatten());
     let text = |button: &Value, name: &str| button[name].as_str().unwrap_or_default().to_owned();
-    buttons.map(|button| (text(button, "text"), text(button, "callback_data"))).collect()
+    buttons
+        .map(|button| (text(button, "text"), text(button, "callback_data")))
+        .collect()
 }
 
 /// Answers a press, once: it is forgotten then.
@@ -44,6 +59,8 @@ pub(super) fn answer(state: &mut State, params: &Params) -> Result<Value, Refusa
             *said = Some(params.text("text").to_owned());
             Ok(Value::Bool(true))
         }
-        _ => Err(Refusal::bad("query is too old and response timeout expired or query ID is invalid")),
+        _ => Err(Refusal::bad(
+            "query is too old and response timeout expired or query ID is invalid",
+        )),
     }
 }

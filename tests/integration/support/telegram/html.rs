@@ -32,7 +32,9 @@ pub(super) fn plain(source: &str) -> Result<String, String> {
     while let Some((before, after)) = rest.split_once('<') {
         let offset = source.len() - rest.len() + before.len();
         text += &unescape(before);
-        let (tag, after) = after.split_once('>').ok_or_else(|| format!("Unclosed start tag at byte offset {offset}"))?;
+        let (tag, after) = after
+            .split_once('>')
+            .ok_or_else(|| format!("Unclosed start tag at byte offset {offset}"))?;
         match tag.strip_prefix('/') {
             Some(name) => close(&mut open, name.trim(), offset)?,
             None => open.push(start(tag, offset)?),
@@ -41,23 +43,32 @@ pub(super) fn plain(source: &str) -> Result<String, String> {
     }
     text += &unescape(rest);
     match open.pop() {
-        Some(name) => Err(format!("Can't find end tag corresponding to start tag \"{name}\"")),
+        Some(name) => Err(format!(
+            "Can't find end tag corresponding to start tag \"{name}\""
+        )),
         None => Ok(text),
     }
 }
 
 /// Returns the name of the start tag `tag` (what stood between `<` and `>`).
 fn start(tag: &str, offset: usize) -> Result<String, String> {
-    let end = tag.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(tag.len());
+    let end = tag
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .unwrap_or(tag.len());
     let (name, attributes) = tag.split_at(end);
     let name = name.to_ascii_lowercase();
     if !TAGS.contains(&name.as_str()) {
-        return Err(format!("Unsupported start tag \"{name}\" at byte offset {offset}"));
+        return Err(format!(
+            "Unsupported start tag \"{name}\" at byte offset {offset}"
+        ));
     }
-    let attributes = read_attributes(attributes)
-        .ok_or_else(|| format!("Can't parse attributes of start tag \"{name}\" at byte offset {offset}"))?;
+    let attributes = read_attributes(attributes).ok_or_else(|| {
+        format!("Can't parse attributes of start tag \"{name}\" at byte offset {offset}")
+    })?;
     if name == "span" && !attributes.contains(&("class", "tg-spoiler")) {
-        return Err(format!("Tag \"span\" must have class \"tg-spoiler\" at byte offset {offset}"));
+        return Err(format!(
+            "Tag \"span\" must have class \"tg-spoiler\" at byte offset {offset}"
+        ));
     }
     Ok(name)
 }
@@ -69,7 +80,9 @@ fn close(open: &mut Vec<String>, name: &str, offset: usize) -> Result<(), String
     if name.is_empty() || name.eq_ignore_ascii_case(&expected) {
         return Ok(());
     }
-    Err(format!("Unmatched end tag at byte offset {offset}, expected \"</{expected}>\", found \"</{name}>\""))
+    Err(format!(
+        "Unmatched end tag at byte offset {offset}, expected \"</{expected}>\", found \"</{name}>\""
+    ))
 }
 
 /// Returns the `name="value"` pairs (a bare name has an empty value), or `None` when they do not parse.
@@ -77,7 +90,9 @@ fn read_attributes(source: &str) -> Option<Vec<(&str, &str)>> {
     let mut found = Vec::new();
     let mut rest = source.trim_start();
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            .unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         if name.is_empty() {
             return None;
@@ -98,7 +113,9 @@ fn read_value(source: &str) -> Option<(&str, &str)> {
             return inner.split_once(quote);
         }
     }
-    let end = source.find(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c)).unwrap_or(source.len());
+    let end = source
+        .find(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c))
+        .unwrap_or(source.len());
     (end > 0).then(|| source.split_at(end))
 }
 
@@ -108,7 +125,9 @@ fn unescape(source: &str) -> String {
     let mut rest = source;
     while let Some((before, after)) = rest.split_once('&') {
         text += before;
-        let decoded = after.split_once(';').and_then(|(name, after)| Some((entity(name)?, after)));
+        let decoded = after
+            .split_once(';')
+            .and_then(|(name, after)| Some((entity(name)?, after)));
         match decoded {
             Some((letter, after)) => {
                 text.push(letter);

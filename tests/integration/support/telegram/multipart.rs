@@ -14,8 +14,14 @@ pub(crate) struct Upload {
 }
 
 /// Returns the texts and the files of a form; `None` when it is none or is cut off.
-pub(super) fn read(content_type: &str, body: &[u8]) -> Option<(Map<String, Value>, BTreeMap<String, Upload>)> {
-    let boundary = content_type.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?.trim_matches('"');
+pub(super) fn read(
+    content_type: &str,
+    body: &[u8],
+) -> Option<(Map<String, Value>, BTreeMap<String, Upload>)> {
+    let boundary = content_type
+        .split(';')
+        .find_map(|part| part.trim().strip_prefix("boundary="))?
+        .trim_matches('"');
     let delimiter = format!("--{boundary}");
     let (mut texts, mut files) = (Map::new(), BTreeMap::new());
     let mut rest = body.strip_prefix(delimiter.as_bytes())?;
@@ -25,11 +31,27 @@ pub(super) fn read(content_type: &str, body: &[u8]) -> Option<(Map<String, Value
         let (head, content) = split(rest, b"\r\n\r\n")?;
         let (content, after) = split(content, next.as_bytes())?;
         let head = std::str::from_utf8(head).ok()?;
-        let disposition = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-disposition: form-data"))?;
+        let disposition = head.lines().find(|line| {
+            line.to_ascii_lowercase()
+                .starts_with("content-disposition: form-data")
+        })?;
         let name = parameter(disposition, "name")?;
         match parameter(disposition, "filename") {
-            Some(filename) => _ = files.insert(name, Upload { filename, bytes: content.to_vec() }),
-            None => _ = texts.insert(name, Value::String(String::from_utf8(content.to_vec()).ok()?)),
+            Some(filename) => {
+                _ = files.insert(
+                    name,
+                    Upload {
+                        filename,
+                        bytes: content.to_vec(),
+                    },
+                )
+            }
+            None => {
+                _ = texts.insert(
+                    name,
+                    Value::String(String::from_utf8(content.to_vec()).ok()?),
+                )
+            }
         }
         rest = after;
     }

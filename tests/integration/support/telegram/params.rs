@@ -30,12 +30,16 @@ impl Params {
         } else if !body.is_empty() {
             params.extend(serde_json::from_slice::<Map<String, Value>>(body).ok()?);
         }
-        Some(Self { values: params, files })
+        Some(Self {
+            values: params,
+            files,
+        })
     }
 
     /// Returns them with one more.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
-        self.values.insert(name.to_owned(), Value::String(value.to_owned()));
+        self.values
+            .insert(name.to_owned(), Value::String(value.to_owned()));
         self
     }
 
@@ -47,7 +51,10 @@ impl Params {
 
     /// Returns a string; the empty one when it is absent.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.values.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.values
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Returns an object or array, parsed first when it came as a string; `Null` when it is absent.
@@ -71,7 +78,9 @@ impl Params {
 
     /// Returns the values by name, without the files.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value))
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// Returns the files by the names of their parts.
@@ -83,12 +92,16 @@ impl Params {
     pub(super) fn attaches(&self, name: &str) -> bool {
         let media = self.json("media");
         let link = format!("attach://{name}");
-        media.as_array().is_some_and(|items| items.iter().any(|item| item["media"] == link.as_str()))
+        media
+            .as_array()
+            .is_some_and(|items| items.iter().any(|item| item["media"] == link.as_str()))
     }
 }
 
 fn form(encoded: &str) -> Map<String, Value> {
     let mut url = Url::parse("http://form.invalid/").expect("a constant URL parses");
     url.set_query(Some(encoded));
-    url.query_pairs().map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect()
+    url.query_pairs()
+        .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
+        .collect()
 }

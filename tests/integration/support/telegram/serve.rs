@@ -30,7 +30,9 @@ use super::{
 const POLL_MAX_SECS: u64 = 50;
 
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    let routes = Router::new().route("/{bot}/{method}", any(serve)).route("/file/{bot}/{*path}", get(download));
+    let routes = Router::new()
+        .route("/{bot}/{method}", any(serve))
+        .route("/file/{bot}/{*path}", get(download));
     routes.with_state(shared)
 }
 
@@ -45,7 +47,10 @@ async fn serve(
     let Some(bot) = bot_id(&bot) else {
         return refuse(&Refusal::status(404));
     };
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let params = Params::read(uri.query().unwrap_or_default(), content_type, &body);
     let method = lower_camel(&method);
     let (call, fault) = arrive(&shared, &method, params.as_ref());
@@ -75,13 +80,19 @@ async fn serve(
 }
 
 /// Does to a call what a fault does before it is processed; returns the answer, if it is one already.
-async fn hurt(shared: &Shared, connection: &Connection, call: usize, fault: Option<FaultKind>) -> Option<Response> {
+async fn hurt(
+    shared: &Shared,
+    connection: &Connection,
+    call: usize,
+    fault: Option<FaultKind>,
+) -> Option<Response> {
     match fault {
         Some(FaultKind::Drop) => Some(connection.cut().await),
         Some(FaultKind::Hang) => std::future::pending().await,
         Some(FaultKind::Html502) => {
             shared.settle(call, 502);
-            let page = Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
+            let page =
+                Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
             Some((StatusCode::BAD_GATEWAY, page).into_response())
         }
         Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
@@ -108,7 +119,11 @@ async fn download(
     if let Some(broken) = hurt(&shared, &connection, call, fault).await {
         return broken;
     }
-    let found = lock(&shared.state).offered.iter().find(|file| file.path == path).map(|file| file.bytes.clone());
+    let found = lock(&shared.state)
+        .offered
+        .iter()
+        .find(|file| file.path == path)
+        .map(|file| file.bytes.clone());
     let Some(bytes) = found.filter(|_| bot_id(&bot).is_some()) else {
         shared.settle(call, 404);
         return refuse(&Refusal::status(404));
@@ -120,7 +135,8 @@ async fn download(
     // Half of it, as if the line broke.
     let half = bytes[..bytes.len() / 2].to_vec();
     let head = [(header::CONTENT_LENGTH, bytes.len().to_string())];
-    let cut = stream::once(async move { connection.cut::<Result<Vec<u8>, std::io::Error>>().await });
+    let cut =
+        stream::once(async move { connection.cut::<Result<Vec<u8>, std::io::Error>>().await });
     (head, Body::from_stream(stream::iter([Ok(half)]).chain(cut))).into_response()
 }
 
@@ -138,7 +154,12 @@ fn arrive(shared: &Shared, method: &str, params: Option<&Params>) -> (usize, Opt
     let mut state = lock(&shared.state);
     let params = params.map_or(Value::Null, Params::to_value);
     let fault = state.due(method, &params);
-    state.calls.push(Call { method: method.to_owned(), params, status: 0, at: Instant::now() });
+    state.calls.push(Call {
+        method: method.to_owned(),
+        params,
+        status: 0,
+        at: Instant::now(),
+    });
     state.polls += u64::from(method == "getUpdates");
     (state.calls.len() - 1, fault)
 }
@@ -147,8 +168,15 @@ fn arrive(shared: &Shared, method: &str, params: Option<&Params>) -> (usize, Opt
 /// A later poll ends this one with 409, as on the service. One that its client gave up on is simply gone.
 async fn poll(shared: &Shared, params: &Params) -> Result<Value, Refusal> {
     let mut changed = shared.changed.subscribe();
-    let limit = params.int("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
-    let seconds = params.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
+    let limit = params
+        .int("limit")
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(100)
+        .clamp(1, 100);
+    let seconds = params
+        .int("timeout")
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .unwrap_or(0);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds.min(POLL_MAX_SECS));
     let mine = {
         let mut state = lock(&shared.state);
@@ -156,7 +184,11 @@ async fn poll(shared: &Shared, params: &Params) -> Result<Value, Refusal> {
             return Err(Refusal::webhook());
         }
         if let Value::Array(kinds) = params.json("allowed_updates") {
-            state.allowed = kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            state.allowed = kinds
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
         }
         state.confirm(params.int("offset").unwrap_or_default());
         state.poll += 1;

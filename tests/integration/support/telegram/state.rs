@@ -87,18 +87,30 @@ impl State {
     pub(super) fn due(&mut self, method: &str, params: &Value) -> Option<FaultKind> {
         match self.plan.as_mut().and_then(|plan| plan(method, params)) {
             Some(kind @ (FaultKind::DupUpdates | FaultKind::Backwards)) => {
-                self.faults.push(Fault { method: "getUpdates", kind, count: 1 });
+                self.faults.push(Fault {
+                    method: "getUpdates",
+                    kind,
+                    count: 1,
+                });
                 None
             }
             Some(kind) => Some(kind),
-            None => self.take_fault(method, |kind| !matches!(kind, FaultKind::DupUpdates | FaultKind::Backwards)),
+            None => self.take_fault(method, |kind| {
+                !matches!(kind, FaultKind::DupUpdates | FaultKind::Backwards)
+            }),
         }
     }
 
     /// Returns the fault that is due for `method` and uses it up once.
-    pub(super) fn take_fault(&mut self, method: &str, wanted: impl Fn(FaultKind) -> bool) -> Option<FaultKind> {
+    pub(super) fn take_fault(
+        &mut self,
+        method: &str,
+        wanted: impl Fn(FaultKind) -> bool,
+    ) -> Option<FaultKind> {
         let fault = self.faults.iter_mut().find(|fault| {
-            fault.count > 0 && wanted(fault.kind) && (fault.method == "*" || fault.method.eq_ignore_ascii_case(method))
+            fault.count > 0
+                && wanted(fault.kind)
+                && (fault.method == "*" || fault.method.eq_ignore_ascii_case(method))
         })?;
         fault.count -= 1;
         Some(fault.kind)
@@ -107,12 +119,23 @@ impl State {
     /// Drops what a poll with `offset` confirms; a negative one keeps only that many of the newest.
     pub(super) fn confirm(&mut self, offset: i64) {
         let newest = usize::try_from(offset.saturating_neg()).unwrap_or_default();
-        let first_kept = if newest > 0 { self.updates.len().saturating_sub(newest) } else { 0 };
+        let first_kept = if newest > 0 {
+            self.updates.len().saturating_sub(newest)
+        } else {
+            0
+        };
         let mut confirmed: Vec<Value> = self.updates.drain(..first_kept).collect();
-        let (below, kept) = self.updates.drain(..).partition(|update| update["update_id"].as_i64() < Some(offset));
+        let (below, kept) = self
+            .updates
+            .drain(..)
+            .partition(|update| update["update_id"].as_i64() < Some(offset));
         self.updates = kept;
         confirmed.extend::<VecDeque<_>>(below);
-        if !confirmed.is_empty() && self.take_fault("getUpdates", |kind| kind == FaultKind::DupUpdates).is_some() {
+        if !confirmed.is_empty()
+            && self
+                .take_fault("getUpdates", |kind| kind == FaultKind::DupUpdates)
+                .is_some()
+        {
             self.again.extend(confirmed);
         }
     }
@@ -120,10 +143,21 @@ impl State {
     /// Returns the next updates of an allowed kind; the others are gone, as on the service.
     pub(super) fn batch(&mut self, limit: usize) -> Vec<Value> {
         let allowed = self.allowed.as_slice();
-        let is_allowed = |update: &Value| allowed.is_empty() || allowed.iter().any(|kind| update.get(kind).is_some());
+        let is_allowed = |update: &Value| {
+            allowed.is_empty() || allowed.iter().any(|kind| update.get(kind).is_some())
+        };
         self.updates.retain(is_allowed);
-        let mut batch: Vec<Value> = self.again.drain(..).chain(self.updates.iter().cloned()).take(limit).collect();
-        if batch.len() > 1 && self.take_fault("getUpdates", |kind| kind == FaultKind::Backwards).is_some() {
+        let mut batch: Vec<Value> = self
+            .again
+            .drain(..)
+            .chain(self.updates.iter().cloned())
+            .take(limit)
+            .collect();
+        if batch.len() > 1
+            && self
+                .take_fault("getUpdates", |kind| kind == FaultKind::Backwards)
+                .is_some()
+        {
             batch.reverse();
         }
         batch

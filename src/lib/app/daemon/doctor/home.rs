@@ -18,9 +18,23 @@ use crate::sys::fifo;
 /// Returns the directories every home has once a daemon ran in it.
 pub(super) fn directories(home: &Home) -> Vec<PathBuf> {
     let state = home.state();
-    let own =
-        [home.spool_tmp(), home.spool_new(), home.replies(), home.sessions(), home.archive(), home.downloads(), home.logs()];
-    [home.workspace().to_owned(), state.to_owned(), state.join("spool")].into_iter().chain(own).collect()
+    let own = [
+        home.spool_tmp(),
+        home.spool_new(),
+        home.replies(),
+        home.sessions(),
+        home.archive(),
+        home.downloads(),
+        home.logs(),
+    ];
+    [
+        home.workspace().to_owned(),
+        state.to_owned(),
+        state.join("spool"),
+    ]
+    .into_iter()
+    .chain(own)
+    .collect()
 }
 
 /// What keeps us from looking at all.
@@ -28,25 +42,47 @@ pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
     for path in [home.config_dir(), home.state(), home.workspace()] {
         match std::fs::metadata(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return vec![closed(patient, path, &error)],
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return vec![closed(patient, path, &error)];
+            }
             _ => {}
         }
     }
     if let Some(finding) = misplaced(patient, home.state()) {
         return vec![finding];
     }
-    let (Some(owner), Err(error)) = (patient.owner, std::fs::read_dir(home.state()).map(drop)) else { return Vec::new() };
+    let (Some(owner), Err(error)) = (patient.owner, std::fs::read_dir(home.state()).map(drop))
+    else {
+        return Vec::new();
+    };
     if error.kind() != ErrorKind::PermissionDenied {
         let command = format!("ls -ld {}", quote(home.state()));
-        return vec![Finding::error("home-unreadable", format!("state/ cannot be listed: {error}"), command)];
+        return vec![Finding::error(
+            "home-unreadable",
+            format!("state/ cannot be listed: {error}"),
+            command,
+        )];
     }
     if owner == patient.uid {
         let command = format!("chmod 700 {}", quote(home.state()));
-        let finding = Finding::error("state-modes", "state/ belongs to you and its mode does not let you in", command);
+        let finding = Finding::error(
+            "state-modes",
+            "state/ belongs to you and its mode does not let you in",
+            command,
+        );
         return vec![finding.repaired_by(Repair::Modes(vec![(home.state().to_owned(), 0o700)]))];
     }
-    let evidence = format!("{} belongs to {}, and you are {}", home.state().display(), user(owner), user(patient.uid));
-    vec![Finding::error("state-owner", evidence, patient.agent("doctor"))]
+    let evidence = format!(
+        "{} belongs to {}, and you are {}",
+        home.state().display(),
+        user(owner),
+        user(patient.uid)
+    );
+    vec![Finding::error(
+        "state-owner",
+        evidence,
+        patient.agent("doctor"),
+    )]
 }
 
 /// Says which directory on the way to `path` is closed.
@@ -54,7 +90,10 @@ fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
     let evidence = format!("{} cannot be looked at: {error}", path.display());
     let mut way: Vec<&Path> = path.ancestors().collect();
     way.reverse();
-    let door = way.into_iter().find(|dir| eaccess(*dir, AccessFlags::X_OK).is_err()).unwrap_or(path);
+    let door = way
+        .into_iter()
+        .find(|dir| eaccess(*dir, AccessFlags::X_OK).is_err())
+        .unwrap_or(path);
     let owner = std::fs::metadata(door).map(|meta| meta.uid());
     let command = match owner {
         Ok(owner) if error.kind() == ErrorKind::PermissionDenied && owner == patient.uid => {
@@ -70,7 +109,10 @@ fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
 
 /// What is missing, stands in the wrong place, or cannot be written.
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = directories(&patient.home).iter().filter_map(|dir| misplaced(patient, dir)).collect();
+    let mut findings: Vec<Finding> = directories(&patient.home)
+        .iter()
+        .filter_map(|dir| misplaced(patient, dir))
+        .collect();
     findings.extend(pipes(patient));
     findings.extend(missing(patient));
     findings.extend(unwritable(patient));
@@ -86,12 +128,23 @@ fn misplaced(patient: &Patient, dir: &Path) -> Option<Finding> {
         Ok(there) if there.is_dir() => None,
         Ok(there) => {
             let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(dir));
-            Some(Finding::error("wrong-kind", format!("{shown} is {} where a directory must be", kind(&there)), command))
+            Some(Finding::error(
+                "wrong-kind",
+                format!("{shown} is {} where a directory must be", kind(&there)),
+                command,
+            ))
         }
         Err(_) if here.is_symlink() => {
             let target = std::fs::read_link(dir).unwrap_or_default();
-            let evidence = format!("{shown} leads to {}, which is not there (a disk that is not mounted?)", target.display());
-            Some(Finding::error("wrong-kind", evidence, format!("ls -ld {0} {1}", quote(dir), quote(target))))
+            let evidence = format!(
+                "{shown} leads to {}, which is not there (a disk that is not mounted?)",
+                target.display()
+            );
+            Some(Finding::error(
+                "wrong-kind",
+                evidence,
+                format!("ls -ld {0} {1}", quote(dir), quote(target)),
+            ))
         }
         Err(_) => None,
     }
@@ -100,19 +153,40 @@ fn misplaced(patient: &Patient, dir: &Path) -> Option<Finding> {
 /// A FIFO where a file must be: whoever reads it waits for ever.
 fn pipes(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
-    let named = home.config_is_named().then(|| home.config_file().to_owned());
-    let files = [home.config_file().to_owned(), home.env_file(), home.lock(), home.monitor(), home.people(), home.auth()];
+    let named = home
+        .config_is_named()
+        .then(|| home.config_file().to_owned());
+    let files = [
+        home.config_file().to_owned(),
+        home.env_file(),
+        home.lock(),
+        home.monitor(),
+        home.people(),
+        home.auth(),
+    ];
     let finding = |path: &PathBuf| {
         let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(path));
-        Finding::error("wrong-kind", format!("{} is a FIFO where a file must be", patient.shown(path)), command)
+        Finding::error(
+            "wrong-kind",
+            format!("{} is a FIFO where a file must be", patient.shown(path)),
+            command,
+        )
     };
-    files.iter().filter(|path| blocks(path) && named.as_ref() != Some(path)).map(finding).collect()
+    files
+        .iter()
+        .filter(|path| blocks(path) && named.as_ref() != Some(path))
+        .map(finding)
+        .collect()
 }
 
 fn missing(patient: &Patient) -> Option<Finding> {
     let home = &patient.home;
     let config = home.config_file();
-    let (configured, used, working) = (config.exists(), home.state().exists(), home.workspace().exists());
+    let (configured, used, working) = (
+        config.exists(),
+        home.state().exists(),
+        home.workspace().exists(),
+    );
     let init = || patient.agent("init");
     let (file, state) = (config.display(), home.state().display());
     if !(configured || used || working || home.config_is_named()) {
@@ -128,18 +202,33 @@ fn missing(patient: &Patient) -> Option<Finding> {
     }
     if !(used || working) {
         let evidence = format!("{file} is there, and {state} is not: no daemon ever ran here");
-        return Some(Finding::warning("home-unfinished", evidence, init()).repaired_by(Repair::Directories));
+        return Some(
+            Finding::warning("home-unfinished", evidence, init()).repaired_by(Repair::Directories),
+        );
     }
     if !configured && !home.config_is_named() {
-        let evidence = format!("{file} is not there: the daemon runs with built-in settings, without a model or a channel");
+        let evidence = format!(
+            "{file} is not there: the daemon runs with built-in settings, without a model or a channel"
+        );
         return Some(Finding::warning("config-missing", evidence, init()));
     }
-    let gone = |dir: &PathBuf| std::fs::symlink_metadata(dir).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    let names: Vec<String> = directories(home).iter().filter(|dir| gone(dir)).map(|dir| patient.shown(dir)).collect();
+    let gone = |dir: &PathBuf| {
+        std::fs::symlink_metadata(dir).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let names: Vec<String> = directories(home)
+        .iter()
+        .filter(|dir| gone(dir))
+        .map(|dir| patient.shown(dir))
+        .collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     (!names.is_empty()).then(|| {
         let evidence = format!("{} {verb} missing", names.join(", "));
-        Finding::warning("directories-missing", evidence, patient.agent("doctor --fix")).repaired_by(Repair::Directories)
+        Finding::warning(
+            "directories-missing",
+            evidence,
+            patient.agent("doctor --fix"),
+        )
+        .repaired_by(Repair::Directories)
     })
 }
 
@@ -147,14 +236,25 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
     let mut findings = Vec::new();
     for dir in [home.state(), home.workspace()] {
-        let Ok(meta) = std::fs::metadata(dir) else { continue };
+        let Ok(meta) = std::fs::metadata(dir) else {
+            continue;
+        };
         match eaccess(dir, AccessFlags::W_OK | AccessFlags::X_OK) {
             Err(Errno::EROFS) => {
-                let evidence = format!("{} lies on a file system that is mounted read-only", dir.display());
-                findings.push(Finding::error("read-only", evidence, format!("findmnt -T {}", quote(dir))));
+                let evidence = format!(
+                    "{} lies on a file system that is mounted read-only",
+                    dir.display()
+                );
+                findings.push(Finding::error(
+                    "read-only",
+                    evidence,
+                    format!("findmnt -T {}", quote(dir)),
+                ));
             }
             // The modes of state/ are another check's.
-            Err(_) if dir == home.workspace() => findings.push(closed_workspace(patient, dir, &meta)),
+            Err(_) if dir == home.workspace() => {
+                findings.push(closed_workspace(patient, dir, &meta))
+            }
             _ => {}
         }
     }
@@ -164,10 +264,18 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
 
 fn closed_workspace(patient: &Patient, dir: &Path, meta: &Metadata) -> Finding {
     let owner = user(meta.uid());
-    let evidence = format!("the agent cannot write into {} (owner {owner}, mode {:04o})", dir.display(), mode(meta));
+    let evidence = format!(
+        "the agent cannot write into {} (owner {owner}, mode {:04o})",
+        dir.display(),
+        mode(meta)
+    );
     if meta.uid() == patient.uid {
         let open = meta.mode() & 0o7777 | 0o700;
-        let finding = Finding::error("workspace-unwritable", evidence, format!("chmod u+rwx {}", quote(dir)));
+        let finding = Finding::error(
+            "workspace-unwritable",
+            evidence,
+            format!("chmod u+rwx {}", quote(dir)),
+        );
         return finding.repaired_by(Repair::Modes(vec![(dir.to_owned(), open)]));
     }
     let command = format!("sudo chown -R {}: {}", quote(user(patient.uid)), quote(dir));
@@ -179,22 +287,46 @@ fn doorbell(patient: &Patient) -> Option<Finding> {
     let path = patient.home.fifo();
     let Ok(meta) = std::fs::symlink_metadata(&path) else {
         let pid = patient.pid()?;
-        let evidence =
-            "a daemon runs and state/control.fifo is gone: commands wait up to 5 seconds, and scripts that write to it fail";
-        return Some(Finding::warning("fifo-unheard", evidence, service::restart(patient, pid)));
+        let evidence = "a daemon runs and state/control.fifo is gone: commands wait up to 5 seconds, and scripts that write to it fail";
+        return Some(Finding::warning(
+            "fifo-unheard",
+            evidence,
+            service::restart(patient, pid),
+        ));
     };
     let expected = patient.owner.unwrap_or(patient.uid);
     if !meta.file_type().is_fifo() {
-        let evidence = format!("state/control.fifo is {} and must be a FIFO: the daemon does not start", kind(&meta));
-        return Some(Finding::error("fifo-wrong", evidence, format!("{0}mv {1} {1}.aside", patient.sudo(), quote(&path))));
+        let evidence = format!(
+            "state/control.fifo is {} and must be a FIFO: the daemon does not start",
+            kind(&meta)
+        );
+        return Some(Finding::error(
+            "fifo-wrong",
+            evidence,
+            format!("{0}mv {1} {1}.aside", patient.sudo(), quote(&path)),
+        ));
     }
     if meta.uid() != expected {
-        let evidence = format!("state/control.fifo belongs to {}: the daemon does not start", user(meta.uid()));
-        return Some(Finding::error("fifo-wrong", evidence, format!("{}rm -f {}", patient.sudo(), quote(&path))));
+        let evidence = format!(
+            "state/control.fifo belongs to {}: the daemon does not start",
+            user(meta.uid())
+        );
+        return Some(Finding::error(
+            "fifo-wrong",
+            evidence,
+            format!("{}rm -f {}", patient.sudo(), quote(&path)),
+        ));
     }
     if mode(&meta) != 0o600 {
-        let evidence = format!("state/control.fifo has the mode {:04o} and must have 0600", mode(&meta));
-        let finding = Finding::warning("fifo-wrong", evidence, format!("{}chmod 600 {}", patient.sudo(), quote(&path)));
+        let evidence = format!(
+            "state/control.fifo has the mode {:04o} and must have 0600",
+            mode(&meta)
+        );
+        let finding = Finding::warning(
+            "fifo-wrong",
+            evidence,
+            format!("{}chmod 600 {}", patient.sudo(), quote(&path)),
+        );
         return Some(finding.repaired_by(Repair::Modes(vec![(path, 0o600)])));
     }
     let pid = patient.pid()?;

@@ -41,7 +41,11 @@ pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static st
     if !exec.runs() {
         return None;
     }
-    let level = if exec.sandbox == Sandbox::Off { &Level::Off } else { sandbox::level() };
+    let level = if exec.sandbox == Sandbox::Off {
+        &Level::Off
+    } else {
+        sandbox::level()
+    };
     Some((level.to_string(), level.remaining_risk()))
 }
 
@@ -50,7 +54,12 @@ fn disks(patient: &Patient) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for dir in [home.state(), home.workspace()] {
-        let Some((place, meta)) = dir.ancestors().find_map(|dir| Some((dir, std::fs::metadata(dir).ok()?))) else { continue };
+        let Some((place, meta)) = dir
+            .ancestors()
+            .find_map(|dir| Some((dir, std::fs::metadata(dir).ok()?)))
+        else {
+            continue;
+        };
         if !seen.insert(meta.dev()) {
             continue;
         }
@@ -58,13 +67,24 @@ fn disks(patient: &Patient) -> Vec<Finding> {
         let size = |blocks: u64| blocks.saturating_mul(fs.fragment_size());
         if let Some(evidence) = little_room(size(fs.blocks_available()), size(fs.blocks())) {
             let evidence = format!("{evidence} on the file system of {}", dir.display());
-            findings.push(Finding::error("disk-full", evidence, format!("df -h {}", quote(place))));
+            findings.push(Finding::error(
+                "disk-full",
+                evidence,
+                format!("df -h {}", quote(place)),
+            ));
         }
         // File systems that count no files say 0 of 0.
         if fs.files() > 0 && fs.files_available() < FEW_FILES {
-            let evidence =
-                format!("only {} more files can be made on the file system of {}", fs.files_available(), dir.display());
-            findings.push(Finding::error("inodes-low", evidence, format!("df -i {}", quote(place))));
+            let evidence = format!(
+                "only {} more files can be made on the file system of {}",
+                fs.files_available(),
+                dir.display()
+            );
+            findings.push(Finding::error(
+                "inodes-low",
+                evidence,
+                format!("df -i {}", quote(place)),
+            ));
         }
     }
     findings
@@ -74,24 +94,43 @@ fn little_room(free: u64, size: u64) -> Option<String> {
     let little = free < LITTLE || (free < size / PART && free < ENOUGH);
     (little && size > 0).then(|| {
         let tenths = u128::from(free) * 1000 / u128::from(size);
-        format!("only {} MB ({}.{} %) are free", free >> 20, tenths / 10, tenths % 10)
+        format!(
+            "only {} MB ({}.{} %) are free",
+            free >> 20,
+            tenths / 10,
+            tenths % 10
+        )
     })
 }
 
 /// Without a watcher everything still works, later.
 fn watches(patient: &Patient) -> Option<Finding> {
     let home = &patient.home;
-    let dir = [home.spool_new(), home.state().to_owned(), PathBuf::from("/")].into_iter().find(|dir| dir.is_dir())?;
-    let watched = notify::recommended_watcher(|_| {}).and_then(|mut watcher| watcher.watch(&dir, RecursiveMode::NonRecursive));
+    let dir = [
+        home.spool_new(),
+        home.state().to_owned(),
+        PathBuf::from("/"),
+    ]
+    .into_iter()
+    .find(|dir| dir.is_dir())?;
+    let watched = notify::recommended_watcher(|_| {})
+        .and_then(|mut watcher| watcher.watch(&dir, RecursiveMode::NonRecursive));
     // What may not be looked at is told with the modes.
     let error = watched.err().filter(|error| !is_refusal(error))?;
     let full = match &error.kind {
         notify::ErrorKind::MaxFilesWatch => Some("fs.inotify.max_user_watches=524288"),
-        notify::ErrorKind::Io(io) if io.raw_os_error() == Some(libc::EMFILE) => Some("fs.inotify.max_user_instances=1024"),
+        notify::ErrorKind::Io(io) if io.raw_os_error() == Some(libc::EMFILE) => {
+            Some("fs.inotify.max_user_instances=1024")
+        }
         _ => None,
     };
-    let evidence = format!("nothing can be watched ({error}): commands wait up to 5 seconds, answers up to 1 second");
-    let command = full.map_or_else(|| "sysctl fs.inotify".to_owned(), |limit| format!("sudo sysctl -w {limit}"));
+    let evidence = format!(
+        "nothing can be watched ({error}): commands wait up to 5 seconds, answers up to 1 second"
+    );
+    let command = full.map_or_else(
+        || "sysctl fs.inotify".to_owned(),
+        |limit| format!("sudo sysctl -w {limit}"),
+    );
     Some(Finding::warning("inotify-exhausted", evidence, command))
 }
 
@@ -105,23 +144,40 @@ fn time(patient: &Patient) -> Option<Finding> {
         let meta = std::fs::metadata(&path).ok()?;
         Some((meta.mtime() * 1000, path))
     };
-    let newest = [home.monitor(), home.queue_db(), home.cost_db(), home.people(), home.sessions_index()]
-        .into_iter()
-        .filter_map(written)
-        .max()
-        .map(|(at, path)| (at, patient.shown(&path)));
+    let newest = [
+        home.monitor(),
+        home.queue_db(),
+        home.cost_db(),
+        home.people(),
+        home.sessions_index(),
+    ]
+    .into_iter()
+    .filter_map(written)
+    .max()
+    .map(|(at, path)| (at, patient.shown(&path)));
     let evidence = absurd(patient.now, newest)?;
-    let command = if patient.on_path("timedatectl").is_some() { "timedatectl" } else { "date -u" };
+    let command = if patient.on_path("timedatectl").is_some() {
+        "timedatectl"
+    } else {
+        "date -u"
+    };
     Some(Finding::error("clock-wrong", evidence, command))
 }
 
 fn absurd(now: i64, newest: Option<(i64, String)>) -> Option<String> {
     if now < OLDEST_CLOCK {
-        return Some(format!("the clock says {}: keys and certificates count as not yet valid", clock::rfc3339(now)));
+        return Some(format!(
+            "the clock says {}: keys and certificates count as not yet valid",
+            clock::rfc3339(now)
+        ));
     }
     let (at, name) = newest?;
     (at > now + FUTURE_MS).then(|| {
-        format!("the clock says {}, and {name} was written {} later: one of the two is wrong", clock::rfc3339(now), age(at - now))
+        format!(
+            "the clock says {}, and {name} was written {} later: one of the two is wrong",
+            clock::rfc3339(now),
+            age(at - now)
+        )
     })
 }
 
@@ -133,8 +189,7 @@ fn wall(patient: &Patient) -> Option<Finding> {
 }
 
 fn weak(level: &Level) -> Option<Finding> {
-    let command =
-        "sysctl -e user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns";
+    let command = "sysctl -e user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns";
     match level {
         Level::Namespaces | Level::Off => None,
         Level::Refused(why) => {
@@ -142,7 +197,10 @@ fn weak(level: &Level) -> Option<Finding> {
             Some(Finding::warning("sandbox-refused", evidence, command))
         }
         Level::Landlock(_) => {
-            let evidence = format!("commands run behind a weaker wall, {level}. {}", level.remaining_risk());
+            let evidence = format!(
+                "commands run behind a weaker wall, {level}. {}",
+                level.remaining_risk()
+            );
             Some(Finding::warning("sandbox-weak", evidence, command))
         }
     }
@@ -150,8 +208,12 @@ fn weak(level: &Level) -> Option<Finding> {
 
 /// Returns the programs that `$PATH` does not lead to, split: those beside this one, and the others.
 fn lost(patient: &Patient, dir: &Path) -> (Vec<String>, Vec<String>) {
-    let names = app::commands().into_iter().map(|command| command.get_name().to_owned());
-    names.filter(|name| patient.on_path(name).is_none()).partition(|name| is_program(&dir.join(name)))
+    let names = app::commands()
+        .into_iter()
+        .map(|command| command.get_name().to_owned());
+    names
+        .filter(|name| patient.on_path(name).is_none())
+        .partition(|name| is_program(&dir.join(name)))
 }
 
 /// A word for those who wonder why a shell or cron does not find the programs. It is no finding: one
@@ -160,20 +222,39 @@ pub(super) fn off_path(patient: &Patient) -> Option<String> {
     let dir = patient.programs()?;
     let (beside, _) = lost(patient, dir);
     let line = format!("export PATH={}:\"$PATH\"", quote(dir));
-    (!beside.is_empty()).then(|| format!("$PATH does not lead to {}; to change that: {line}", beside.join(", ")))
+    (!beside.is_empty()).then(|| {
+        format!(
+            "$PATH does not lead to {}; to change that: {line}",
+            beside.join(", ")
+        )
+    })
 }
 
 fn programs(patient: &Patient) -> Option<Finding> {
     let dir = patient.programs()?;
     let (_, absent) = lost(patient, dir);
-    let evidence = || format!("{} can be found neither through $PATH nor in {}", absent.join(", "), dir.display());
-    (!absent.is_empty()).then(|| Finding::warning("programs-missing", evidence(), format!("ls -l {}", quote(dir))))
+    let evidence = || {
+        format!(
+            "{} can be found neither through $PATH nor in {}",
+            absent.join(", "),
+            dir.display()
+        )
+    };
+    (!absent.is_empty()).then(|| {
+        Finding::warning(
+            "programs-missing",
+            evidence(),
+            format!("ls -l {}", quote(dir)),
+        )
+    })
 }
 
 /// A unit of the user ends with the user's last session, unless the user lingers (loginctl(1)).
 fn lingering(patient: &Patient) -> Option<Finding> {
     let unit = service::unit(patient);
-    let enabled = service::user_units(patient)?.join("default.target.wants").join(&unit);
+    let enabled = service::user_units(patient)?
+        .join("default.target.wants")
+        .join(&unit);
     std::fs::symlink_metadata(&enabled).ok()?;
     let name = user(patient.uid);
     (!Path::new("/var/lib/systemd/linger").join(&name).exists()).then(|| {
@@ -198,7 +279,11 @@ mod tests {
             (0, 0, None),
         ];
         for (free, size, expected) in cases {
-            assert_eq!(little_room(free, size).as_deref(), expected, "{free} of {size}");
+            assert_eq!(
+                little_room(free, size).as_deref(),
+                expected,
+                "{free} of {size}"
+            );
         }
     }
 
@@ -207,7 +292,10 @@ mod tests {
         let id = |level: &Level| weak(level).map(|finding| finding.id);
         assert_eq!(id(&Level::Namespaces), None);
         assert_eq!(id(&Level::Landlock(6)), Some("sandbox-weak"));
-        assert_eq!(id(&Level::Refused("no".to_owned())), Some("sandbox-refused"));
+        assert_eq!(
+            id(&Level::Refused("no".to_owned())),
+            Some("sandbox-refused")
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::cost;
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     // Without settings there are no caps to compare with; they are told as invalid.
-    let Ok(loaded) = &patient.settings else { return Vec::new() };
+    let Ok(loaded) = &patient.settings else {
+        return Vec::new();
+    };
     let mut findings = unpriced(patient, loaded);
     findings.extend(reached(patient, loaded));
     findings.extend(cache(patient, loaded));
@@ -31,7 +33,9 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         cache_write_tokens: week.cache_write_tokens - today.cache_write_tokens,
         ..cost::Line::default()
     };
-    let enough = today.calls >= ENOUGH.0 && today.all_input_tokens() >= ENOUGH.1 && before.all_input_tokens() >= ENOUGH.1;
+    let enough = today.calls >= ENOUGH.0
+        && today.all_input_tokens() >= ENOUGH.1
+        && before.all_input_tokens() >= ENOUGH.1;
     let (now, then) = (today.cache_read_ratio()?, before.cache_read_ratio()?);
     // A tenth of a little is no drop.
     (enough && then >= 0.3 && now < then / 2.0).then(|| {
@@ -56,7 +60,11 @@ fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "a limit is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
             model.name
         );
-        let file = model.provider.file.clone().unwrap_or_else(|| patient.home.config_file().to_owned());
+        let file = model
+            .provider
+            .file
+            .clone()
+            .unwrap_or_else(|| patient.home.config_file().to_owned());
         Finding::error("model-unpriced", evidence, patient.edit(&file, None))
     };
     models.map(finding).collect()
@@ -70,8 +78,20 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let caps = &loaded.config.cost;
     let zone = loaded.config.agent.timezone.0;
     let periods = [
-        ("day_usd", caps.day_usd, cost::start_of_day(patient.now, zone), "today", "midnight"),
-        ("month_usd", caps.month_usd, cost::start_of_month(patient.now, zone), "this month", "the end of the month"),
+        (
+            "day_usd",
+            caps.day_usd,
+            cost::start_of_day(patient.now, zone),
+            "today",
+            "midnight",
+        ),
+        (
+            "month_usd",
+            caps.month_usd,
+            cost::start_of_month(patient.now, zone),
+            "this month",
+            "the end of the month",
+        ),
     ];
     let passed = cost::alerts(&patient.home.cost_db(), patient.now, zone, caps).unwrap_or_default();
     let mut findings = Vec::new();
@@ -80,27 +100,49 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             continue;
         }
         // A ledger that cannot be read is told with the databases.
-        let Ok(lines) = cost::by_model(&patient.home.cost_db(), since) else { continue };
+        let Ok(lines) = cost::by_model(&patient.home.cost_db(), since) else {
+            continue;
+        };
         let spent = cost::total_usd(&lines);
-        let refused = passed.iter().any(|alert| alert.setting() == key && alert.is_refusal());
+        let refused = passed
+            .iter()
+            .any(|alert| alert.setting() == key && alert.is_refusal());
         let found = if spent >= cap {
-            Some(("cap-reached", format!("calls are refused until {until} ({zone})")))
+            Some((
+                "cap-reached",
+                format!("calls are refused until {until} ({zone})"),
+            ))
         } else if refused {
             Some((
                 "cap-reached",
-                format!("a call that could cost more than what is left was refused; the rest is open until {until} ({zone})"),
+                format!(
+                    "a call that could cost more than what is left was refused; the rest is open until {until} ({zone})"
+                ),
             ))
         } else {
-            (spent >= cap * NEAR)
-                .then(|| ("cap-near", format!("{:.0} % are used up, until {until} ({zone})", spent / cap * 100.0)))
+            (spent >= cap * NEAR).then(|| {
+                (
+                    "cap-near",
+                    format!(
+                        "{:.0} % are used up, until {until} ({zone})",
+                        spent / cap * 100.0
+                    ),
+                )
+            })
         };
         if let Some((id, what)) = found {
-            let evidence = format!("${spent:.4} were spent or are reserved {when} and [cost] {key} = {cap:.2}: {what}");
+            let evidence = format!(
+                "${spent:.4} were spent or are reserved {when} and [cost] {key} = {cap:.2}: {what}"
+            );
             let line = match loaded.origin(&format!("cost.{key}")) {
                 crate::config::Origin::File { line, .. } => Some(line),
                 _ => None,
             };
-            findings.push(Finding::warning(id, evidence, patient.edit(patient.home.config_file(), line)));
+            findings.push(Finding::warning(
+                id,
+                evidence,
+                patient.edit(patient.home.config_file(), line),
+            ));
         }
     }
     findings
@@ -131,12 +173,30 @@ mod tests {
                 share_usd: None,
             };
             let reserved = ledger
-                .reserve(call, &config::Cost::default(), clock::now_ms() - days * 86_400_000)
+                .reserve(
+                    call,
+                    &config::Cost::default(),
+                    clock::now_ms() - days * 86_400_000,
+                )
                 .await
                 .expect("ledger")
                 .expect("no limit");
-            let usage = Usage { input_tokens: 10_000 - read, cache_read_tokens: read, ..Usage::default() };
-            ledger.settle(reserved, Outcome::Answered { usage, cost: Some(1) }, 5).await.expect("settle");
+            let usage = Usage {
+                input_tokens: 10_000 - read,
+                cache_read_tokens: read,
+                ..Usage::default()
+            };
+            ledger
+                .settle(
+                    reserved,
+                    Outcome::Answered {
+                        usage,
+                        cost: Some(1),
+                    },
+                    5,
+                )
+                .await
+                .expect("settle");
         }
     }
 
@@ -146,9 +206,15 @@ mod tests {
         let patient = Patient::of(dir.path(), &[]);
         std::fs::create_dir_all(patient.home.state()).expect("dir");
         let ledger = Ledger::start(&patient.home.cost_db(), chrono_tz::UTC).expect("ledger");
-        let mut loaded = config::load(&patient.home, &config::Environment::of(&[]), &[]).expect("defaults");
+        let mut loaded =
+            config::load(&patient.home, &config::Environment::of(&[]), &[]).expect("defaults");
         loaded.config.cost.day_usd = 1e-8;
-        let ids = || reached(&patient, &loaded).into_iter().map(|finding| finding.id).collect::<Vec<_>>();
+        let ids = || {
+            reached(&patient, &loaded)
+                .into_iter()
+                .map(|finding| finding.id)
+                .collect::<Vec<_>>()
+        };
         let mut seen = Vec::new();
         // Each call costs a nano dollar of the ten.
         for _ in 0..10 {
@@ -160,9 +226,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_cache_that_is_read_half_as_much_as_before_is_a_finding() {
-        for (before, today, calls, expected) in
-            [(9_000, 1_000, 12, true), (9_000, 6_000, 12, false), (9_000, 1_000, 4, false), (1_000, 100, 12, false)]
-        {
+        for (before, today, calls, expected) in [
+            (9_000, 1_000, 12, true),
+            (9_000, 6_000, 12, false),
+            (9_000, 1_000, 4, false),
+            (1_000, 100, 12, false),
+        ] {
             let dir = tempfile::tempdir().expect("dir");
             let patient = Patient::of(dir.path(), &[]);
             std::fs::create_dir_all(patient.home.state()).expect("dir");
@@ -171,7 +240,11 @@ mod tests {
             spend(&ledger, 0, calls, today).await;
             let loaded = patient.settings.as_ref().expect("defaults");
             let found = cache(&patient, loaded);
-            assert_eq!(found.is_some(), expected, "{before} {today} {calls}: {found:?}");
+            assert_eq!(
+                found.is_some(),
+                expected,
+                "{before} {today} {calls}: {found:?}"
+            );
         }
     }
 }

@@ -55,22 +55,34 @@ impl Patient {
             Err(failure) if failure.exit == crate::app::cli::Exit::Usage => Err(failure),
             Err(failure) => {
                 let command = "agent-daemon --home /var/lib/agent doctor";
-                Ok(Found::Nobody(Finding::error("home-unknown", failure.message, command)))
+                Ok(Found::Nobody(Finding::error(
+                    "home-unknown",
+                    failure.message,
+                    command,
+                )))
             }
         }
     }
 
     fn new(shared: &Shared, env: Environment, home: Home) -> Self {
-        let owner = std::fs::metadata(home.state()).ok().map(|state| state.uid());
+        let owner = std::fs::metadata(home.state())
+            .ok()
+            .map(|state| state.uid());
         let uid = Uid::effective().as_raw();
         let usual = shared.home.is_none() && !env.has("AGENT_HOME");
         let variable = |name: &str| env.get(name).and_then(|value| value.into_string().ok());
-        let instance = shared.instance.clone().or_else(|| variable("AGENT_INSTANCE"));
+        let instance = shared
+            .instance
+            .clone()
+            .or_else(|| variable("AGENT_INSTANCE"));
         // sudo takes the variables away.
         let alien = owner.is_some_and(|owner| owner != uid);
-        let named = |flag: Option<PathBuf>, name: &str| flag.or_else(|| variable(name).filter(|_| alien).map(PathBuf::from));
+        let named = |flag: Option<PathBuf>, name: &str| {
+            flag.or_else(|| variable(name).filter(|_| alien).map(PathBuf::from))
+        };
         let mut flags = String::new();
-        let mut add = |flag: &str, value: &Path| flags.push_str(&format!(" {flag} {}", quote(value)));
+        let mut add =
+            |flag: &str, value: &Path| flags.push_str(&format!(" {flag} {}", quote(value)));
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         if let Some(dir) = named(shared.home.clone(), "AGENT_HOME") {
             add("--home", &absolute(dir));
@@ -88,10 +100,14 @@ impl Patient {
             uid,
             owner,
             daemon: match blocks(&home.lock()) {
-                true => Err(sys::Error::at("open", &home.lock())(ErrorKind::InvalidInput)),
+                true => Err(sys::Error::at("open", &home.lock())(
+                    ErrorKind::InvalidInput,
+                )),
                 false => lock::holder(&home.lock()),
             },
-            monitor: Some(home.monitor()).filter(|path| !blocks(path)).and_then(|path| monitor::read(&path).ok().flatten()),
+            monitor: Some(home.monitor())
+                .filter(|path| !blocks(path))
+                .and_then(|path| monitor::read(&path).ok().flatten()),
             settings: match blocks(home.config_file()) && !home.config_is_named() {
                 true => Err(config::Error::Io {
                     action: "read",
@@ -101,7 +117,9 @@ impl Patient {
                 false => config::load(&home, &env, &[]),
             },
             flags,
-            programs: std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned())),
+            programs: std::env::current_exe()
+                .ok()
+                .and_then(|program| Some(program.parent()?.to_owned())),
             home,
             env,
         }
@@ -110,8 +128,17 @@ impl Patient {
     /// Returns a patient at `dir` for tests.
     #[cfg(test)]
     pub(super) fn of(dir: &Path, variables: &[(&str, &str)]) -> Self {
-        let shared = Shared { home: Some(dir.to_owned()), instance: None, config: None, verbose: 0, quiet: false };
-        let flags = config::HomeFlags { home: shared.home.clone(), ..config::HomeFlags::default() };
+        let shared = Shared {
+            home: Some(dir.to_owned()),
+            instance: None,
+            config: None,
+            verbose: 0,
+            quiet: false,
+        };
+        let flags = config::HomeFlags {
+            home: shared.home.clone(),
+            ..config::HomeFlags::default()
+        };
         let home = Home::resolve(flags, &|_| None).expect("a home");
         Self::new(&shared, Environment::of(variables), home)
     }
@@ -139,7 +166,11 @@ impl Patient {
     /// Returns a command line of one of the five programs that works here: with the flags that were
     /// given, as the user who owns the home, and by its path where `$PATH` does not lead to it.
     pub(super) fn program(&self, name: &str, arguments: &str) -> String {
-        let beside = self.programs.as_ref().map(|dir| dir.join(name)).filter(|path| is_program(path));
+        let beside = self
+            .programs
+            .as_ref()
+            .map(|dir| dir.join(name))
+            .filter(|path| is_program(path));
         let program = match beside {
             Some(path) if self.on_path(name).is_none() => quote(&path),
             _ => name.to_owned(),
@@ -164,7 +195,9 @@ impl Patient {
     /// Returns where `$PATH` leads to `name`.
     pub(super) fn on_path(&self, name: &str) -> Option<PathBuf> {
         let path = self.env.get("PATH")?;
-        std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_program(path))
+        std::env::split_paths(&path)
+            .map(|dir| dir.join(name))
+            .find(|path| is_program(path))
     }
 
     /// Returns the directory of this program.
@@ -180,12 +213,16 @@ pub(super) fn blocks(path: &Path) -> bool {
 
 /// Returns whether `path` can be run.
 pub(super) fn is_program(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path)
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns the name of a user, or `#ID` as sudo(8) takes it.
 pub(super) fn user(uid: u32) -> String {
-    User::from_uid(Uid::from_raw(uid)).ok().flatten().map_or_else(|| format!("#{uid}"), |user| user.name)
+    User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map_or_else(|| format!("#{uid}"), |user| user.name)
 }
 
 /// Returns a time that has passed, in its largest unit.
@@ -239,7 +276,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let patient = Patient::of(&dir.path().join("my home"), &[("PATH", "/nowhere")]);
         let command = patient.agent("check");
-        assert_eq!(command, format!("agent-daemon --home '{}/my home' check", dir.path().display()));
+        assert_eq!(
+            command,
+            format!(
+                "agent-daemon --home '{}/my home' check",
+                dir.path().display()
+            )
+        );
     }
 
     #[test]

@@ -12,7 +12,9 @@ use crate::skills::Skills;
 const MOST: usize = 10;
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else { return Vec::new() };
+    let Ok(loaded) = &patient.settings else {
+        return Vec::new();
+    };
     let skills = Skills::new(&patient.home, config::share_dir(&patient.env).as_deref());
     let remarks = context::survey(&Sources::new(&patient.home, Arc::new(skills)), loaded);
     let mut told: Vec<About> = Vec::new();
@@ -20,7 +22,11 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         told.push(remark.about);
         told.iter().filter(|about| **about == remark.about).count() <= MOST
     };
-    remarks.into_iter().filter(few).map(|remark| finding(patient, &remark)).collect()
+    remarks
+        .into_iter()
+        .filter(few)
+        .map(|remark| finding(patient, &remark))
+        .collect()
 }
 
 fn finding(patient: &Patient, remark: &Remark) -> Finding {
@@ -28,13 +34,26 @@ fn finding(patient: &Patient, remark: &Remark) -> Finding {
     let list = || patient.program("agent-send", "--skill list");
     let file = remark.path.as_ref();
     let (id, command) = match remark.about {
-        About::Cut => ("prompt-cut", format!("{}ls -lS {}", patient.sudo(), quote(patient.home.workspace()))),
-        About::Hidden => {
-            ("hidden-characters", file.map_or_else(settings, |file| format!("{}cat -A {}", patient.sudo(), quote(file))))
-        }
+        About::Cut => (
+            "prompt-cut",
+            format!(
+                "{}ls -lS {}",
+                patient.sudo(),
+                quote(patient.home.workspace())
+            ),
+        ),
+        About::Hidden => (
+            "hidden-characters",
+            file.map_or_else(settings, |file| {
+                format!("{}cat -A {}", patient.sudo(), quote(file))
+            }),
+        ),
         About::Prompt => ("prompt-missing", settings()),
         About::Tier => ("tier-file", settings()),
-        About::Skill => ("skill-broken", file.map_or_else(list, |file| patient.edit(file, None))),
+        About::Skill => (
+            "skill-broken",
+            file.map_or_else(list, |file| patient.edit(file, None)),
+        ),
         // It is to be read first: a command that trusts it, too, would be typed unread.
         About::Trust => ("skill-untrusted", list()),
     };

@@ -28,7 +28,11 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     match &patient.daemon {
         Err(error) => {
             let command = format!("ls -ld {}", quote(patient.home.lock()));
-            findings.push(Finding::error("lock-unusable", format!("{error}: nobody can say whether a daemon runs"), command));
+            findings.push(Finding::error(
+                "lock-unusable",
+                format!("{error}: nobody can say whether a daemon runs"),
+                command,
+            ));
         }
         Ok(None) => findings.extend(absent(patient)),
         Ok(Some(pid)) => {
@@ -62,7 +66,10 @@ fn spooled(patient: &Patient) -> Vec<(PathBuf, i64)> {
         let written = std::fs::symlink_metadata(&path).ok()?.mtime() * 1000;
         Some((path, patient.now - written))
     };
-    entries.into_iter().filter_map(|entry| since(entry.path)).collect()
+    entries
+        .into_iter()
+        .filter_map(|entry| since(entry.path))
+        .collect()
 }
 
 /// No daemon runs. That is wrong when something waits for it, and worth a word when one ran before.
@@ -78,58 +85,114 @@ fn absent(patient: &Patient) -> Option<Finding> {
         .filter(|(count, ..)| *count > 0)
         .map(|(count, what, how)| format!("{} {how}", text::counted(*count, what)))
         .collect();
-    let last = patient.monitor.as_ref().and_then(|state| clock::parse_rfc3339(&state.updated_at));
-    let seen = last.map_or_else(String::new, |last| format!(", the last one was seen {} ago", age(patient.now - last)));
+    let last = patient
+        .monitor
+        .as_ref()
+        .and_then(|state| clock::parse_rfc3339(&state.updated_at));
+    let seen = last.map_or_else(String::new, |last| {
+        format!(", the last one was seen {} ago", age(patient.now - last))
+    });
     if !waits.is_empty() {
-        let evidence = format!("no daemon runs{seen}; what waits for it: {}", waits.join(", "));
-        return Some(Finding::error("daemon-not-running", evidence, service::start(patient)));
+        let evidence = format!(
+            "no daemon runs{seen}; what waits for it: {}",
+            waits.join(", ")
+        );
+        return Some(Finding::error(
+            "daemon-not-running",
+            evidence,
+            service::start(patient),
+        ));
     }
     let expected = patient.monitor.is_some() || service::enabled(patient);
-    expected.then(|| Finding::warning("daemon-not-running", format!("no daemon runs{seen}"), service::start(patient)))
+    expected.then(|| {
+        Finding::warning(
+            "daemon-not-running",
+            format!("no daemon runs{seen}"),
+            service::start(patient),
+        )
+    })
 }
 
 /// The lock is held, and nothing was written for too long.
 fn stale(patient: &Patient, pid: i32) -> Option<Finding> {
-    let locked = std::fs::metadata(patient.home.lock()).map_or(patient.now, |meta| meta.mtime() * 1000);
+    let locked =
+        std::fs::metadata(patient.home.lock()).map_or(patient.now, |meta| meta.mtime() * 1000);
     // What an earlier daemon wrote says nothing about this one, which may be starting.
-    let own = patient.monitor.as_ref().filter(|state| i64::from(state.pid) == i64::from(pid));
-    let last = own.and_then(|state| clock::parse_rfc3339(&state.updated_at)).unwrap_or(locked);
+    let own = patient
+        .monitor
+        .as_ref()
+        .filter(|state| i64::from(state.pid) == i64::from(pid));
+    let last = own
+        .and_then(|state| clock::parse_rfc3339(&state.updated_at))
+        .unwrap_or(locked);
     let since = patient.now - last;
-    let shows = format!("the daemon (pid {pid}) holds the lock and has written nothing for {}", age(since));
+    let shows = format!(
+        "the daemon (pid {pid}) holds the lock and has written nothing for {}",
+        age(since)
+    );
     if is_stopped(pid) {
-        let evidence = format!("{shows}: it was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal)");
-        return Some(Finding::error("daemon-stale", evidence, format!("{}kill -CONT {pid}", patient.sudo())));
+        let evidence =
+            format!("{shows}: it was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal)");
+        return Some(Finding::error(
+            "daemon-stale",
+            evidence,
+            format!("{}kill -CONT {pid}", patient.sudo()),
+        ));
     }
     if since <= STALE_MS {
         return None;
     }
-    Some(Finding::error("daemon-stale", format!("{shows}: it hangs"), service::replace(patient, pid)))
+    Some(Finding::error(
+        "daemon-stale",
+        format!("{shows}: it hangs"),
+        service::replace(patient, pid),
+    ))
 }
 
 /// Returns whether the process is a daemon of ours that SIGSTOP halted (proc_pid_stat(5)). The number
 /// may mean another process where the daemon runs in a container.
 fn is_stopped(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains("(agent-daemon) T "))
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.contains("(agent-daemon) T "))
 }
 
 /// The programs were replaced under a running daemon.
 fn outdated(patient: &Patient, pid: i32) -> Option<Finding> {
     let ours = env!("CARGO_PKG_VERSION");
-    let theirs = patient.monitor.as_ref().map(|state| state.version.as_str()).filter(|version| !version.is_empty());
-    let replaced = std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.to_string_lossy().ends_with(" (deleted)"));
+    let theirs = patient
+        .monitor
+        .as_ref()
+        .map(|state| state.version.as_str())
+        .filter(|version| !version.is_empty());
+    let replaced = std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_ok_and(|exe| exe.to_string_lossy().ends_with(" (deleted)"));
     let evidence = match theirs {
-        Some(theirs) if theirs != ours => format!("the daemon (pid {pid}) is version {theirs}, this program is {ours}"),
-        _ if replaced => format!("the daemon (pid {pid}) still runs from a program file that was replaced or removed"),
+        Some(theirs) if theirs != ours => {
+            format!("the daemon (pid {pid}) is version {theirs}, this program is {ours}")
+        }
+        _ if replaced => format!(
+            "the daemon (pid {pid}) still runs from a program file that was replaced or removed"
+        ),
         _ => return None,
     };
-    Some(Finding::warning("daemon-outdated", evidence, service::restart(patient, pid)))
+    Some(Finding::warning(
+        "daemon-outdated",
+        evidence,
+        service::restart(patient, pid),
+    ))
 }
 
 fn channels(patient: &Patient) -> Vec<Finding> {
-    let Some(state) = &patient.monitor else { return Vec::new() };
-    let up = clock::parse_rfc3339(&state.started_at).map_or(i64::MAX, |started| patient.now - started);
-    let silent =
-        |last: &Option<String>| last.as_deref().and_then(clock::parse_rfc3339).is_some_and(|at| patient.now - at > SILENT_MS);
+    let Some(state) = &patient.monitor else {
+        return Vec::new();
+    };
+    let up =
+        clock::parse_rfc3339(&state.started_at).map_or(i64::MAX, |started| patient.now - started);
+    let silent = |last: &Option<String>| {
+        last.as_deref()
+            .and_then(clock::parse_rfc3339)
+            .is_some_and(|at| patient.now - at > SILENT_MS)
+    };
     let mut findings = Vec::new();
     for channel in &state.channels {
         let last = match channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339) {
@@ -143,28 +206,54 @@ fn channels(patient: &Patient) -> Vec<Finding> {
         };
         if !fine {
             let evidence = format!("{}: {}; {last}", channel.name, channel.state);
-            findings.push(Finding::error("channel-trouble", evidence, remedy(patient, &channel.state)));
+            findings.push(Finding::error(
+                "channel-trouble",
+                evidence,
+                remedy(patient, &channel.state),
+            ));
         }
     }
     findings
 }
 
 fn providers(patient: &Patient) -> Vec<Finding> {
-    let Some(state) = &patient.monitor else { return Vec::new() };
-    let down = state.providers.iter().filter(|provider| provider.state != "ok");
+    let Some(state) = &patient.monitor else {
+        return Vec::new();
+    };
+    let down = state
+        .providers
+        .iter()
+        .filter(|provider| provider.state != "ok");
     let finding = |provider: &ProviderState| {
         let since = provider.since.as_deref().and_then(clock::parse_rfc3339);
         let ago = since.map_or_else(String::new, |at| format!(" for {}", age(patient.now - at)));
-        let evidence =
-            format!("{}: {}{ago}; {}", provider.name, provider.state, provider.last_error.as_deref().unwrap_or_default());
-        Finding::warning("provider-down", evidence, patient.program("agent-monitor", "").trim_end().to_owned())
+        let evidence = format!(
+            "{}: {}{ago}; {}",
+            provider.name,
+            provider.state,
+            provider.last_error.as_deref().unwrap_or_default()
+        );
+        Finding::warning(
+            "provider-down",
+            evidence,
+            patient.program("agent-monitor", "").trim_end().to_owned(),
+        )
     };
     down.map(finding).collect()
 }
 
 fn remedy(patient: &Patient, state: &str) -> String {
-    let telegram = patient.settings.as_ref().map(|loaded| loaded.config.telegram.clone()).unwrap_or_default();
-    let reach = |url: &str| format!("curl -sS -m 10 -o /dev/null -w '%{{http_code}}\\n' {}", quote(url));
+    let telegram = patient
+        .settings
+        .as_ref()
+        .map(|loaded| loaded.config.telegram.clone())
+        .unwrap_or_default();
+    let reach = |url: &str| {
+        format!(
+            "curl -sS -m 10 -o /dev/null -w '%{{http_code}}\\n' {}",
+            quote(url)
+        )
+    };
     let begins = |words: &str| state.starts_with(words);
     if begins("unauthorized") {
         patient.edit(&patient.home.env_file(), None)
@@ -188,59 +277,108 @@ fn trouble(patient: &Patient) -> Option<Finding> {
     let since = patient.now - clock::parse_rfc3339(at)?;
     (since < RECENT_MS).then(|| {
         let evidence = format!("{} ago: {}", age(since), text::shorten(words, 500));
-        let logs = format!("{}tail -n 20 {}/*.jsonl", patient.sudo(), quote(patient.home.logs()));
+        let logs = format!(
+            "{}tail -n 20 {}/*.jsonl",
+            patient.sudo(),
+            quote(patient.home.logs())
+        );
         Finding::warning("daemon-trouble", evidence, logs)
     })
 }
 
 fn stuck_spool(patient: &Patient, pid: i32) -> Option<Finding> {
-    let old: Vec<(PathBuf, i64)> = spooled(patient).into_iter().filter(|(_, since)| *since > SPOOL_MS).collect();
+    let old: Vec<(PathBuf, i64)> = spooled(patient)
+        .into_iter()
+        .filter(|(_, since)| *since > SPOOL_MS)
+        .collect();
     let (path, since) = old.iter().max_by_key(|(_, since)| *since)?;
     let evidence = format!(
         "a daemon runs, and {} in state/spool/new not taken in; the oldest, {}, waits for {}",
-        if old.len() == 1 { "1 command is".to_owned() } else { format!("{} commands are", old.len()) },
+        if old.len() == 1 {
+            "1 command is".to_owned()
+        } else {
+            format!("{} commands are", old.len())
+        },
         text::visible(&path.file_name().unwrap_or_default().to_string_lossy()),
         age(*since)
     );
-    Some(Finding::error("spool-stuck", evidence, service::restart(patient, pid)))
+    Some(Finding::error(
+        "spool-stuck",
+        evidence,
+        service::restart(patient, pid),
+    ))
 }
 
 fn stuck_queue(patient: &Patient) -> Option<Finding> {
-    let turn = patient.settings.as_ref().map_or(1800, |loaded| loaded.config.agent.run_timeout_secs);
+    let turn = patient
+        .settings
+        .as_ref()
+        .map_or(1800, |loaded| loaded.config.agent.run_timeout_secs);
     let turn = i64::try_from(turn).unwrap_or(i64::MAX / 2000) * 1000 + TURN_GRACE_MS;
     let open = listing(patient);
     let inbox = open.inbox.iter().map(|row| (row, "unanswered", turn));
     let outbox = open.outbox.iter().map(|row| (row, "unsent", UNSENT_MS));
-    let old: Vec<_> = inbox.chain(outbox).filter(|(row, _, most)| patient.now - row.created_at > *most).collect();
+    let old: Vec<_> = inbox
+        .chain(outbox)
+        .filter(|(row, _, most)| patient.now - row.created_at > *most)
+        .collect();
     let (row, how, _) = old.iter().min_by_key(|(row, ..)| row.created_at)?;
     let evidence = format!(
         "{} ({}) is {how} for {}, tried {}{}",
         text::visible(&row.id),
         text::shorten(&text::visible(&row.place), 60),
         age(patient.now - row.created_at),
-        if row.attempts == 1 { "once".to_owned() } else { format!("{} times", row.attempts) },
-        if old.len() == 1 { String::new() } else { format!(" (and {} more)", old.len() - 1) }
+        if row.attempts == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", row.attempts)
+        },
+        if old.len() == 1 {
+            String::new()
+        } else {
+            format!(" (and {} more)", old.len() - 1)
+        }
     );
-    Some(Finding::warning("queue-stuck", evidence, patient.program("agent-send", "--queue")))
+    Some(Finding::warning(
+        "queue-stuck",
+        evidence,
+        patient.program("agent-send", "--queue"),
+    ))
 }
 
 /// Files in the spool that no daemon will ever take: their name is no id.
 fn strangers(patient: &Patient) -> Option<Finding> {
     let new = patient.home.spool_new();
-    let taken: BTreeSet<PathBuf> = spool::scan(&new).ok()?.into_iter().map(|entry| entry.path).collect();
+    let taken: BTreeSet<PathBuf> = spool::scan(&new)
+        .ok()?
+        .into_iter()
+        .map(|entry| entry.path)
+        .collect();
     let ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         // Attachments of a command, and a file that is being written.
         taken.contains(path) || name.ends_with(".d") || name.starts_with('.')
     };
-    let others: Vec<PathBuf> =
-        std::fs::read_dir(&new).ok()?.flatten().map(|entry| entry.path()).filter(|path| !ours(path)).collect();
+    let others: Vec<PathBuf> = std::fs::read_dir(&new)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| !ours(path))
+        .collect();
     let first = others.first()?;
     let evidence = format!(
         "{} is no command and stays for ever: a command is called ID.json, the ID of A-Z a-z 0-9 _ - and at most 64 letters",
         text::visible(&patient.shown(first))
     );
-    Some(Finding::warning("spool-ignored", evidence, format!("{}ls -l {}", patient.sudo(), quote(&new))))
+    Some(Finding::warning(
+        "spool-ignored",
+        evidence,
+        format!("{}ls -l {}", patient.sudo(), quote(&new)),
+    ))
 }
 
 /// Dead letters as young as what the queue keeps of the rest.
@@ -255,5 +393,9 @@ fn dead(patient: &Patient) -> Option<Finding> {
         age(patient.now - newest.created_at),
         text::shorten(&newest.reason, 300)
     );
-    Some(Finding::warning("dead-letters", evidence, patient.program("agent-send", "--queue")))
+    Some(Finding::warning(
+        "dead-letters",
+        evidence,
+        patient.program("agent-send", "--queue"),
+    ))
 }

@@ -5,7 +5,9 @@ use super::patient::Patient;
 use crate::mcp::{self, Off, Seen, Standing, Trust};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else { return Vec::new() };
+    let Ok(loaded) = &patient.settings else {
+        return Vec::new();
+    };
     if loaded.config.mcp.servers.is_empty() {
         return Vec::new();
     }
@@ -13,7 +15,10 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let trusted = Trust::new(&patient.home.trusted_servers()).read();
     let findings = loaded.config.mcp.servers.iter().flat_map(|(name, server)| {
         let identity = mcp::identity(&server.command, &server.url);
-        of(patient, &mcp::standing((name, &identity, &server.trust), &seen, &trusted))
+        of(
+            patient,
+            &mcp::standing((name, &identity, &server.trust), &seen, &trusted),
+        )
     });
     findings.collect()
 }
@@ -23,17 +28,29 @@ fn of(patient: &Patient, standing: &Standing) -> Vec<Finding> {
     let name = &standing.name;
     let list = || patient.program("agent-send", "--mcp list");
     let broken = standing.broken.as_ref().map(|why| {
-        let evidence = format!("the tool server {name} does not work: {}", crate::text::visible(why));
-        let logs = format!("{}tail -n 20 {}/*.jsonl", patient.sudo(), super::patient::quote(patient.home.logs()));
+        let evidence = format!(
+            "the tool server {name} does not work: {}",
+            crate::text::visible(why)
+        );
+        let logs = format!(
+            "{}tail -n 20 {}/*.jsonl",
+            patient.sudo(),
+            super::patient::quote(patient.home.logs())
+        );
         Finding::warning("mcp-broken", evidence, logs)
     });
     let changed = match &standing.off {
-        Some(Off::Changed) => {
-            Some(format!("the tool server {name} offers something else than you trusted, so its tools are off"))
-        }
-        Some(Off::Unasked) => Some(format!("the tool server {name} is off until you trust what it offers")),
+        Some(Off::Changed) => Some(format!(
+            "the tool server {name} offers something else than you trusted, so its tools are off"
+        )),
+        Some(Off::Unasked) => Some(format!(
+            "the tool server {name} is off until you trust what it offers"
+        )),
         Some(Off::Unknown(why)) => Some(why.clone()),
         Some(Off::Distrusted | Off::Unseen) | None => None,
     };
-    broken.into_iter().chain(changed.map(|evidence| Finding::warning("mcp-untrusted", evidence, list()))).collect()
+    broken
+        .into_iter()
+        .chain(changed.map(|evidence| Finding::warning("mcp-untrusted", evidence, list())))
+        .collect()
 }

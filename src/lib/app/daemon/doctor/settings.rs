@@ -22,13 +22,21 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         Err(_) if blocks(patient.home.config_file()) => return Vec::new(),
         Err(error) => return vec![invalid(patient, error)],
     };
-    let mut findings: Vec<Finding> = loaded.warnings.iter().filter_map(|warning| doubtful(patient, warning)).collect();
+    let mut findings: Vec<Finding> = loaded
+        .warnings
+        .iter()
+        .filter_map(|warning| doubtful(patient, warning))
+        .collect();
     let keys = (!blocks(&patient.home.env_file())).then(|| Keys::open(&patient.home, &patient.env));
     match keys.transpose() {
         Ok(None) => {}
         Ok(Some(keys)) => {
             let misplaced = keys.secrets().misplaced_settings();
-            findings.extend(misplaced.iter().filter_map(|warning| doubtful(patient, warning)));
+            findings.extend(
+                misplaced
+                    .iter()
+                    .filter_map(|warning| doubtful(patient, warning)),
+            );
             findings.extend(secrets(patient, loaded, &Arc::new(keys)));
         }
         // Its mode is told with the other modes.
@@ -52,7 +60,9 @@ fn invalid(patient: &Patient, error: &Error) -> Finding {
             None => patient.agent("check --show-origin"),
         },
         Error::NoProviderFile { file, .. } => missing_provider(patient, file),
-        Error::NoPrimary { file, .. } | Error::DuplicateModel { second: file, .. } => patient.edit(file, None),
+        Error::NoPrimary { file, .. } | Error::DuplicateModel { second: file, .. } => {
+            patient.edit(file, None)
+        }
         Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
         _ => patient.agent("check"),
     };
@@ -81,7 +91,11 @@ fn doubtful(patient: &Patient, warning: &Warning) -> Option<Finding> {
         Some((file, line)) => patient.edit(&file, Some(line)),
         None => patient.agent("check --show-origin"),
     };
-    let id = if unknown { "config-unknown-key" } else { "config-doubtful" };
+    let id = if unknown {
+        "config-unknown-key"
+    } else {
+        "config-doubtful"
+    };
     Some(Finding::warning(id, warning.to_string(), command))
 }
 
@@ -107,29 +121,46 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
         }
         seen.push(provider.name.clone());
         if let Err(auth::Error::Absent { .. }) = keys.check(provider) {
-            let file = provider.file.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
-            let what = provider.api_key_env.as_ref().map_or_else(|| "a sign-in".to_owned(), |name| format!("the key {name}"));
+            let file = provider
+                .file
+                .as_ref()
+                .map_or_else(String::new, |file| format!(" ({})", file.display()));
+            let what = provider
+                .api_key_env
+                .as_ref()
+                .map_or_else(|| "a sign-in".to_owned(), |name| format!("the key {name}"));
             let name = &provider.name;
             let evidence = format!(
                 "{what} of the provider {name}{file} is neither in state/auth.json nor in the environment nor in {}",
                 env_file.display()
             );
-            findings.push(Finding::error("provider-key-missing", evidence, patient.agent(&format!("login {name}"))));
+            findings.push(Finding::error(
+                "provider-key-missing",
+                evidence,
+                patient.agent(&format!("login {name}")),
+            ));
         }
     }
     let secrets = keys.secrets();
     findings.extend(token(loaded, secrets, &env_file, &edit));
     findings.extend(search_key(loaded, secrets, &env_file, &edit));
     if service::installed(patient) {
-        for finding in findings.iter_mut().filter(|finding| finding.id.ends_with("-missing")) {
+        for finding in findings
+            .iter_mut()
+            .filter(|finding| finding.id.ends_with("-missing"))
+        {
             finding.level = Level::Warning;
-            finding.evidence.push_str("; the unit of systemd may have it");
+            finding
+                .evidence
+                .push_str("; the unit of systemd may have it");
         }
     }
     if findings.is_empty() && keys.store().read().is_ok() {
-        let built =
-            client::check(&loaded.models, keys).and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
-        findings.extend(built.err().map(|failure| Finding::error("config-invalid", failure.message, patient.agent("check"))));
+        let built = client::check(&loaded.models, keys)
+            .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
+        findings.extend(built.err().map(|failure| {
+            Finding::error("config-invalid", failure.message, patient.agent("check"))
+        }));
     }
     findings
 }
@@ -143,34 +174,57 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
         Err(auth::Error::Mode { .. }) => return Vec::new(),
         Err(error) => {
             let command = format!("{}ls -l {}", patient.sudo(), quote(path));
-            return vec![Finding::error("auth-unreadable", error.to_string(), command)];
+            return vec![Finding::error(
+                "auth-unreadable",
+                error.to_string(),
+                command,
+            )];
         }
     };
     if let auth::State::Corrupt { reason } = contents.state {
-        let evidence = format!("state/auth.json cannot be used: {reason}; no key and no sign-in in it counts");
+        let evidence =
+            format!("state/auth.json cannot be used: {reason}; no key and no sign-in in it counts");
         let command = format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(path));
         return vec![Finding::error("auth-unreadable", evidence, command)];
     }
-    let loaded: Vec<&str> = loaded.models.all().map(|model| model.provider.name.as_str()).collect();
+    let loaded: Vec<&str> = loaded
+        .models
+        .all()
+        .map(|model| model.provider.name.as_str())
+        .collect();
     let now = crate::clock::now_ms();
-    let ended = contents.entries.iter().filter_map(|(name, entry)| Some((name, entry.tokens.as_ref()?.ended(now)?)));
+    let ended = contents
+        .entries
+        .iter()
+        .filter_map(|(name, entry)| Some((name, entry.tokens.as_ref()?.ended(now)?)));
     ended
         .filter(|(name, _)| loaded.contains(&name.as_str()))
         .map(|(name, reason)| {
             let evidence = format!("the sign-in at {name} has ended: {reason}");
-            Finding::error("signed-out", evidence, patient.agent(&format!("login {name} --oauth")))
+            Finding::error(
+                "signed-out",
+                evidence,
+                patient.agent(&format!("login {name} --oauth")),
+            )
         })
         .collect()
 }
 
-fn token(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &str) -> Option<Finding> {
+fn token(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    env_file: &std::path::Path,
+    edit: &str,
+) -> Option<Finding> {
     let telegram = &loaded.config.telegram;
     let name = &telegram.token_env;
     match secrets.get(name) {
         _ if !telegram.enabled => None,
         Ok(Some(token)) if build::is_bot_token(&token) => None,
         Ok(Some(_)) => {
-            let evidence = format!("{name} is no bot token: one looks like 123456789:AAF… (copy it whole from @BotFather)");
+            let evidence = format!(
+                "{name} is no bot token: one looks like 123456789:AAF… (copy it whole from @BotFather)"
+            );
             Some(Finding::error("bot-token-malformed", evidence, edit))
         }
         Ok(None) | Err(_) => {
@@ -184,9 +238,15 @@ fn token(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &
 }
 
 /// A search that has no key.
-fn search_key(loaded: &Loaded, secrets: &Secrets, env_file: &std::path::Path, edit: &str) -> Option<Finding> {
+fn search_key(
+    loaded: &Loaded,
+    secrets: &Secrets,
+    env_file: &std::path::Path,
+    edit: &str,
+) -> Option<Finding> {
     let web = &loaded.config.tools.web;
-    let missing = web.search == config::SearchEngine::Brave && !matches!(secrets.get(&web.search_key_env), Ok(Some(_)));
+    let missing = web.search == config::SearchEngine::Brave
+        && !matches!(secrets.get(&web.search_key_env), Ok(Some(_)));
     missing.then(|| {
         let evidence = format!(
             "[tools.web] search = \"brave\", and the key {} is neither in the environment nor in {}: there is no web_search",
@@ -202,7 +262,10 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let exec = &loaded.config.tools.exec;
     (exec.runs() && exec.sandbox == Sandbox::Off).then(|| {
         let origin = loaded.origin("tools.exec.sandbox");
-        let evidence = format!("tools.exec.sandbox = \"off\" ({origin}): {}", sandbox::Level::Off.remaining_risk());
+        let evidence = format!(
+            "tools.exec.sandbox = \"off\" ({origin}): {}",
+            sandbox::Level::Off.remaining_risk()
+        );
         let command = match origin {
             config::Origin::File { path, line } => patient.edit(&path, Some(line)),
             _ => patient.agent("check --show-origin"),
@@ -215,9 +278,14 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 fn marks(patient: &Patient) -> Option<Finding> {
     let path = patient.home.untrusted();
     let reason = build::undo(&patient.home).marks.damage()?;
-    let evidence =
-        format!("state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can");
-    Some(Finding::error("untrusted-unreadable", evidence, format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(&path))))
+    let evidence = format!(
+        "state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can"
+    );
+    Some(Finding::error(
+        "untrusted-unreadable",
+        evidence,
+        format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(&path)),
+    ))
 }
 
 /// Directories that file tools may use and cannot.
@@ -229,14 +297,23 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             Ok(_) => "it is no directory".to_owned(),
             Err(error) => error.to_string(),
         };
-        let evidence = format!("tools.allowed_paths ({origin}) names {}, which file tools cannot use: {why}", dir.display());
+        let evidence = format!(
+            "tools.allowed_paths ({origin}) names {}, which file tools cannot use: {why}",
+            dir.display()
+        );
         let command = match &origin {
             config::Origin::File { path, line } => patient.edit(path, Some(*line)),
             _ => patient.agent("check --show-origin"),
         };
         Some(Finding::warning("allowed-path-missing", evidence, command))
     };
-    loaded.config.tools.allowed_paths.iter().filter_map(wrong).collect()
+    loaded
+        .config
+        .tools
+        .allowed_paths
+        .iter()
+        .filter_map(wrong)
+        .collect()
 }
 
 /// A tool that is asked for and never comes.
@@ -253,12 +330,21 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
         web: Arc::new(
-            Secrets::open(&patient.home, &patient.env).ok().and_then(|secrets| build::web(&loaded.config, &secrets).ok())?,
+            Secrets::open(&patient.home, &patient.env)
+                .ok()
+                .and_then(|secrets| build::web(&loaded.config, &secrets).ok())?,
         ),
         episodes: Mutex::default(),
     };
-    let known: Vec<String> = tools::all(needs).iter().map(|tool| tool.spec().name.into_owned()).collect();
-    let absent: Vec<&str> = wanted.iter().filter(|name| !known.contains(name)).map(String::as_str).collect();
+    let known: Vec<String> = tools::all(needs)
+        .iter()
+        .map(|tool| tool.spec().name.into_owned())
+        .collect();
+    let absent: Vec<&str> = wanted
+        .iter()
+        .filter(|name| !known.contains(name))
+        .map(String::as_str)
+        .collect();
     (!absent.is_empty()).then(|| {
         let origin = loaded.origin("tools.enabled");
         let evidence = format!(
@@ -280,7 +366,13 @@ mod tests {
 
     #[test]
     fn a_place_is_a_file_and_a_line() {
-        assert_eq!(place("/a b/agent.toml:12"), Some((PathBuf::from("/a b/agent.toml"), 12)));
-        assert_eq!((place("$AGENT_X"), place("flag"), place("/a:b")), (None, None, None));
+        assert_eq!(
+            place("/a b/agent.toml:12"),
+            Some((PathBuf::from("/a b/agent.toml"), 12))
+        );
+        assert_eq!(
+            (place("$AGENT_X"), place("flag"), place("/a:b")),
+            (None, None, None)
+        );
     }
 }

@@ -35,7 +35,9 @@ pub(super) fn json(findings: &[Finding], fix: bool, report: &Report) {
         document["sandbox_risk"] = json!(risk);
     }
     say_failed(report);
-    cli::out(&secret::redact(&serde_json::to_string_pretty(&document).unwrap_or_default()));
+    cli::out(&secret::redact(
+        &serde_json::to_string_pretty(&document).unwrap_or_default(),
+    ));
 }
 
 /// Prints a block a finding; the sums are talk.
@@ -45,10 +47,22 @@ pub(super) fn people(findings: &[Finding], fix: bool, report: &Report, quiet: bo
     } else {
         80
     };
-    let fixed = report.fixed.iter().map(|fixed| block("fixed", fixed.id, &[("did", &fixed.evidence)], width));
+    let fixed = report
+        .fixed
+        .iter()
+        .map(|fixed| block("fixed", fixed.id, &[("did", &fixed.evidence)], width));
     let found = findings.iter().map(|finding| {
-        let level = if finding.level == Level::Error { "error" } else { "warning" };
-        block(level, finding.id, &[("seen", &finding.evidence), ("run", &finding.command)], width)
+        let level = if finding.level == Level::Error {
+            "error"
+        } else {
+            "warning"
+        };
+        block(
+            level,
+            finding.id,
+            &[("seen", &finding.evidence), ("run", &finding.command)],
+            width,
+        )
     });
     let blocks: Vec<String> = fixed.chain(found).collect();
     if !blocks.is_empty() {
@@ -64,22 +78,47 @@ pub(super) fn people(findings: &[Finding], fix: bool, report: &Report, quiet: bo
 
 fn say_failed(report: &Report) {
     for failed in &report.failed {
-        cli::err(&format!("agent-daemon: {}", secret::redact(&text::visible(failed))));
+        cli::err(&format!(
+            "agent-daemon: {}",
+            secret::redact(&text::visible(failed))
+        ));
     }
 }
 
 fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let count = |level| {
+        findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count()
+    };
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let mut lines = Vec::new();
     if findings.is_empty() {
-        lines.push(if report.fixed.is_empty() { "nothing is wrong" } else { "nothing else is wrong" }.to_owned());
+        lines.push(
+            if report.fixed.is_empty() {
+                "nothing is wrong"
+            } else {
+                "nothing else is wrong"
+            }
+            .to_owned(),
+        );
     } else {
-        lines.push(format!("{}, {}", text::counted(errors, "error"), text::counted(warnings, "warning")));
+        lines.push(format!(
+            "{}, {}",
+            text::counted(errors, "error"),
+            text::counted(warnings, "warning")
+        ));
     }
-    let repairs = findings.iter().filter(|finding| finding.repair.is_some()).count();
+    let repairs = findings
+        .iter()
+        .filter(|finding| finding.repair.is_some())
+        .count();
     if !fix && repairs > 0 {
-        lines.push(format!("{repairs} of them can be repaired at once: {}", report.doctor));
+        lines.push(format!(
+            "{repairs} of them can be repaired at once: {}",
+            report.doctor
+        ));
     }
     lines.extend(report.off_path.clone());
     if let Some((level, risk)) = &report.sandbox {
@@ -94,9 +133,16 @@ fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
 fn block(what: &str, id: &str, lines: &[(&str, &str)], width: usize) -> String {
     let mut block = format!("{what:<8} {id}");
     for (word, text) in lines {
-        let room = if *word == "run" { usize::MAX } else { width.saturating_sub(9).max(20) };
+        let room = if *word == "run" {
+            usize::MAX
+        } else {
+            width.saturating_sub(9).max(20)
+        };
         let mut word = *word;
-        for line in text.lines().flat_map(|line| wrap(&text::visible(line), room)) {
+        for line in text
+            .lines()
+            .flat_map(|line| wrap(&text::visible(line), room))
+        {
             block.push_str(&format!("\n  {word:<6} {line}"));
             word = "";
         }
@@ -138,7 +184,15 @@ mod tests {
             "error    secrets-readable\n  seen   /home/ada/agent/.env can be read by others (mode 0644): the daemon\n         \
              refuses to start\n           3 | [agent\n  run    {command}"
         );
-        assert_eq!(block("error", "secrets-readable", &[("seen", evidence), ("run", command)], 80), expected);
+        assert_eq!(
+            block(
+                "error",
+                "secrets-readable",
+                &[("seen", evidence), ("run", command)],
+                80
+            ),
+            expected
+        );
     }
 
     #[test]
@@ -150,9 +204,15 @@ mod tests {
     #[test]
     fn sums_name_what_can_be_repaired() {
         let finding = Finding::error("a", "b", "c").repaired_by(super::super::Repair::Directories);
-        let report = Report { doctor: "agent-daemon doctor --fix".to_owned(), ..Report::default() };
+        let report = Report {
+            doctor: "agent-daemon doctor --fix".to_owned(),
+            ..Report::default()
+        };
         let findings = [finding, Finding::warning("d", "e", "f")];
-        let expected = ["1 error, 1 warning", "1 of them can be repaired at once: agent-daemon doctor --fix"];
+        let expected = [
+            "1 error, 1 warning",
+            "1 of them can be repaired at once: agent-daemon doctor --fix",
+        ];
         assert_eq!(sums(&findings, false, &report), expected);
         assert_eq!(sums(&[], false, &report), ["nothing is wrong"]);
     }

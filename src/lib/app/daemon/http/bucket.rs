@@ -12,7 +12,10 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn new(per_minute: u32) -> Self {
-        Self { per_minute: per_minute.into(), state: Mutex::new((per_minute.into(), Instant::now())) }
+        Self {
+            per_minute: per_minute.into(),
+            state: Mutex::new((per_minute.into(), Instant::now())),
+        }
     }
 
     /// Takes one out.
@@ -30,7 +33,9 @@ impl Bucket {
         let left = (left + grown).min(self.per_minute);
         if left < 1.0 {
             *state = (left, now);
-            return Err(Duration::from_secs_f64((1.0 - left) * 60.0 / self.per_minute));
+            return Err(Duration::from_secs_f64(
+                (1.0 - left) * 60.0 / self.per_minute,
+            ));
         }
         *state = (left - 1.0, now);
         Ok(())

@@ -34,43 +34,76 @@ pub(super) struct File {
 /// 400 for what is no base64, or too many.
 pub(super) fn decode(files: Vec<File>) -> Result<Vec<Brought>, Refusal> {
     if files.len() > attached::MAX_FILES {
-        return Err(Refusal::bad(format!("at most {} attachments go with one message", attached::MAX_FILES)));
+        return Err(Refusal::bad(format!(
+            "at most {} attachments go with one message",
+            attached::MAX_FILES
+        )));
     }
-    files.into_iter().enumerate().map(|(number, file)| one(number, file)).collect()
+    files
+        .into_iter()
+        .enumerate()
+        .map(|(number, file)| one(number, file))
+        .collect()
 }
 
 fn one(number: usize, file: File) -> Result<Brought, Refusal> {
     let wrong = |why: String| Refusal::bad(format!("attachments[{number}]: {why}"));
-    let bytes = BASE64.decode(file.data.as_bytes()).map_err(|error| wrong(format!("`data` is no base64: {error}")))?;
+    let bytes = BASE64
+        .decode(file.data.as_bytes())
+        .map_err(|error| wrong(format!("`data` is no base64: {error}")))?;
     let content_type = file.content_type.filter(|kind| !kind.is_empty());
-    let plain = |kind: &String| kind.len() <= MAX_TYPE && kind.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let plain = |kind: &String| {
+        kind.len() <= MAX_TYPE && kind.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    };
     if !content_type.as_ref().is_none_or(plain) {
         return Err(wrong("`content_type` is none".to_owned()));
     }
-    Ok(Brought { filename: name(file.filename.as_deref().unwrap_or_default()), content_type, bytes })
+    Ok(Brought {
+        filename: name(file.filename.as_deref().unwrap_or_default()),
+        content_type,
+        bytes,
+    })
 }
 
 /// Returns what a file is called: no path, and nothing that commands a terminal.
 fn name(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
-    let plain: String = last.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
-    if plain.trim_matches(['.', ' ']).is_empty() { "file".to_owned() } else { plain }
+    let plain: String = last
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_NAME)
+        .collect();
+    if plain.trim_matches(['.', ' ']).is_empty() {
+        "file".to_owned()
+    } else {
+        plain
+    }
 }
 
 /// Makes the files of a message ours, before the message is.
 ///
 /// # Errors
 /// 503 when they cannot be stored.
-pub(super) async fn take_in(api: &Api, order: &mut Order, files: Vec<Brought>) -> Result<(), Refusal> {
+pub(super) async fn take_in(
+    api: &Api,
+    order: &mut Order,
+    files: Vec<Brought>,
+) -> Result<(), Refusal> {
     if files.is_empty() {
         return Ok(());
     }
     let (tmp, new, id): (_, _, Id) = (api.home.spool_tmp(), api.home.spool_new(), order.id.clone());
     let work = tokio::task::spawn_blocking(move || attached::bring(&tmp, &new, &id, &files));
-    let brought = work.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-    let Some(attachments) = order.command.attachments_mut() else { return Ok(()) };
+    let brought = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let Some(attachments) = order.command.attachments_mut() else {
+        return Ok(());
+    };
     *attachments = brought.map_err(refused)?;
-    super::super::ingress::take_files_in(&api.pipeline, &api.home, order).await.map_err(refused)
+    super::super::ingress::take_files_in(&api.pipeline, &api.home, order)
+        .await
+        .map_err(refused)
 }
 
 fn refused(error: attached::Error) -> Refusal {
@@ -85,14 +118,28 @@ mod tests {
     use super::*;
 
     fn file(data: &str, filename: Option<&str>) -> File {
-        File { content_type: None, data: data.to_owned(), filename: filename.map(str::to_owned) }
+        File {
+            content_type: None,
+            data: data.to_owned(),
+            filename: filename.map(str::to_owned),
+        }
     }
 
     #[test]
     fn base64_with_and_without_its_end_is_read_and_nothing_else() {
         let bytes = |data: &str| decode(vec![file(data, None)]).map(|files| files[0].bytes.clone());
-        assert_eq!((bytes("aGk="), bytes("aGk"), bytes("")), (Ok(b"hi".to_vec()), Ok(b"hi".to_vec()), Ok(Vec::new())));
-        for bad in ["a", "aGk=x", "%%%%", "aG k=", "data:text/plain;base64,aGk=", "aGl="] {
+        assert_eq!(
+            (bytes("aGk="), bytes("aGk"), bytes("")),
+            (Ok(b"hi".to_vec()), Ok(b"hi".to_vec()), Ok(Vec::new()))
+        );
+        for bad in [
+            "a",
+            "aGk=x",
+            "%%%%",
+            "aG k=",
+            "data:text/plain;base64,aGk=",
+            "aGl=",
+        ] {
             assert!(bytes(bad).is_err(), "{bad}");
         }
         assert!(decode((0..21).map(|_| file("", None)).collect()).is_err());

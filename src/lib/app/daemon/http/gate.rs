@@ -30,10 +30,13 @@ const TELL: i64 = 60_000;
 pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut response = match judge(&api, &request) {
-        Ok(Passed::Owner) => AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!(%method, path, "a request ended in a bug of ours");
-            Refusal::bug().into_response()
-        }),
+        Ok(Passed::Owner) => AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                tracing::error!(%method, path, "a request ended in a bug of ours");
+                Refusal::bug().into_response()
+            }),
         Ok(Passed::Stranger) => Json(json!({"status": "ok"})).into_response(),
         Err(refusal) => refusal.into_response(),
     };
@@ -66,7 +69,11 @@ fn judge(api: &Api, request: &Request) -> Result<Passed, Refusal> {
         Standing::Stranger if reads && request.uri().path() == OPEN => return Ok(Passed::Stranger),
         Standing::Stranger | Standing::Wrong => {
             tell(api);
-            return Err(if is_page { Refusal::unauthorized_page() } else { Refusal::unauthorized() });
+            return Err(if is_page {
+                Refusal::unauthorized_page()
+            } else {
+                Refusal::unauthorized()
+            });
         }
     }
     if let Some(line) = request.extensions().get::<Arc<Line>>() {

@@ -60,7 +60,9 @@ impl Lines {
     fn place(&self) -> Option<Arc<Line>> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= MOST {
-            let oldest = open.iter().position(|line| !line.trusted.load(Ordering::Relaxed))?;
+            let oldest = open
+                .iter()
+                .position(|line| !line.trusted.load(Ordering::Relaxed))?;
             open.remove(oldest)?.gone.cancel();
         }
         let line = Arc::new(Line::default());
@@ -69,7 +71,10 @@ impl Lines {
     }
 
     fn leave(&self, line: &Arc<Line>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, line));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|other| !Arc::ptr_eq(other, line));
     }
 }
 
@@ -84,9 +89,17 @@ struct House {
 /// Answers until the daemon is over.
 pub(super) async fn serve(api: Arc<Api>, listener: Listener, telegram: Option<Arc<Telegram>>) {
     let router = routes::router().with_state(api.clone());
-    let router = router.layer(axum::middleware::from_fn_with_state(api.clone(), gate::pass));
+    let router = router.layer(axum::middleware::from_fn_with_state(
+        api.clone(),
+        gate::pass,
+    ));
     let over = api.over.clone();
-    let house = Arc::new(House { api, router: TowerToHyperService::new(router), telegram, lines: Lines::default() });
+    let house = Arc::new(House {
+        api,
+        router: TowerToHyperService::new(router),
+        telegram,
+        lines: Lines::default(),
+    });
     let connections = TaskTracker::new();
     while let Some(accepted) = over.run_until_cancelled(listener.accept()).await {
         let Ok(mut stream) = accepted else {
@@ -95,7 +108,9 @@ pub(super) async fn serve(api: Arc<Api>, listener: Listener, telegram: Option<Ar
         };
         let house = house.clone();
         connections.spawn(async move {
-            let Some(line) = house.lines.place() else { return refuse(&mut stream, FULL).await };
+            let Some(line) = house.lines.place() else {
+                return refuse(&mut stream, FULL).await;
+            };
             converse(&house, stream, &line).await;
             house.lines.leave(&line);
         });
@@ -146,7 +161,9 @@ async fn answer(house: &House, mut request: Request<Incoming>, line: &Arc<Line>)
     }
     request.extensions_mut().insert(line.clone());
     let answered = house.router.call(request).await;
-    answered.unwrap_or_else(|never: Infallible| match never {}).into_response()
+    answered
+        .unwrap_or_else(|never: Infallible| match never {})
+        .into_response()
 }
 
 type Words = fn() -> (&'static str, Refusal);

@@ -18,11 +18,19 @@ pub(super) struct Counters(Mutex<BTreeMap<u16, u64>>);
 
 impl Counters {
     pub(super) fn count(&self, status: u16) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
+        *self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(status)
+            .or_default() += 1;
     }
 
     fn all(&self) -> BTreeMap<u16, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -32,33 +40,122 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, Ref
         let status = query::status(&home, &env)?;
         Ok::<_, crate::app::cli::Failure>((status, query::approvals(&home)?.approvals.len()))
     });
-    let (status, asked) = work.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    let text = text(&status, asked, api.pipeline.running().len(), &api.counters.all());
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    let (status, asked) = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let text = text(
+        &status,
+        asked,
+        api.pipeline.running().len(),
+        &api.counters.all(),
+    );
+    Ok((
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        text,
+    )
+        .into_response())
 }
 
 fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64>) -> String {
     let mut page = Page::default();
-    page.one("agent_up", "gauge", "Whether the daemon runs.", u8::from(status.running));
+    page.one(
+        "agent_up",
+        "gauge",
+        "Whether the daemon runs.",
+        u8::from(status.running),
+    );
     let version = status.version.as_deref().unwrap_or_default();
-    page.many("agent_build_info", "gauge", "The version of the daemon.", &[("version", version, 1.to_string())]);
-    page.one("agent_uptime_seconds", "gauge", "How long it has run.", status.uptime_secs.unwrap_or(0));
-    page.one("agent_sessions", "gauge", "Conversations there are.", status.active_sessions);
+    page.many(
+        "agent_build_info",
+        "gauge",
+        "The version of the daemon.",
+        &[("version", version, 1.to_string())],
+    );
+    page.one(
+        "agent_uptime_seconds",
+        "gauge",
+        "How long it has run.",
+        status.uptime_secs.unwrap_or(0),
+    );
+    page.one(
+        "agent_sessions",
+        "gauge",
+        "Conversations there are.",
+        status.active_sessions,
+    );
     page.one("agent_runs", "gauge", "Turns that run now.", runs);
-    page.one("agent_approvals_waiting", "gauge", "Requests that wait for the owner's word.", asked);
-    let rows = [("inbox", status.queue.inbox), ("outbox", status.queue.outbox), ("dead", status.queue.dead)];
+    page.one(
+        "agent_approvals_waiting",
+        "gauge",
+        "Requests that wait for the owner's word.",
+        asked,
+    );
+    let rows = [
+        ("inbox", status.queue.inbox),
+        ("outbox", status.queue.outbox),
+        ("dead", status.queue.dead),
+    ];
     let rows = rows.map(|(state, count)| ("state", state, count.to_string()));
-    page.many("agent_queue_rows", "gauge", "Inputs not yet answered, parts not yet sent, dead letters.", &rows);
-    page.one("agent_today_cost_usd", "gauge", "US dollars since the local midnight.", status.today_cost_usd);
-    page.one("agent_today_cap_usd", "gauge", "The most they may become, 0 = no cap.", status.today_cap_usd);
-    page.one("agent_today_unpriced_calls", "gauge", "Calls since then without a price.", status.today_unpriced_calls);
-    let channels: Vec<_> = status.channels.iter().map(|one| ("channel", one.name.as_str(), ok(&one.state))).collect();
-    page.many("agent_channel_up", "gauge", "Whether a channel works.", &channels);
-    let providers: Vec<_> = status.providers.iter().map(|one| ("provider", one.name.as_str(), ok(&one.state))).collect();
-    page.many("agent_provider_up", "gauge", "Whether a provider of models answers.", &providers);
-    let requests: Vec<(String, u64)> = requests.iter().map(|(status, count)| (status.to_string(), *count)).collect();
-    let requests: Vec<_> = requests.iter().map(|(status, count)| ("status", status.as_str(), count.to_string())).collect();
-    page.many("agent_http_requests_total", "counter", "Requests to this API that were answered.", &requests);
+    page.many(
+        "agent_queue_rows",
+        "gauge",
+        "Inputs not yet answered, parts not yet sent, dead letters.",
+        &rows,
+    );
+    page.one(
+        "agent_today_cost_usd",
+        "gauge",
+        "US dollars since the local midnight.",
+        status.today_cost_usd,
+    );
+    page.one(
+        "agent_today_cap_usd",
+        "gauge",
+        "The most they may become, 0 = no cap.",
+        status.today_cap_usd,
+    );
+    page.one(
+        "agent_today_unpriced_calls",
+        "gauge",
+        "Calls since then without a price.",
+        status.today_unpriced_calls,
+    );
+    let channels: Vec<_> = status
+        .channels
+        .iter()
+        .map(|one| ("channel", one.name.as_str(), ok(&one.state)))
+        .collect();
+    page.many(
+        "agent_channel_up",
+        "gauge",
+        "Whether a channel works.",
+        &channels,
+    );
+    let providers: Vec<_> = status
+        .providers
+        .iter()
+        .map(|one| ("provider", one.name.as_str(), ok(&one.state)))
+        .collect();
+    page.many(
+        "agent_provider_up",
+        "gauge",
+        "Whether a provider of models answers.",
+        &providers,
+    );
+    let requests: Vec<(String, u64)> = requests
+        .iter()
+        .map(|(status, count)| (status.to_string(), *count))
+        .collect();
+    let requests: Vec<_> = requests
+        .iter()
+        .map(|(status, count)| ("status", status.as_str(), count.to_string()))
+        .collect();
+    page.many(
+        "agent_http_requests_total",
+        "counter",
+        "Requests to this API that were answered.",
+        &requests,
+    );
     page.0
 }
 
@@ -82,7 +179,10 @@ impl Page {
         }
         self.head(name, kind, help);
         for (label, of, value) in lines {
-            let of = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let of = of
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
             let _ = writeln!(self.0, "{name}{{{label}=\"{of}\"}} {value}");
         }
     }
@@ -100,8 +200,16 @@ mod tests {
     fn a_label_cannot_break_out_of_its_line() {
         let mut page = Page::default();
         page.one("a", "gauge", "A.", 1.5);
-        page.many("b", "gauge", "B.", &[("name", "x\"} 1\nc 2\\", "0".to_owned())]);
+        page.many(
+            "b",
+            "gauge",
+            "B.",
+            &[("name", "x\"} 1\nc 2\\", "0".to_owned())],
+        );
         page.many("c", "gauge", "C.", &[]);
-        assert_eq!(page.0, "# HELP a A.\n# TYPE a gauge\na 1.5\n# HELP b B.\n# TYPE b gauge\nb{name=\"x\\\"} 1\\nc 2\\\\\"} 0\n");
+        assert_eq!(
+            page.0,
+            "# HELP a A.\n# TYPE a gauge\na 1.5\n# HELP b B.\n# TYPE b gauge\nb{name=\"x\\\"} 1\\nc 2\\\\\"} 0\n"
+        );
     }
 }

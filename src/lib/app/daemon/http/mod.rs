@@ -77,7 +77,12 @@ pub(super) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
         );
         return Err(Failure::new(Exit::Config, message).hint(format!("{HOW} {}=…", http.token_env)));
     }
-    Ok(Some(Settings { http: http.clone(), token, mode: if shared { MODES.1 } else { MODES.0 }, warning }))
+    Ok(Some(Settings {
+        http: http.clone(),
+        token,
+        mode: if shared { MODES.1 } else { MODES.0 },
+        warning,
+    }))
 }
 
 /// The API, listening and not yet answering.
@@ -97,9 +102,13 @@ impl Door {
             Failure::new(Exit::Config, words)
                 .hint("choose another address with [http] listen, or end what listens there: ss -ltnp shows it")
         };
-        let address = settings.http.address().ok_or_else(|| fail(format!("[http] listen: {listen} is no address")))?;
+        let address = settings
+            .http
+            .address()
+            .ok_or_else(|| fail(format!("[http] listen: {listen} is no address")))?;
         let bound = Listener::bind(&address, settings.mode).await;
-        let listener = bound.map_err(|error| fail(format!("[http] cannot listen on {listen}: {error}")))?;
+        let listener =
+            bound.map_err(|error| fail(format!("[http] cannot listen on {listen}: {error}")))?;
         Ok(Self { listener, settings })
     }
 
@@ -115,7 +124,10 @@ impl Door {
         telegram: Option<Arc<Telegram>>,
         over: CancellationToken,
     ) -> Result<impl Future<Output = ()> + Send + 'static, Failure> {
-        let Self { listener, settings: Settings { http, token, .. } } = self;
+        let Self {
+            listener,
+            settings: Settings { http, token, .. },
+        } = self;
         let api = Arc::new(Api {
             pipeline,
             home,

@@ -38,17 +38,44 @@ pub(super) struct Completion {
     user: Option<String>,
 }
 
-pub(super) async fn complete(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn complete(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
     let id = body::id(request.headers())?;
-    let Completion { model, messages, stream, stream_options, user } = body::json(request).await?;
+    let Completion {
+        model,
+        messages,
+        stream,
+        stream_options,
+        user,
+    } = body::json(request).await?;
     let Said { words, files } = said(&messages)?;
-    let words = Words { model: configured(&api, &model)?, ..words };
-    let (sender, files) = (user.unwrap_or_else(|| NOBODY.to_owned()), files::decode(files)?);
-    let message = Message { words, sender, session: None, files }.checked()?;
+    let words = Words {
+        model: configured(&api, &model)?,
+        ..words
+    };
+    let (sender, files) = (
+        user.unwrap_or_else(|| NOBODY.to_owned()),
+        files::decode(files)?,
+    );
+    let message = Message {
+        words,
+        sender,
+        session: None,
+        files,
+    }
+    .checked()?;
     let stream = stream == Some(true);
-    let with_usage = stream_options.is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
+    let with_usage = stream_options
+        .is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
     message.take_in(&api, id.clone(), stream).await?;
-    let chunks = Chunks { id: format!("chatcmpl-{id}"), created: clock::now_ms() / 1000, model, with_usage };
+    let chunks = Chunks {
+        id: format!("chatcmpl-{id}"),
+        created: clock::now_ms() / 1000,
+        model,
+        with_usage,
+    };
     if stream {
         return Ok(stream::events(api, id, stream::Form::OpenAi(chunks)));
     }
@@ -62,14 +89,25 @@ fn configured(api: &Api, model: &str) -> Result<Option<String>, Refusal> {
         return Ok(None);
     }
     let live = api.pipeline.live();
-    if live.agent.client().models().names().any(|name| name == model) {
+    if live
+        .agent
+        .client()
+        .models()
+        .names()
+        .any(|name| name == model)
+    {
         return Ok(Some(model.to_owned()));
     }
     Err(unknown_model())
 }
 
 fn unknown_model() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "model_not_found", "no model has this name").hint("GET /v1/models")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "model_not_found",
+        "no model has this name",
+    )
+    .hint("GET /v1/models")
 }
 
 /// What is said, and what comes with it.
@@ -80,16 +118,29 @@ struct Said {
 }
 
 fn said(messages: &[Value]) -> Result<Said, Refusal> {
-    let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
+    let role = |message: &Value| {
+        message
+            .get("role")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     if messages.iter().any(|message| role(message).is_none()) {
-        return Err(Refusal::bad("each of `messages` must be an object with `role`"));
+        return Err(Refusal::bad(
+            "each of `messages` must be an object with `role`",
+        ));
     }
-    let last = messages.iter().rev().find(|message| role(message).as_deref() == Some("user"));
+    let last = messages
+        .iter()
+        .rev()
+        .find(|message| role(message).as_deref() == Some("user"));
     let last = last.ok_or_else(|| Refusal::bad("none of `messages` has the role user"))?;
     let mut said = Said::default();
     said.words.text = content(last, Some(&mut said.files))?;
     let mut given = Vec::new();
-    for message in messages.iter().filter(|message| matches!(role(message).as_deref(), Some("system" | "developer"))) {
+    for message in messages
+        .iter()
+        .filter(|message| matches!(role(message).as_deref(), Some("system" | "developer")))
+    {
         given.push(content(message, None)?);
     }
     said.words.context = Some(given.join("\n\n")).filter(|given| !given.is_empty());
@@ -102,7 +153,11 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
         None | Some(Value::Null) => return Ok(String::new()),
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Array(parts)) => parts,
-        Some(_) => return Err(Refusal::bad("`content` must be a string or a list of parts")),
+        Some(_) => {
+            return Err(Refusal::bad(
+                "`content` must be a string or a list of parts",
+            ));
+        }
     };
     let mut words = Vec::new();
     for part in parts {
@@ -110,20 +165,36 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
         let text = |path: &str| part.pointer(path).and_then(Value::as_str);
         let file = match (kind, files.is_some()) {
             ("text", _) => {
-                words.push(text("/text").ok_or_else(|| Refusal::bad("a part of the type text has no `text`"))?.to_owned());
+                words.push(
+                    text("/text")
+                        .ok_or_else(|| Refusal::bad("a part of the type text has no `text`"))?
+                        .to_owned(),
+                );
                 continue;
             }
             ("image_url", true) => of_url(text("/image_url/url"), None)?,
             ("file", true) => of_url(text("/file/file_data"), text("/file/filename"))?,
             ("input_audio", true) => {
                 let format = text("/input_audio/format").unwrap_or("wav");
-                let data = text("/input_audio/data").ok_or_else(|| Refusal::bad("`input_audio` has no `data`"))?;
+                let data = text("/input_audio/data")
+                    .ok_or_else(|| Refusal::bad("`input_audio` has no `data`"))?;
                 let content_type = Some(format!("audio/{format}"));
-                File { content_type, data: data.to_owned(), filename: Some(format!("audio.{format}")) }
+                File {
+                    content_type,
+                    data: data.to_owned(),
+                    filename: Some(format!("audio.{format}")),
+                }
             }
-            _ => return Err(Refusal::bad("a part must be of the type text, image_url, file or input_audio")),
+            _ => {
+                return Err(Refusal::bad(
+                    "a part must be of the type text, image_url, file or input_audio",
+                ));
+            }
         };
-        files.as_deref_mut().into_iter().for_each(|files| files.push(file.clone()));
+        files
+            .as_deref_mut()
+            .into_iter()
+            .for_each(|files| files.push(file.clone()));
     }
     Ok(words.join("\n"))
 }
@@ -132,13 +203,26 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
 fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, Refusal> {
     let read = |url: &str| {
         let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-        let content_type = head.strip_suffix(";base64")?.split(';').next().unwrap_or_default();
-        let ending = content_type.rsplit('/').next().filter(|ending| !ending.is_empty()).unwrap_or("bin");
+        let content_type = head
+            .strip_suffix(";base64")?
+            .split(';')
+            .next()
+            .unwrap_or_default();
+        let ending = content_type
+            .rsplit('/')
+            .next()
+            .filter(|ending| !ending.is_empty())
+            .unwrap_or("bin");
         let filename = filename.map_or_else(|| format!("file.{ending}"), str::to_owned);
         let content_type = Some(content_type.to_owned()).filter(|kind| !kind.is_empty());
-        Some(File { content_type, data: data.to_owned(), filename: Some(filename) })
+        Some(File {
+            content_type,
+            data: data.to_owned(),
+            filename: Some(filename),
+        })
     };
-    url.and_then(read).ok_or_else(|| Refusal::bad("files must come as data:TYPE;base64,… and are not fetched"))
+    url.and_then(read)
+        .ok_or_else(|| Refusal::bad("files must come as data:TYPE;base64,… and are not fetched"))
 }
 
 /// One answer, whole or in chunks.
@@ -190,7 +274,8 @@ impl Chunks {
 
     fn chunk(&self, delta: &Value, finish: Option<&str>) -> String {
         let mut chunk = self.head();
-        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
+        chunk["choices"] =
+            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
         data(&chunk)
     }
 
@@ -226,7 +311,11 @@ pub(super) async fn model(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let name = path.map_err(|_| unknown_model())?.0;
-    models_of(&api).into_iter().find(|model| model["id"] == name.as_str()).map(Json).ok_or_else(unknown_model)
+    models_of(&api)
+        .into_iter()
+        .find(|model| model["id"] == name.as_str())
+        .map(Json)
+        .ok_or_else(unknown_model)
 }
 
 #[cfg(test)]
@@ -248,10 +337,17 @@ mod tests {
         ];
         let said = said(&messages).expect("said");
         assert_eq!(said.words.text, "What is\nthis?");
-        assert_eq!(said.words.context.as_deref(), Some("Be short.\n\nNo emoji."));
+        assert_eq!(
+            said.words.context.as_deref(),
+            Some("Be short.\n\nNo emoji.")
+        );
         let file = &said.files[0];
         assert_eq!(
-            (file.content_type.as_deref(), file.data.as_str(), file.filename.as_deref()),
+            (
+                file.content_type.as_deref(),
+                file.data.as_str(),
+                file.filename.as_deref()
+            ),
             (Some("image/png"), "aGk=", Some("file.png"))
         );
     }
@@ -271,7 +367,10 @@ mod tests {
             json!([{"role": "user", "content": [{"type": "image_url", "image_url": "data:image/png;base64,aGk="}]}]),
             json!([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}, {"role": "user", "content": "x"}]),
         ] {
-            assert!(said(messages.as_array().expect("list")).is_err(), "{messages}");
+            assert!(
+                said(messages.as_array().expect("list")).is_err(),
+                "{messages}"
+            );
         }
     }
 }

@@ -44,16 +44,38 @@ pub(super) struct Word {
     why: Option<String>,
 }
 
-pub(super) async fn reset(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn reset(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
     let id = body::id(request.headers())?;
     let Reset { target } = body::json(request).await?;
-    give(&api, Order { id, answer: true, command: Command::Reset { target } }).await
+    give(
+        &api,
+        Order {
+            id,
+            answer: true,
+            command: Command::Reset { target },
+        },
+    )
+    .await
 }
 
-pub(super) async fn stop(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn stop(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
     let id = body::id(request.headers())?;
     let Stop { session } = body::json_or_nothing(request).await?;
-    give(&api, Order { id, answer: true, command: Command::Stop { session } }).await
+    give(
+        &api,
+        Order {
+            id,
+            answer: true,
+            command: Command::Stop { session },
+        },
+    )
+    .await
 }
 
 pub(super) async fn decide(
@@ -61,15 +83,39 @@ pub(super) async fn decide(
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = path.map_err(|_| Refusal::not_found("no request has this id"))?.0;
+    let asked = path
+        .map_err(|_| Refusal::not_found("no request has this id"))?
+        .0;
     let id = body::id(request.headers())?;
     let Word { verdict, why } = body::json(request).await?;
     // With the key of a request that was decided comes the same answer; any other id waits, or is none.
-    let waits = || Ok::<_, Refusal>(query::queue(&api.home)?.approvals.iter().any(|one| one.id == asked));
+    let waits = || {
+        Ok::<_, Refusal>(
+            query::queue(&api.home)?
+                .approvals
+                .iter()
+                .any(|one| one.id == asked),
+        )
+    };
     if !api.pipeline.knows(&id).await.map_err(Refusal::not_stored)? && !waits()? {
-        return Err(Refusal::not_found("nothing waits for your word under this id").hint("GET /api/v1/approvals"));
+        return Err(
+            Refusal::not_found("nothing waits for your word under this id")
+                .hint("GET /api/v1/approvals"),
+        );
     }
-    give(&api, Order { id, answer: true, command: Command::Approval { request: asked, verdict, why } }).await
+    give(
+        &api,
+        Order {
+            id,
+            answer: true,
+            command: Command::Approval {
+                request: asked,
+                verdict,
+                why,
+            },
+        },
+    )
+    .await
 }
 
 /// Gives an order and returns what came of it, or that it was accepted and takes longer.
@@ -81,6 +127,10 @@ async fn give(api: &Api, order: Order) -> Result<Response, Refusal> {
             let answer = outcome(reply?)?;
             Ok(Json(json!({"reply": answer.reply, "id": answer.id})).into_response())
         }
-        Err(_) => Ok((StatusCode::ACCEPTED, Json(json!({"accepted": true, "id": id.as_str()}))).into_response()),
+        Err(_) => Ok((
+            StatusCode::ACCEPTED,
+            Json(json!({"accepted": true, "id": id.as_str()})),
+        )
+            .into_response()),
     }
 }

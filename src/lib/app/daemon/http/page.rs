@@ -14,7 +14,9 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono_tz::Tz;
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY};
+use hyper::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+};
 use serde::Deserialize;
 
 use super::Api;
@@ -46,17 +48,36 @@ pub(super) struct Asked {
 }
 
 /// Shows the page.
-pub(super) async fn page(State(api): State<Arc<Api>>, asked: Result<Query<Asked>, QueryRejection>) -> Result<Response, Refusal> {
-    let question = asked.map_err(|error| Refusal::bad(error.body_text()))?.0.q.unwrap_or_default();
+pub(super) async fn page(
+    State(api): State<Arc<Api>>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let question = asked
+        .map_err(|error| Refusal::bad(error.body_text()))?
+        .0
+        .q
+        .unwrap_or_default();
     let question = crate::text::shorten(question.trim(), MAX_QUESTION);
-    let (home, env, memory) = (api.home.clone(), api.env.clone(), api.pipeline.memory.clone());
+    let (home, env, memory) = (
+        api.home.clone(),
+        api.env.clone(),
+        api.pipeline.memory.clone(),
+    );
     let work = tokio::task::spawn_blocking(move || draw(&home, &env, &memory, &question));
-    let text = work.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let text = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
     let mut response = text.into_response();
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    headers.insert(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    );
     if let Ok(policy) = HeaderValue::from_str(&policy()) {
         headers.insert(CONTENT_SECURITY_POLICY, policy);
     }
@@ -65,8 +86,13 @@ pub(super) async fn page(State(api): State<Arc<Api>>, asked: Result<Query<Asked>
 
 /// Nothing runs, nothing is loaded, nobody frames it; its own style is known by its hash.
 fn policy() -> String {
-    let hash = STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, STYLE.as_bytes()));
-    format!("default-src 'none'; style-src 'sha256-{hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+    let hash = STANDARD.encode(ring::digest::digest(
+        &ring::digest::SHA256,
+        STYLE.as_bytes(),
+    ));
+    format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
 }
 
 /// Draws the page; a part that cannot be read says so in its place.
@@ -80,14 +106,20 @@ fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> Stri
     if question.is_empty() {
         page.raw("<meta http-equiv=\"refresh\" content=\"30\">");
     }
-    page.raw("<style>").raw(STYLE).raw("</style></head><body><main>");
+    page.raw("<style>")
+        .raw(STYLE)
+        .raw("</style></head><body><main>");
     state(&mut page, home, env, zone);
     search(&mut page, memory, question, zone);
     costs(&mut page, home, env, zone, now);
     queue(&mut page, home, zone);
     sessions(&mut page, home, env, zone);
     jobs(&mut page, home, zone);
-    page.raw("<footer>").text(&format!("{} · agent-toolkit {}", clock::local_text(now, zone), env!("CARGO_PKG_VERSION")));
+    page.raw("<footer>").text(&format!(
+        "{} · agent-toolkit {}",
+        clock::local_text(now, zone),
+        env!("CARGO_PKG_VERSION")
+    ));
     page.raw("</footer></main></body></html>");
     page.into_text()
 }
@@ -101,8 +133,15 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
         Ok(status) => status,
         Err(failure) => return page.trouble("Agent", &failure.message),
     };
-    let monitor = crate::monitor::read(&home.monitor()).ok().flatten().unwrap_or_default();
-    page.raw("<header><h1>").text("agent").raw("</h1><p class=\"state\">").text(&monitor.state).raw("</p></header>");
+    let monitor = crate::monitor::read(&home.monitor())
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    page.raw("<header><h1>")
+        .text("agent")
+        .raw("</h1><p class=\"state\">")
+        .text(&monitor.state)
+        .raw("</p></header>");
     let models = status.models.join(", ");
     page.raw("<section><h2>Now</h2><dl>");
     page.pair("Models", &models);
@@ -119,7 +158,11 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
         page.raw("<p class=\"quiet\">Nothing runs.</p>");
     } else {
         let mut table = Table::new(&["Conversation", "State", "Step", "Tokens", "Since", "Tools"]);
-        for lane in monitor.lanes.iter().flat_map(|lane| std::iter::once(lane).chain(&lane.children)) {
+        for lane in monitor
+            .lanes
+            .iter()
+            .flat_map(|lane| std::iter::once(lane).chain(&lane.children))
+        {
             table.row(&[
                 &lane.contact,
                 &lane.state,
@@ -136,15 +179,23 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
 
 fn search(page: &mut Html, memory: &Memory, question: &str, zone: Tz) {
     page.raw("<section><h2>Memory</h2><form method=\"get\" action=\"/\"><input type=\"search\" name=\"q\" maxlength=\"400\" ");
-    page.raw("aria-label=\"Search the memory\" placeholder=\"Search the memory\" value=\"").text(question);
+    page.raw("aria-label=\"Search the memory\" placeholder=\"Search the memory\" value=\"")
+        .text(question);
     page.raw("\"> <button>Search</button></form>");
     if !question.is_empty() {
         let today = Some(clock::local_date(clock::now_ms(), zone));
-        let words = Words { k: HITS.0, max_chars: HITS.1, today, ..Words::new(question) };
+        let words = Words {
+            k: HITS.0,
+            max_chars: HITS.1,
+            today,
+            ..Words::new(question)
+        };
         match memory.search(&Viewer::of_owner(), words) {
             Ok(found) => hits(page, &found),
             Err(error) => {
-                page.raw("<p class=\"trouble\">").text(&error.to_string()).raw("</p>");
+                page.raw("<p class=\"trouble\">")
+                    .text(&error.to_string())
+                    .raw("</p>");
             }
         }
     }
@@ -157,8 +208,13 @@ fn hits(page: &mut Html, found: &Found) {
     }
     for hit in &found.hits {
         let place = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
-        page.raw("<article><h3>").text(&place).raw(" <span>").text(&format!("{:.0} %", hit.score * 100.0));
-        page.raw("</span></h3><p>").text(&hit.text).raw("</p></article>");
+        page.raw("<article><h3>")
+            .text(&place)
+            .raw(" <span>")
+            .text(&format!("{:.0} %", hit.score * 100.0));
+        page.raw("</span></h3><p>")
+            .text(&hit.text)
+            .raw("</p></article>");
     }
 }
 
@@ -169,9 +225,15 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
     let days = cost::report(&home.cost_db(), since, cost::Group::Day(zone));
     match (month, days) {
         (Ok(month), Ok(days)) => {
-            page.raw("<p>").text(&format!("This month ${:.4} in {} calls", month.total_cost_usd, month.calls));
+            page.raw("<p>").text(&format!(
+                "This month ${:.4} in {} calls",
+                month.total_cost_usd, month.calls
+            ));
             if month.unpriced_calls > 0 {
-                page.text(&format!(", {} of them without a price", month.unpriced_calls));
+                page.text(&format!(
+                    ", {} of them without a price",
+                    month.unpriced_calls
+                ));
             }
             if month.caps.month_usd > 0.0 {
                 page.text(&format!("; limit ${:.2}", month.caps.month_usd));
@@ -185,7 +247,8 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
                 line.map_or(0.0, |line| cost::usd(line.cost_nano_usd))
             });
             page.raw(&chart::bars(&bars));
-            let mut table = Table::new(&["Model", "Calls", "Input", "Output", "Cache", "US dollars"]);
+            let mut table =
+                Table::new(&["Model", "Calls", "Input", "Output", "Cache", "US dollars"]);
             for model in month.models.iter().take(SHOWN) {
                 let numbers = &model.numbers;
                 table.row(&[
@@ -200,10 +263,14 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
             page.table(&table);
         }
         (Err(failure), _) => {
-            page.raw("<p class=\"trouble\">").text(&failure.message).raw("</p>");
+            page.raw("<p class=\"trouble\">")
+                .text(&failure.message)
+                .raw("</p>");
         }
         (_, Err(error)) => {
-            page.raw("<p class=\"trouble\">").text(&error.to_string()).raw("</p>");
+            page.raw("<p class=\"trouble\">")
+                .text(&error.to_string())
+                .raw("</p>");
         }
     }
     page.raw("</section>");
@@ -225,7 +292,13 @@ fn queue(page: &mut Html, home: &Home, zone: Tz) {
     page.raw("</p>");
     let mut table = Table::new(&["What", "Where", "State", "Tries", "Since"]);
     for open in queue.inbox.iter().chain(&queue.outbox).take(SHOWN) {
-        table.row(&[&open.id, &open.place, &open.state, &open.attempts.to_string(), &stamp(&open.created_at, zone)]);
+        table.row(&[
+            &open.id,
+            &open.place,
+            &open.state,
+            &open.attempts.to_string(),
+            &stamp(&open.created_at, zone),
+        ]);
     }
     page.table(&table);
     let mut dead = Table::new(&["Given up", "Since", "Why"]);
@@ -236,7 +309,12 @@ fn queue(page: &mut Html, home: &Home, zone: Tz) {
     let mut asked = Table::new(&["Asked", "Tool", "What", "Until"]);
     for request in queue.approvals.iter().take(SHOWN) {
         let what = crate::text::shorten(&request.text, 300);
-        asked.row(&[&request.id, &request.tool, &what, &stamp(&request.expires_at, zone)]);
+        asked.row(&[
+            &request.id,
+            &request.tool,
+            &what,
+            &stamp(&request.expires_at, zone),
+        ]);
     }
     page.table(&asked);
     page.raw("</section>");
@@ -250,7 +328,10 @@ fn sessions(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
     page.raw("<section><h2>Conversations</h2>");
     let mut table = Table::new(&["With", "Last used", "Messages", "Context", "US dollars"]);
     for session in sessions.iter().take(SHOWN) {
-        let full = session.context_pct.map_or_else(|| session.context_tokens.to_string(), |part| format!("{part:.0} %"));
+        let full = session.context_pct.map_or_else(
+            || session.context_tokens.to_string(),
+            |part| format!("{part:.0} %"),
+        );
         table.row(&[
             &session.contact,
             &stamp(&session.updated_at, zone),
@@ -261,7 +342,9 @@ fn sessions(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
     }
     page.table(&table);
     if sessions.len() > SHOWN {
-        page.raw("<p class=\"quiet\">").text(&format!("and {} more", sessions.len() - SHOWN)).raw("</p>");
+        page.raw("<p class=\"quiet\">")
+            .text(&format!("and {} more", sessions.len() - SHOWN))
+            .raw("</p>");
     }
     page.raw("</section>");
 }
@@ -274,12 +357,29 @@ fn jobs(page: &mut Html, home: &Home, zone: Tz) {
     page.raw("<section><h2>Jobs</h2>");
     let mut table = Table::new(&["Job", "When", "Next", "Last", "Result"]);
     for job in jobs.iter().take(SHOWN) {
-        let field = |name: &str| job.fields.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let time =
-            |name: &str| Some(field(name)).filter(|at| !at.is_empty()).map_or_else(|| "–".to_owned(), |at| stamp(&at, zone));
-        let result = [field("last_status"), field("last_error")].into_iter().filter(|word| !word.is_empty());
+        let field = |name: &str| {
+            job.fields
+                .get(name)
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let time = |name: &str| {
+            Some(field(name))
+                .filter(|at| !at.is_empty())
+                .map_or_else(|| "–".to_owned(), |at| stamp(&at, zone))
+        };
+        let result = [field("last_status"), field("last_error")]
+            .into_iter()
+            .filter(|word| !word.is_empty());
         let result = result.collect::<Vec<String>>().join(": ");
-        table.row(&[&field("name"), &field("schedule"), &time("next_at"), &time("last_at"), &result]);
+        table.row(&[
+            &field("name"),
+            &field("schedule"),
+            &time("next_at"),
+            &time("last_at"),
+            &result,
+        ]);
     }
     page.table(&table);
     page.raw("</section>");
@@ -292,7 +392,14 @@ mod tests {
     #[test]
     fn the_page_allows_its_own_style_and_nothing_else() {
         let policy = policy();
-        assert!(policy.starts_with("default-src 'none'; style-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
-        assert!(!STYLE.contains("url(") && !STYLE.contains("@import") && !STYLE.contains('<'), "nothing is loaded");
+        assert!(
+            policy.starts_with("default-src 'none'; style-src 'sha256-")
+                && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        assert!(
+            !STYLE.contains("url(") && !STYLE.contains("@import") && !STYLE.contains('<'),
+            "nothing is loaded"
+        );
     }
 }

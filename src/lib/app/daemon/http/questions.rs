@@ -35,8 +35,12 @@ async fn ask<T: Serialize + Send + 'static>(
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
 ) -> Asked {
     let (home, env) = (api.home.clone(), api.env.clone());
-    let work = tokio::task::spawn_blocking(move || question(&home, &env).map(|document| serde_json::to_value(&document)));
-    let document = work.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let work = tokio::task::spawn_blocking(move || {
+        question(&home, &env).map(|document| serde_json::to_value(&document))
+    });
+    let document = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     document.map(Json).map_err(|_| Refusal::bug())
 }
 
@@ -67,9 +71,16 @@ pub(super) struct Spent {
     by: Option<String>,
 }
 
-pub(super) async fn cost(State(api): State<Arc<Api>>, query: Result<Query<Spent>, QueryRejection>) -> Asked {
+pub(super) async fn cost(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<Spent>, QueryRejection>,
+) -> Asked {
     let Query(Spent { period, by }) = query.map_err(|error| Refusal::bad(error.body_text()))?;
-    let period = period.as_deref().map(|name| one_of("period", name)).transpose()?.unwrap_or(query::Period::Today);
+    let period = period
+        .as_deref()
+        .map(|name| one_of("period", name))
+        .transpose()?
+        .unwrap_or(query::Period::Today);
     let by = by.as_deref().map(|name| one_of("by", name)).transpose()?;
     ask(&api, move |home, env| query::cost(home, env, period, by)).await
 }
@@ -77,8 +88,13 @@ pub(super) async fn cost(State(api): State<Arc<Api>>, query: Result<Query<Spent>
 /// Reads a word as the shell would.
 fn one_of<T: ValueEnum>(field: &str, name: &str) -> Result<T, Refusal> {
     T::from_str(name, false).map_err(|_| {
-        let names = T::value_variants().iter().filter_map(|variant| Some(variant.to_possible_value()?.get_name().to_owned()));
-        Refusal::bad(format!("`{field}` must be one of {}", names.collect::<Vec<_>>().join(", ")))
+        let names = T::value_variants()
+            .iter()
+            .filter_map(|variant| Some(variant.to_possible_value()?.get_name().to_owned()));
+        Refusal::bad(format!(
+            "`{field}` must be one of {}",
+            names.collect::<Vec<_>>().join(", ")
+        ))
     })
 }
 
@@ -101,22 +117,32 @@ pub(super) async fn history(
         Some(_) => return Err(Refusal::bad("`full` must be true or false")),
     };
     let (home, env) = (api.home.clone(), api.env.clone());
-    let found = tokio::task::spawn_blocking(move || query::history(&home, &env, &target, full)).await;
+    let found =
+        tokio::task::spawn_blocking(move || query::history(&home, &env, &target, full)).await;
     let history = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     // One of years does not have to fit into memory.
     let (sender, receiver) = mpsc::channel(BEHIND);
     tokio::task::spawn_blocking(move || {
-        let mut pieces = Pieces { sender, waiting: Vec::with_capacity(PIECE) };
-        let written = serde_json::to_writer(&mut pieces, &history).map_err(std::io::Error::from).and_then(|()| pieces.flush());
+        let mut pieces = Pieces {
+            sender,
+            waiting: Vec::with_capacity(PIECE),
+        };
+        let written = serde_json::to_writer(&mut pieces, &history)
+            .map_err(std::io::Error::from)
+            .and_then(|()| pieces.flush());
         if let Err(error) = written {
             // The reader has gone, or sees that the document breaks off.
             tracing::debug!(%error, "a history was not sent to its end");
             let _ = pieces.sender.blocking_send(Err(error));
         }
     });
-    let pieces = stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
+    let pieces = stream::unfold(receiver, |mut receiver| async {
+        Some((receiver.recv().await?, receiver))
+    });
     let mut response = Response::new(Body::from_stream(pieces));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
@@ -138,32 +164,60 @@ impl Write for Pieces {
     fn flush(&mut self) -> std::io::Result<()> {
         let piece = std::mem::take(&mut self.waiting);
         let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        if piece.is_empty() { Ok(()) } else { self.sender.blocking_send(Ok(piece.into())).map_err(gone) }
+        if piece.is_empty() {
+            Ok(())
+        } else {
+            self.sender.blocking_send(Ok(piece.into())).map_err(gone)
+        }
     }
 }
 
-pub(super) async fn explain(State(api): State<Arc<Api>>, path: Result<Path<String>, PathRejection>) -> Asked {
+pub(super) async fn explain(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Asked {
     let target = path.map_err(|_| Refusal::bad("the id is no text"))?.0;
     let home = api.home.clone();
     let work = tokio::task::spawn_blocking(move || query::explain(&home, &target));
-    let explained = work.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let explained = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
     let explained = explained.map_err(|failure| match failure.exit {
         Exit::Failed => Refusal::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
         _ => Refusal::from(failure),
     })?;
-    serde_json::to_value(&explained).map(Json).map_err(|_| Refusal::bug())
+    serde_json::to_value(&explained)
+        .map(Json)
+        .map_err(|_| Refusal::bug())
 }
 
-pub(super) async fn reply(State(api): State<Arc<Api>>, path: Result<Path<String>, PathRejection>) -> Asked {
+pub(super) async fn reply(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Asked {
     let unknown = || Refusal::not_found("no message has this id").hint("answers are kept 14 days");
-    let id = path.ok().and_then(|Path(id)| Id::parse(&id)).ok_or_else(unknown)?;
+    let id = path
+        .ok()
+        .and_then(|Path(id)| Id::parse(&id))
+        .ok_or_else(unknown)?;
     let found = ask(&api, move |home, _| {
         let reply = query::reply(home, &id)?;
         // It may be known, and not answered, and its file could not be written.
         let known = reply.is_none() && queue::knows(&home.queue_db(), id.as_str())?;
         Ok(reply.or_else(|| {
-            known.then(|| crate::control::replies::Reply::new(id.as_str(), crate::control::replies::Status::Accepted))
+            known.then(|| {
+                crate::control::replies::Reply::new(
+                    id.as_str(),
+                    crate::control::replies::Status::Accepted,
+                )
+            })
         }))
     });
-    found.await.and_then(|Json(document)| if document.is_null() { Err(unknown()) } else { Ok(Json(document)) })
+    found.await.and_then(|Json(document)| {
+        if document.is_null() {
+            Err(unknown())
+        } else {
+            Ok(Json(document))
+        }
+    })
 }

@@ -27,7 +27,14 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None, more: Vec::new(), headers: Vec::new() }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            hint: None,
+            more: Vec::new(),
+            headers: Vec::new(),
+        }
     }
 
     /// It makes no sense.
@@ -36,14 +43,25 @@ impl Refusal {
     }
 
     pub(super) fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the token: Authorization: Bearer TOKEN")
-            .header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "this needs the token: Authorization: Bearer TOKEN",
+        )
+        .header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
     /// The same, so that a browser asks for it.
     pub(super) fn unauthorized_page() -> Self {
-        let refusal = Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the token, as the password of any name");
-        refusal.header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"agent\", charset=\"UTF-8\""))
+        let refusal = Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "this needs the token, as the password of any name",
+        );
+        refusal.header(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Basic realm=\"agent\", charset=\"UTF-8\""),
+        )
     }
 
     pub(super) fn forbidden(message: impl Into<String>) -> Self {
@@ -55,46 +73,80 @@ impl Refusal {
     }
 
     pub(super) fn method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path takes another method")
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this path takes another method",
+        )
     }
 
     pub(super) fn too_large(limit: usize) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("a request has at most {} MiB", limit >> 20))
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("a request has at most {} MiB", limit >> 20),
+        )
     }
 
     pub(super) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the request did not come to its end in time")
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            "the request did not come to its end in time",
+        )
     }
 
     pub(super) fn too_many(wait: Duration) -> Self {
         let seconds = wait.as_secs() + 1;
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "too many requests within a minute")
-            .hint(format!("wait {seconds} s, or raise the limits in [http] of agent.toml"))
-            .header(RETRY_AFTER, HeaderValue::from(seconds))
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_requests",
+            "too many requests within a minute",
+        )
+        .hint(format!(
+            "wait {seconds} s, or raise the limits in [http] of agent.toml"
+        ))
+        .header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
     /// The daemon is ending; what was accepted is not lost.
     pub(super) fn closing() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", "the daemon is ending")
-            .hint("try again in a moment; with the same Idempotency-Key nothing is done twice")
-            .header(RETRY_AFTER, HeaderValue::from_static("5"))
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "closing",
+            "the daemon is ending",
+        )
+        .hint("try again in a moment; with the same Idempotency-Key nothing is done twice")
+        .header(RETRY_AFTER, HeaderValue::from_static("5"))
     }
 
     /// A message could not be stored; nothing of it was.
     pub(super) fn not_stored(why: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_stored", format!("it could not be stored: {why}"))
-            .hint("try again with the same Idempotency-Key")
-            .header(RETRY_AFTER, HeaderValue::from_static("5"))
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not_stored",
+            format!("it could not be stored: {why}"),
+        )
+        .hint("try again with the same Idempotency-Key")
+        .header(RETRY_AFTER, HeaderValue::from_static("5"))
     }
 
     /// Those who show the token have all connections.
     pub(super) fn full() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", "there are too many connections")
-            .hint("try again in a moment")
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_connections",
+            "there are too many connections",
+        )
+        .hint("try again in a moment")
     }
 
     pub(super) fn bug() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "this is a bug of agent-daemon; its log says where")
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "bug",
+            "this is a bug of agent-daemon; its log says where",
+        )
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -109,7 +161,10 @@ impl Refusal {
 
     /// Trying the same again would do it twice: clients of OpenAI's kind, which try again by themselves, heed this.
     pub(super) fn final_word(self) -> Self {
-        self.header(hyper::header::HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"))
+        self.header(
+            hyper::header::HeaderName::from_static("x-should-retry"),
+            HeaderValue::from_static("false"),
+        )
     }
 
     fn header(mut self, name: hyper::header::HeaderName, value: HeaderValue) -> Self {
@@ -119,7 +174,8 @@ impl Refusal {
 
     /// Returns the document.
     pub(super) fn document(&self) -> Value {
-        let mut error = json!({"code": self.code, "message": secret::redact(&self.message), "hint": self.hint});
+        let mut error =
+            json!({"code": self.code, "message": secret::redact(&self.message), "hint": self.hint});
         for (name, value) in &self.more {
             error[*name] = value.clone();
         }
@@ -142,7 +198,10 @@ impl From<Failure> for Refusal {
         if status.is_server_error() {
             tracing::error!(hint = failure.hint, "a request failed: {}", failure.message);
         }
-        Self { hint: failure.hint, ..Self::new(status, code, failure.message) }
+        Self {
+            hint: failure.hint,
+            ..Self::new(status, code, failure.message)
+        }
     }
 }
 
@@ -150,7 +209,9 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.document().to_string()));
         *response.status_mut() = self.status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response.headers_mut().extend(self.headers);
         response
     }

@@ -21,7 +21,11 @@ fn table() -> Vec<Route> {
     vec![
         ("get", "/api/v1/status", get(questions::status)),
         ("get", "/api/v1/sessions", get(questions::sessions)),
-        ("get", "/api/v1/sessions/{id}/history", get(questions::history)),
+        (
+            "get",
+            "/api/v1/sessions/{id}/history",
+            get(questions::history),
+        ),
         ("get", "/api/v1/cost", get(questions::cost)),
         ("get", "/api/v1/monitor", get(questions::monitor)),
         ("get", "/api/v1/queue", get(questions::queued)),
@@ -44,7 +48,11 @@ fn table() -> Vec<Route> {
 
 /// Returns the router; what it does not know is refused in JSON, too.
 pub(super) fn router() -> Router<Arc<Api>> {
-    let router = table().into_iter().fold(Router::new(), |router, (_, path, route)| router.route(path, route));
+    let router = table()
+        .into_iter()
+        .fold(Router::new(), |router, (_, path, route)| {
+            router.route(path, route)
+        });
     router
         // For people, and no part of what programs are told of.
         .route(page::PATH, get(page::page))
@@ -70,12 +78,18 @@ mod tests {
         let document: Value = serde_json::from_str(OPENAPI).expect("JSON");
         let paths = document["paths"].as_object().expect("paths");
         let operations = paths.iter().flat_map(|(path, item)| {
-            let methods = item.as_object().expect("an item").keys().filter(|key| *key != "parameters");
+            let methods = item
+                .as_object()
+                .expect("an item")
+                .keys()
+                .filter(|key| *key != "parameters");
             methods.map(move |method| (method.clone(), path.clone()))
         });
         let described: BTreeSet<(String, String)> = operations.collect();
-        let answered: BTreeSet<(String, String)> =
-            table().into_iter().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
+        let answered: BTreeSet<(String, String)> = table()
+            .into_iter()
+            .map(|(method, path, _)| (method.to_owned(), path.to_owned()))
+            .collect();
         assert_eq!(described, answered);
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     }

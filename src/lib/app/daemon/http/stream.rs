@@ -56,7 +56,11 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);
     tokio::spawn(async move {
         let over = api.over.clone();
-        let mut writer = Writer { form, sender, quiet_since: Instant::now() };
+        let mut writer = Writer {
+            form,
+            sender,
+            quiet_since: Instant::now(),
+        };
         // A reader that reads no more is not waited for when the daemon ends; others get their last word.
         let grace = async {
             over.cancelled().await;
@@ -72,8 +76,13 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
         Some((Ok::<_, std::convert::Infallible>(piece), receiver))
     });
     let mut response = Response::new(Body::from_stream(pieces));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -92,14 +101,22 @@ impl Writer {
             Form::Own => own(&piece),
             Form::OpenAi(chunks) => chunks.piece(&piece),
         };
-        if text.is_empty() { Ok(()) } else { self.send(text).await }
+        if text.is_empty() {
+            Ok(())
+        } else {
+            self.send(text).await
+        }
     }
 
     async fn stay_alive(&mut self) -> Result<(), Gone> {
         if self.sender.is_closed() {
             return Err(Gone);
         }
-        if self.quiet_since.elapsed() < ALIVE { Ok(()) } else { self.send(": alive\n\n".to_owned()).await }
+        if self.quiet_since.elapsed() < ALIVE {
+            Ok(())
+        } else {
+            self.send(": alive\n\n".to_owned()).await
+        }
     }
 
     async fn send(&mut self, text: String) -> Result<(), Gone> {
@@ -150,7 +167,11 @@ async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
         // The record, should the file not be written.
         if looked.elapsed() > Duration::from_secs(1) {
             looked = Instant::now();
-            known = query::reply(&api.home, id).ok().flatten().map(Box::new).or(known);
+            known = query::reply(&api.home, id)
+                .ok()
+                .flatten()
+                .map(Box::new)
+                .or(known);
         }
     }
 }
@@ -167,5 +188,8 @@ fn own(piece: &Piece<'_>) -> String {
 
 /// JSON has no line breaks of its own, so one line of data holds it.
 fn event(name: &str, data: &impl serde::Serialize) -> String {
-    format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).unwrap_or_default())
+    format!(
+        "event: {name}\ndata: {}\n\n",
+        serde_json::to_string(data).unwrap_or_default()
+    )
 }

@@ -46,7 +46,8 @@ const BITS: f64 = 128.0;
 const DIFFERENT: usize = 8;
 
 /// How to get a good one.
-pub(in super::super) const HOW: &str = "make one: openssl rand -hex 32; put it into .env (mode 0600) as";
+pub(in super::super) const HOW: &str =
+    "make one: openssl rand -hex 32; put it into .env (mode 0600) as";
 
 /// What may be said against a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,9 @@ pub(in super::super) enum Worth {
 pub(in super::super) fn worth(token: &Secret) -> Worth {
     let text = token.expose();
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Worth::Refused("has characters that no header can hold; use letters, digits and signs of ASCII");
+        return Worth::Refused(
+            "has characters that no header can hold; use letters, digits and signs of ASCII",
+        );
     }
     let lower = text.to_ascii_lowercase();
     let is_one_letter = |text: &str| text.len() >= 3 && text.chars().all(|c| text.starts_with(c));
@@ -71,7 +74,11 @@ pub(in super::super) fn worth(token: &Secret) -> Worth {
     if PLACEHOLDERS.contains(&named) || is_one_letter(&lower) {
         return Worth::Refused("is a placeholder and no secret");
     }
-    if bits(text) >= BITS { Worth::Good } else { Worth::Weak }
+    if bits(text) >= BITS {
+        Worth::Good
+    } else {
+        Worth::Weak
+    }
 }
 
 /// Returns what a random text of such letters and such a length is worth; nothing for one that repeats itself.
@@ -80,14 +87,23 @@ fn bits(text: &str) -> f64 {
     let letters: f64 = match () {
         () if of(u8::is_ascii_digit) => 10.0,
         () if of(u8::is_ascii_hexdigit) => 16.0,
-        () if of(u8::is_ascii_alphanumeric) && !text.bytes().any(|byte| byte.is_ascii_uppercase()) => 36.0,
+        () if of(u8::is_ascii_alphanumeric)
+            && !text.bytes().any(|byte| byte.is_ascii_uppercase()) =>
+        {
+            36.0
+        }
         () => 62.0,
     };
     let mut different: Vec<u8> = text.bytes().collect();
     different.sort_unstable();
     different.dedup();
     let bytes = text.as_bytes();
-    let repeats = (1..=bytes.len() / 2).any(|period| bytes.iter().zip(bytes.iter().skip(period)).all(|(a, b)| a == b));
+    let repeats = (1..=bytes.len() / 2).any(|period| {
+        bytes
+            .iter()
+            .zip(bytes.iter().skip(period))
+            .all(|(a, b)| a == b)
+    });
     if different.len() < DIFFERENT || repeats {
         return 0.0;
     }
@@ -100,20 +116,24 @@ fn bits(text: &str) -> f64 {
 /// When the API must not be opened with it, or without one.
 pub(super) fn judge(http: &Http, token: Option<&Secret>) -> Result<Option<String>, Failure> {
     let name = &http.token_env;
-    let fail = |words: String| Err(Failure::new(Exit::Config, words).hint(format!("{HOW} {name}=…")));
+    let fail =
+        |words: String| Err(Failure::new(Exit::Config, words).hint(format!("{HOW} {name}=…")));
     let Some(token) = token else {
         return match http.address() {
             // Whoever can open the socket is the agent's own user.
             Some(Listen::Unix(_)) => Ok(None),
-            _ => fail(format!("[http] is enabled on {} and the token {name} is not set", http.listen)),
+            _ => fail(format!(
+                "[http] is enabled on {} and the token {name} is not set",
+                http.listen
+            )),
         };
     };
     match worth(token) {
         Worth::Good => Ok(None),
         Worth::Refused(why) => fail(format!("the token {name} of [http] {why}")),
-        Worth::Weak if http.is_local() => {
-            Ok(Some(format!("the token {name} of [http] is easily guessed; {HOW} {name}=…, and restart the daemon")))
-        }
+        Worth::Weak if http.is_local() => Ok(Some(format!(
+            "the token {name} of [http] is easily guessed; {HOW} {name}=…, and restart the daemon"
+        ))),
         Worth::Weak => fail(format!(
             "the token {name} of [http] is too easily guessed for {}, which other machines can reach: it needs 128 bits",
             http.listen
@@ -151,37 +171,64 @@ impl Guard {
             let tag = hmac::sign(&key, token.expose().as_bytes());
             Ok::<_, Failure>((key, tag))
         };
-        Ok(Self { expected: token.map(tagged).transpose()? })
+        Ok(Self {
+            expected: token.map(tagged).transpose()?,
+        })
     }
 
     /// Returns how a request with these headers stands to the token. Only the header counts: what stands in
     /// an address is written into logs.
     pub(super) fn standing(&self, headers: &HeaderMap) -> Standing {
-        self.judge(headers, |scheme, token| scheme.eq_ignore_ascii_case(b"bearer").then(|| token.to_owned()))
+        self.judge(headers, |scheme, token| {
+            scheme
+                .eq_ignore_ascii_case(b"bearer")
+                .then(|| token.to_owned())
+        })
     }
 
     /// The same for a browser, which shows what it was given as the password of any name.
     pub(super) fn standing_of_browser(&self, headers: &HeaderMap) -> Standing {
         self.judge(headers, |scheme, given| {
-            let pair = scheme.eq_ignore_ascii_case(b"basic").then(|| STANDARD.decode(given).ok()).flatten()?;
+            let pair = scheme
+                .eq_ignore_ascii_case(b"basic")
+                .then(|| STANDARD.decode(given).ok())
+                .flatten()?;
             let at = pair.iter().position(|byte| *byte == b':')?;
             pair.get(at + 1..).map(<[u8]>::to_owned)
         })
     }
 
-    fn judge(&self, headers: &HeaderMap, token_in: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> Standing {
-        let Some((key, tag)) = &self.expected else { return Standing::Owner };
+    fn judge(
+        &self,
+        headers: &HeaderMap,
+        token_in: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>,
+    ) -> Standing {
+        let Some((key, tag)) = &self.expected else {
+            return Standing::Owner;
+        };
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(one), None) = (given.next(), given.next()) else {
-            return if headers.contains_key(AUTHORIZATION) { Standing::Wrong } else { Standing::Stranger };
+            return if headers.contains_key(AUTHORIZATION) {
+                Standing::Wrong
+            } else {
+                Standing::Stranger
+            };
         };
         let bytes = one.as_bytes();
-        let Some((scheme, token)) = bytes.iter().position(|byte| *byte == b' ').map(|at| bytes.split_at(at)) else {
+        let Some((scheme, token)) = bytes
+            .iter()
+            .position(|byte| *byte == b' ')
+            .map(|at| bytes.split_at(at))
+        else {
             return Standing::Wrong;
         };
         let token = token_in(scheme, token.trim_ascii());
         let is_same = token.is_some_and(|token| hmac::verify(key, &token, tag.as_ref()).is_ok());
-        if is_same { Standing::Owner } else { Standing::Wrong }
+        if is_same {
+            Standing::Owner
+        } else {
+            Standing::Wrong
+        }
     }
 }
 
@@ -191,11 +238,19 @@ mod tests {
 
     #[test]
     fn placeholders_are_refused_and_short_ones_are_weak() {
-        let check = |text: &str, expected: Worth| assert_eq!(worth(&Secret::new(text)), expected, "{text}");
+        let check =
+            |text: &str, expected: Worth| assert_eq!(worth(&Secret::new(text)), expected, "{text}");
         let refused = Worth::Refused("is a placeholder and no secret");
-        for text in
-            ["changeme", "CHANGE_ME", "secret", "token", "xxx", "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX", "<your-token>", "null"]
-        {
+        for text in [
+            "changeme",
+            "CHANGE_ME",
+            "secret",
+            "token",
+            "xxx",
+            "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX",
+            "<your-token>",
+            "null",
+        ] {
             check(text, refused);
         }
         for text in [
@@ -217,8 +272,14 @@ mod tests {
         ] {
             check(text, Worth::Good);
         }
-        assert!(matches!(worth(&Secret::new("two words")), Worth::Refused(_)));
-        assert!(matches!(worth(&Secret::new("schlüssel")), Worth::Refused(_)));
+        assert!(matches!(
+            worth(&Secret::new("two words")),
+            Worth::Refused(_)
+        ));
+        assert!(matches!(
+            worth(&Secret::new("schlüssel")),
+            Worth::Refused(_)
+        ));
     }
 
     #[test]
@@ -226,7 +287,11 @@ mod tests {
         let strong = Secret::new("9f86d081884c7d659a2feaa0c55ad015");
         let weak = Secret::new("test-token");
         let check = |listen: &str, token: Option<&Secret>, expected: &str| {
-            let http = Http { enabled: true, listen: listen.to_owned(), ..Http::default() };
+            let http = Http {
+                enabled: true,
+                listen: listen.to_owned(),
+                ..Http::default()
+            };
             let said = match judge(&http, token) {
                 Ok(None) => "open".to_owned(),
                 Ok(Some(warning)) => warning,
@@ -234,11 +299,27 @@ mod tests {
             };
             assert!(said.starts_with(expected), "{listen}: {said}");
         };
-        check("127.0.0.1:8100", None, "Config: [http] is enabled on 127.0.0.1:8100 and the token AGENT_HTTP_TOKEN is not set");
-        check("127.0.0.1:8100", Some(&weak), "the token AGENT_HTTP_TOKEN of [http] is easily guessed");
-        check("localhost:8100", Some(&weak), "the token AGENT_HTTP_TOKEN of [http] is easily guessed");
+        check(
+            "127.0.0.1:8100",
+            None,
+            "Config: [http] is enabled on 127.0.0.1:8100 and the token AGENT_HTTP_TOKEN is not set",
+        );
+        check(
+            "127.0.0.1:8100",
+            Some(&weak),
+            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+        );
+        check(
+            "localhost:8100",
+            Some(&weak),
+            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+        );
         check("[::1]:8100", Some(&strong), "open");
-        check("0.0.0.0:8100", Some(&weak), "Config: the token AGENT_HTTP_TOKEN of [http] is too easily guessed");
+        check(
+            "0.0.0.0:8100",
+            Some(&weak),
+            "Config: the token AGENT_HTTP_TOKEN of [http] is too easily guessed",
+        );
         check("example.org:8100", Some(&weak), "Config: ");
         check("0.0.0.0:8100", Some(&strong), "open");
         check("unix:/run/agent/http", None, "open");
@@ -259,7 +340,11 @@ mod tests {
             }
             guard.standing(&headers)
         };
-        for values in [&["Bearer the-token"][..], &["bearer the-token"], &["BEARER  the-token "]] {
+        for values in [
+            &["Bearer the-token"][..],
+            &["bearer the-token"],
+            &["BEARER  the-token "],
+        ] {
             assert_eq!(standing(values), Standing::Owner, "{values:?}");
         }
         assert_eq!(standing(&[]), Standing::Stranger);
@@ -276,6 +361,9 @@ mod tests {
         ] {
             assert_eq!(standing(values), Standing::Wrong, "{values:?}");
         }
-        assert_eq!(Guard::new(None).expect("none").standing(&HeaderMap::new()), Standing::Owner);
+        assert_eq!(
+            Guard::new(None).expect("none").standing(&HeaderMap::new()),
+            Standing::Owner
+        );
     }
 }

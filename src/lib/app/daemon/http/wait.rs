@@ -44,10 +44,32 @@ pub(super) struct Answer {
 /// # Errors
 /// When the message failed, was stopped, or was not carried out.
 pub(super) fn outcome(reply: Reply) -> Result<Answer, Refusal> {
-    let Reply { id, reply, session_id, run_id, tokens, output_tokens, cost_usd, silent, receipts, error, .. } = reply;
+    let Reply {
+        id,
+        reply,
+        session_id,
+        run_id,
+        tokens,
+        output_tokens,
+        cost_usd,
+        silent,
+        receipts,
+        error,
+        ..
+    } = reply;
     let Some(error) = error else {
         let reply = reply.unwrap_or_default();
-        return Ok(Answer { reply, session_id, run_id, tokens, cost_usd, silent, receipts, id, output_tokens });
+        return Ok(Answer {
+            reply,
+            session_id,
+            run_id,
+            tokens,
+            cost_usd,
+            silent,
+            receipts,
+            id,
+            output_tokens,
+        });
     };
     let refusal = match run_id {
         _ if error == STOPPED => Refusal::new(StatusCode::CONFLICT, "stopped", "it was stopped"),
@@ -125,7 +147,8 @@ impl<'a> Watch<'a> {
     }
 
     fn file(&self) -> Result<Option<Box<Reply>>, Refusal> {
-        let reply = replies::read(&self.api.home.replies(), self.id).map_err(crate::app::cli::Failure::from)?;
+        let reply = replies::read(&self.api.home.replies(), self.id)
+            .map_err(crate::app::cli::Failure::from)?;
         Ok(reply.map(Box::new))
     }
 
@@ -133,7 +156,9 @@ impl<'a> Watch<'a> {
     pub(super) fn over(&self) -> Refusal {
         let id = self.id.as_str();
         Refusal::closing()
-            .hint(format!("the message is kept and answered after the next start: GET /api/v1/replies/{id}"))
+            .hint(format!(
+                "the message is kept and answered after the next start: GET /api/v1/replies/{id}"
+            ))
             .with("id", id)
             .final_word()
     }

@@ -9,8 +9,18 @@ use crate::config::Environment;
 use crate::sys::{self, atomic};
 
 /// What a browser needs to be found and shown; keys of others stand in the rest.
-const PASSED: [&str; 10] =
-    ["HOME", "PATH", "USER", "LOGNAME", "LANG", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DESKTOP_SESSION"];
+const PASSED: [&str; 10] = [
+    "HOME",
+    "PATH",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "BROWSER",
+    "DESKTOP_SESSION",
+];
 /// The same, as beginnings of names.
 const PASSED_PREFIXES: [&str; 4] = ["XDG_", "DBUS_", "LC_", "KDE_"];
 
@@ -39,7 +49,11 @@ impl Page {
     /// Opens it with xdg-open(1); returns whether that was possible.
     pub(super) fn open(&self, env: &Environment) -> bool {
         let mut command = Command::new("xdg-open");
-        command.arg(&self.path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg(&self.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.env_clear().envs(passed(env));
         command.spawn().is_ok()
     }
@@ -60,14 +74,21 @@ fn passed(env: &Environment) -> Vec<(String, OsString)> {
     let one = |name: &str| Some((name.to_owned(), env.get(name)?));
     let mut passed: Vec<_> = PASSED.iter().filter_map(|name| one(name)).collect();
     for prefix in PASSED_PREFIXES {
-        passed.extend(env.with_prefix(prefix).map(|(name, value)| (name.to_owned(), value.to_owned())));
+        passed.extend(
+            env.with_prefix(prefix)
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
     }
     passed
 }
 
 /// Returns text that means itself in HTML and in the list of a refresh.
 fn escaped(url: &str) -> String {
-    url.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "%22").replace('\'', "%27")
+    url.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "%22")
+        .replace('\'', "%27")
 }
 
 #[cfg(test)]
@@ -89,6 +110,9 @@ mod tests {
 
     #[test]
     fn an_address_cannot_leave_its_attribute() {
-        assert_eq!(escaped("https://a/?b=\"'><&c"), "https://a/?b=%22%27&gt;&lt;&amp;c");
+        assert_eq!(
+            escaped("https://a/?b=\"'><&c"),
+            "https://a/?b=%22%27&gt;&lt;&amp;c"
+        );
     }
 }

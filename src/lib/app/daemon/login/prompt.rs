@@ -33,28 +33,53 @@ impl Drop for Quiet {
 /// Asks on the terminal and returns what was typed, without its end.
 pub(super) fn hidden(question: &str) -> Result<String, Failure> {
     let failed = |error: nix::Error| {
-        Failure::new(Exit::Io, format!("the terminal cannot be made quiet: {error}"))
-            .hint("pipe the key's one line instead: agent-daemon login NAME < file")
+        Failure::new(
+            Exit::Io,
+            format!("the terminal cannot be made quiet: {error}"),
+        )
+        .hint("pipe the key's one line instead: agent-daemon login NAME < file")
     };
     let stdin = std::io::stdin();
     let before = termios::tcgetattr(&stdin).map_err(failed)?;
     // Signals are read like keys, so that none ends us with the terminal dumb.
     let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT].into_iter().for_each(|signal| signals.add(signal));
+    [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ]
+    .into_iter()
+    .for_each(|signal| signals.add(signal));
     let mask = SigSet::thread_get_mask().map_err(failed)?;
     signals.thread_block().map_err(failed)?;
-    let quiet = Quiet { stdin: std::io::stdin(), before: before.clone(), mask };
+    let quiet = Quiet {
+        stdin: std::io::stdin(),
+        before: before.clone(),
+        mask,
+    };
     let mut raw = before;
-    raw.local_flags.remove(LocalFlags::ECHO | LocalFlags::ECHONL | LocalFlags::ICANON | LocalFlags::ISIG | LocalFlags::IEXTEN);
+    raw.local_flags.remove(
+        LocalFlags::ECHO
+            | LocalFlags::ECHONL
+            | LocalFlags::ICANON
+            | LocalFlags::ISIG
+            | LocalFlags::IEXTEN,
+    );
     set(&mut raw, SpecialCharacterIndices::VMIN, 1);
     set(&mut raw, SpecialCharacterIndices::VTIME, 0);
     termios::tcsetattr(&stdin, SetArg::TCSADRAIN, &raw).map_err(failed)?;
     let heard = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
     let mut err = std::io::stderr();
-    let _ = err.write_all(question.as_bytes()).and_then(|()| err.flush());
+    let _ = err
+        .write_all(question.as_bytes())
+        .and_then(|()| err.flush());
     let typed = read(&stdin, &heard);
     drop(quiet);
-    typed?.ok_or_else(|| Failure::new(Exit::Failed, "nothing was stored").hint("agent-daemon login, when you have the key"))
+    typed?.ok_or_else(|| {
+        Failure::new(Exit::Failed, "nothing was stored")
+            .hint("agent-daemon login, when you have the key")
+    })
 }
 
 fn set(terminal: &mut Termios, index: SpecialCharacterIndices, value: u8) {
@@ -66,13 +91,17 @@ fn set(terminal: &mut Termios, index: SpecialCharacterIndices, value: u8) {
 /// Reads keys up to Enter; `None` when the person gave up.
 fn read(stdin: &std::io::Stdin, heard: &SignalFd) -> Result<Option<String>, Failure> {
     let broken = |error: std::io::Error| {
-        Failure::new(Exit::Io, format!("the terminal cannot be read: {error}")).hint("try again in another terminal")
+        Failure::new(Exit::Io, format!("the terminal cannot be read: {error}"))
+            .hint("try again in another terminal")
     };
     // Past the buffer of the standard library: poll would not see what is in it.
     let mut raw = std::fs::File::from(stdin.as_fd().try_clone_to_owned().map_err(broken)?);
     let mut line = Vec::new();
     loop {
-        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN), PollFd::new(heard.as_fd(), PollFlags::POLLIN)];
+        let mut ends = [
+            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+            PollFd::new(heard.as_fd(), PollFlags::POLLIN),
+        ];
         match poll(&mut ends, PollTimeout::NONE) {
             Err(nix::Error::EINTR) => continue,
             Err(error) => return Err(broken(error.into())),
@@ -94,7 +123,11 @@ fn read(stdin: &std::io::Stdin, heard: &SignalFd) -> Result<Option<String>, Fail
             }
         }
         if line.len() > MAX {
-            return Err(Failure::new(Exit::Data, "that is no key: it is too long; nothing was stored").hint("copy the key alone"));
+            return Err(Failure::new(
+                Exit::Data,
+                "that is no key: it is too long; nothing was stored",
+            )
+            .hint("copy the key alone"));
         }
     }
 }

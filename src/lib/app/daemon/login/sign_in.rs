@@ -15,40 +15,77 @@ use crate::config::{Environment, Provider};
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Signs in; `state` is where a page for the browser may lie, `None` when no browser is to be started.
-pub(super) async fn sign_in(provider: &Provider, env: &Environment, state: Option<&Path>) -> Result<Granted, Failure> {
+pub(super) async fn sign_in(
+    provider: &Provider,
+    env: &Environment,
+    state: Option<&Path>,
+) -> Result<Granted, Failure> {
     let name = &provider.name;
-    let port = provider.oauth.as_ref().and_then(|oauth| oauth.redirect_port);
+    let port = provider
+        .oauth
+        .as_ref()
+        .and_then(|oauth| oauth.redirect_port);
     let listener = Listener::open(port).await.map_err(|error| {
         let port = port.map_or_else(|| "any port".to_owned(), |port| format!("port {port}"));
-        Failure::new(Exit::TryAgain, format!("{port} of 127.0.0.1 cannot be opened for the browser to come back to: {error}"))
-            .hint("another sign-in may be waiting there; end it and try again")
+        Failure::new(
+            Exit::TryAgain,
+            format!(
+                "{port} of 127.0.0.1 cannot be opened for the browser to come back to: {error}"
+            ),
+        )
+        .hint("another sign-in may be waiting there; end it and try again")
     })?;
     let flow = Flow::new(provider, listener.port()).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{name} offers no sign-in")).hint(format!("agent-daemon login {name} --api-key"))
+        Failure::new(Exit::Usage, format!("{name} offers no sign-in"))
+            .hint(format!("agent-daemon login {name} --api-key"))
     })?;
     let url = flow.url()?;
     // It lies there until the sign-in has ended, however it ends.
-    let page = state.filter(|_| browser::has_screen(env)).map(|state| Page::write(state, &url)).transpose()?;
+    let page = state
+        .filter(|_| browser::has_screen(env))
+        .map(|state| Page::write(state, &url))
+        .transpose()?;
     let started = page.as_ref().is_some_and(|page| page.open(env));
-    let what = if started { "your browser was opened; if it shows nothing, open" } else { "open this address in a browser:" };
+    let what = if started {
+        "your browser was opened; if it shows nothing, open"
+    } else {
+        "open this address in a browser:"
+    };
     cli::err(&format!("{what}\n\n  {url}\n"));
-    cli::err("when the browser is on another machine, it ends at a page that cannot be shown: paste its whole address here");
+    cli::err(
+        "when the browser is on another machine, it ends at a page that cannot be shown: paste its whole address here",
+    );
     let code = match tokio::time::timeout(PATIENCE, answer(&flow, &listener)).await {
         Ok(Ok(Callback::Code(code))) => code,
         Ok(Ok(Callback::Denied(words))) => {
-            return Err(Failure::new(Exit::Failed, format!("{name} did not sign you in: {words}; nothing was stored"))
-                .hint(format!("agent-daemon login {name} --oauth, and agree there")));
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("{name} did not sign you in: {words}; nothing was stored"),
+            )
+            .hint(format!(
+                "agent-daemon login {name} --oauth, and agree there"
+            )));
         }
-        Ok(Ok(Callback::Foreign)) => return Err(Failure::new(Exit::Bug, "an answer of another sign-in was taken")),
+        Ok(Ok(Callback::Foreign)) => {
+            return Err(Failure::new(
+                Exit::Bug,
+                "an answer of another sign-in was taken",
+            ));
+        }
         Ok(Err(failure)) => return Err(failure),
         Err(_) => {
-            return Err(Failure::new(Exit::TryAgain, "nobody came back from the browser within 5 minutes; nothing was stored")
-                .hint(format!("agent-daemon login {name} --oauth")));
+            return Err(Failure::new(
+                Exit::TryAgain,
+                "nobody came back from the browser within 5 minutes; nothing was stored",
+            )
+            .hint(format!("agent-daemon login {name} --oauth")));
         }
     };
     flow.exchange(&code).await.map_err(|error| match error {
         Error::Refused { .. } => Failure::new(Exit::Failed, format!("{error}; nothing was stored"))
-            .hint(format!("codes live for a minute or so, once: agent-daemon login {name} --oauth")),
+            .hint(format!(
+                "codes live for a minute or so, once: agent-daemon login {name} --oauth"
+            )),
         error => error.into(),
     })
 }
@@ -59,7 +96,8 @@ async fn answer(flow: &Flow, listener: &Listener) -> Result<Callback, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(stopped)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(stopped)?;
     let mut lines = lines();
-    let foreign = || cli::err("an answer came that does not belong to this sign-in; it was ignored");
+    let foreign =
+        || cli::err("an answer came that does not belong to this sign-in; it was ignored");
     let browser = listener.wait(flow, foreign);
     tokio::pin!(browser);
     loop {
@@ -77,7 +115,8 @@ async fn answer(flow: &Flow, listener: &Listener) -> Result<Callback, Failure> {
 }
 
 fn gave_up() -> Failure {
-    Failure::new(Exit::Failed, "nothing was stored").hint("agent-daemon login --oauth, when you like")
+    Failure::new(Exit::Failed, "nothing was stored")
+        .hint("agent-daemon login --oauth, when you like")
 }
 
 /// Reads standard input on a thread of its own, which may wait for ever; its end is no answer.

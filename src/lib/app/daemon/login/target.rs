@@ -9,7 +9,13 @@ use crate::config::{self, Environment, Home, Origin, Provider, ProviderType};
 use crate::workspace;
 
 /// A provider that everybody knows: its name, type, address, variable, and where keys are made.
-struct Known(&'static str, ProviderType, &'static str, &'static str, &'static str);
+struct Known(
+    &'static str,
+    ProviderType,
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
 const KNOWN: [Known; 4] = [
     Known(
@@ -19,8 +25,20 @@ const KNOWN: [Known; 4] = [
         "ANTHROPIC_API_KEY",
         "https://console.anthropic.com/settings/keys",
     ),
-    Known("openai", ProviderType::Openai, "https://api.openai.com/v1", "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
-    Known("openrouter", ProviderType::Openai, OPENROUTER, "OPENROUTER_API_KEY", "https://openrouter.ai/settings/keys"),
+    Known(
+        "openai",
+        ProviderType::Openai,
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        "https://platform.openai.com/api-keys",
+    ),
+    Known(
+        "openrouter",
+        ProviderType::Openai,
+        OPENROUTER,
+        "OPENROUTER_API_KEY",
+        "https://openrouter.ai/settings/keys",
+    ),
     Known(
         "gemini",
         ProviderType::Gemini,
@@ -43,7 +61,11 @@ pub(super) struct Target {
 
 impl Target {
     /// Finds the provider called `name`; without a name the only one that is loaded.
-    pub(super) fn find(home: &Home, env: &Environment, name: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn find(
+        home: &Home,
+        env: &Environment,
+        name: Option<&str>,
+    ) -> Result<Self, Failure> {
         let (wanted, origin) = config::providers_wanted(home, env)?;
         let present = config::provider_files(home)?;
         let real: Vec<&String> = wanted.iter().filter(|name| *name != "offline").collect();
@@ -60,11 +82,19 @@ impl Target {
             None => Arc::new(known(name).ok_or_else(|| nobody(home, name, &present))?),
         };
         if provider.kind == ProviderType::Offline {
-            return Err(Failure::new(Exit::Usage, "offline is no server: it has no key").hint("agent-daemon login anthropic"));
+            return Err(
+                Failure::new(Exit::Usage, "offline is no server: it has no key")
+                    .hint("agent-daemon login anthropic"),
+            );
         }
         // `load = ["offline"]` names nobody else, and login must not overrule it.
         let listed = !matches!(origin, Origin::Default | Origin::SignedIn(_));
-        Ok(Self { provider, listed, vacant, crowded: !real.is_empty() })
+        Ok(Self {
+            provider,
+            listed,
+            vacant,
+            crowded: !real.is_empty(),
+        })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -73,7 +103,10 @@ impl Target {
 
     /// Returns where keys are made, for those we know.
     pub(super) fn key_page(&self) -> Option<&'static str> {
-        KNOWN.iter().find(|known| self.provider.base_url == known.2).map(|known| known.4)
+        KNOWN
+            .iter()
+            .find(|known| self.provider.base_url == known.2)
+            .map(|known| known.4)
     }
 
     /// Makes the provider's file where that sets the agent up; returns it.
@@ -91,7 +124,11 @@ impl Target {
     /// Returns whether a start would load it now, after it was stored.
     pub(super) fn is_loaded(&self, home: &Home, env: &Environment) -> Result<bool, Failure> {
         let there = config::provider(home, self.name())?.is_some();
-        Ok(there && config::providers_wanted(home, env)?.0.iter().any(|name| name == self.name()))
+        Ok(there
+            && config::providers_wanted(home, env)?
+                .0
+                .iter()
+                .any(|name| name == self.name()))
     }
 
     /// Says how the file comes to be, if it is not there.
@@ -101,8 +138,15 @@ impl Target {
         }
         let file = home.providers_dir().join(format!("{}.toml", self.name()));
         Some(if workspace::has_provider(self.name()) {
-            let rename = if self.crowded { " and rename its models" } else { "" };
-            format!("cp {0}.example {0}{rename}", super::super::super::cli::quote(&file))
+            let rename = if self.crowded {
+                " and rename its models"
+            } else {
+                ""
+            };
+            format!(
+                "cp {0}.example {0}{rename}",
+                super::super::super::cli::quote(&file)
+            )
         } else {
             format!("write {} (man agent.toml)", file.display())
         })
@@ -124,21 +168,45 @@ fn known(name: &str) -> Option<Provider> {
 
 fn names(present: &[String]) -> String {
     let mut names: Vec<&str> = KNOWN.iter().map(|known| known.0).collect();
-    names.extend(present.iter().map(String::as_str).filter(|name| *name != "offline"));
+    names.extend(
+        present
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != "offline"),
+    );
     names.sort_unstable();
     names.dedup();
     names.join(", ")
 }
 
 fn which(loaded: &[&String], present: &[String]) -> Failure {
-    let why = if loaded.is_empty() { "no provider is set up yet" } else { "several providers are loaded" };
-    Failure::new(Exit::Usage, format!("{why}: say whom the key is for, one of {}", names(present)))
-        .hint(format!("agent-daemon login {}", loaded.first().map_or("anthropic", |name| name.as_str())))
+    let why = if loaded.is_empty() {
+        "no provider is set up yet"
+    } else {
+        "several providers are loaded"
+    };
+    Failure::new(
+        Exit::Usage,
+        format!("{why}: say whom the key is for, one of {}", names(present)),
+    )
+    .hint(format!(
+        "agent-daemon login {}",
+        loaded.first().map_or("anthropic", |name| name.as_str())
+    ))
 }
 
 fn nobody(home: &Home, name: &str, present: &[String]) -> Failure {
     let name = crate::text::visible(&crate::text::shorten(name, 64));
     let dir = home.providers_dir();
-    Failure::new(Exit::Usage, format!("no provider is called {name}: there is no {}/{name}.toml", dir.display()))
-        .hint(format!("agent-daemon login with one of {}; other servers need a file first (man agent.toml)", names(present)))
+    Failure::new(
+        Exit::Usage,
+        format!(
+            "no provider is called {name}: there is no {}/{name}.toml",
+            dir.display()
+        ),
+    )
+    .hint(format!(
+        "agent-daemon login with one of {}; other servers need a file first (man agent.toml)",
+        names(present)
+    ))
 }

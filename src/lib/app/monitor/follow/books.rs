@@ -27,7 +27,12 @@ pub(super) struct Reader {
 impl Reader {
     /// Returns a reader that has read nothing.
     pub(super) fn new(home: Home, env: Environment) -> Self {
-        Self { home, env, books: Books::default(), read: [None, None, None, None] }
+        Self {
+            home,
+            env,
+            books: Books::default(),
+            read: [None, None, None, None],
+        }
     }
 
     /// Returns what was read last.
@@ -37,16 +42,30 @@ impl Reader {
 
     /// Reads what has changed; false when nothing has.
     pub(super) fn look(&mut self) -> bool {
-        let Self { home, env, books, read } = self;
+        let Self {
+            home,
+            env,
+            books,
+            read,
+        } = self;
         let database = |path: PathBuf| {
             let wal = path.with_extension("db-wal");
             [path, wal]
         };
-        let queue: Vec<PathBuf> = database(home.queue_db()).into_iter().chain([home.spool_new()]).collect();
-        let costs: Vec<PathBuf> = database(home.cost_db()).into_iter().chain([home.config_file().to_owned()]).collect();
+        let queue: Vec<PathBuf> = database(home.queue_db())
+            .into_iter()
+            .chain([home.spool_new()])
+            .collect();
+        let costs: Vec<PathBuf> = database(home.cost_db())
+            .into_iter()
+            .chain([home.config_file().to_owned()])
+            .collect();
         let index = index::Place::of(home);
-        let memory: Vec<PathBuf> =
-            database(facts::database(home)).into_iter().chain(database(index.database())).chain([index.lock()]).collect();
+        let memory: Vec<PathBuf> = database(facts::database(home))
+            .into_iter()
+            .chain(database(index.database()))
+            .chain([index.lock()])
+            .collect();
         let [of_queue, of_costs, of_memory, of_jobs] = read;
         let mut news = false;
         if has_changed(of_queue, &queue) {
@@ -72,7 +91,10 @@ impl Reader {
 /// Returns true when one of the files is not as it was, and keeps how it is.
 fn has_changed(read: &mut Option<(Vec<Stamp>, Instant)>, files: &[PathBuf]) -> bool {
     let now: Vec<Stamp> = files.iter().map(|path| stamp(path)).collect();
-    if read.as_ref().is_some_and(|(before, at)| *before == now && at.elapsed() < AGAIN) {
+    if read
+        .as_ref()
+        .is_some_and(|(before, at)| *before == now && at.elapsed() < AGAIN)
+    {
         return false;
     }
     *read = Some((now, Instant::now()));
@@ -88,17 +110,23 @@ fn part<T>(read: Result<T, Failure>) -> Part<T> {
 
 fn read_costs(home: &Home, env: &Environment) -> Result<Costs, Failure> {
     let of = |period| query::cost(home, env, period, None);
-    Ok(Costs { today: of(Period::Today)?, month: of(Period::Month)? })
+    Ok(Costs {
+        today: of(Period::Today)?,
+        month: of(Period::Month)?,
+    })
 }
 
 fn read_memory(home: &Home, index: &index::Place) -> Result<Memory, Failure> {
     let path = facts::database(home);
     let failed = |error: facts::Error| Failure::new(crate::app::cli::Exit::Data, error.to_string());
     Ok(Memory {
-        facts: facts::list(&path, &facts::Filter::default()).map_err(failed)?.len(),
+        facts: facts::list(&path, &facts::Filter::default())
+            .map_err(failed)?
+            .len(),
         episodes: facts::episodes::list(&path).map_err(failed)?.len(),
         commitments: facts::commitments::list(&path, false).map_err(failed)?,
-        index: index::status(index).map_err(|error| Failure::new(crate::app::cli::Exit::Data, error.to_string()))?,
+        index: index::status(index)
+            .map_err(|error| Failure::new(crate::app::cli::Exit::Data, error.to_string()))?,
     })
 }
 
@@ -119,7 +147,9 @@ mod tests {
         atomic::write(&file, b"x", atomic::Durability::Rename).expect("write");
         assert!(has_changed(&mut read, &files));
         assert!(!has_changed(&mut read, &files));
-        let long_ago = Instant::now().checked_sub(AGAIN).expect("the machine runs for more than a minute");
+        let long_ago = Instant::now()
+            .checked_sub(AGAIN)
+            .expect("the machine runs for more than a minute");
         read.as_mut().expect("it was read").1 = long_ago;
         assert!(has_changed(&mut read, &files), "a new day may have begun");
     }
@@ -127,17 +157,41 @@ mod tests {
     #[test]
     fn a_home_without_databases_is_empty_and_a_damaged_one_says_so() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags { home: Some(dir.path().to_owned()), ..HomeFlags::default() };
+        let flags = HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..HomeFlags::default()
+        };
         let home = Home::resolve(flags, &|_| None).expect("home");
         let mut reader = Reader::new(home.clone(), Environment::default());
         assert!(reader.look() && !reader.look());
         let books = reader.books();
-        assert!(books.queue.read().is_some_and(|queue| queue.inbox.is_empty() && queue.approvals.is_empty()));
-        assert!(books.memory.read().is_some_and(|memory| memory.facts == 0 && !memory.index.indexed));
-        assert!(books.costs.read().is_some_and(|costs| costs.today.calls == 0), "{:?}", books.costs);
+        assert!(
+            books
+                .queue
+                .read()
+                .is_some_and(|queue| queue.inbox.is_empty() && queue.approvals.is_empty())
+        );
+        assert!(
+            books
+                .memory
+                .read()
+                .is_some_and(|memory| memory.facts == 0 && !memory.index.indexed)
+        );
+        assert!(
+            books
+                .costs
+                .read()
+                .is_some_and(|costs| costs.today.calls == 0),
+            "{:?}",
+            books.costs
+        );
         home.create().expect("create");
         atomic::write(&home.queue_db(), &[b'x'; 4096], atomic::Durability::Rename).expect("write");
         assert!(reader.look());
-        assert!(matches!(&reader.books().queue, Part::Failed(why) if why.contains("queue.db")), "{:?}", reader.books().queue);
+        assert!(
+            matches!(&reader.books().queue, Part::Failed(why) if why.contains("queue.db")),
+            "{:?}",
+            reader.books().queue
+        );
     }
 }

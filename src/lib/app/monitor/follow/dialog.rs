@@ -12,7 +12,10 @@ use crate::clock;
 /// Wider than this nobody reads.
 const WIDEST: usize = 100;
 /// With less room than this the box is the screen.
-const SMALL: Frame = Frame { columns: 30, rows: 10 };
+const SMALL: Frame = Frame {
+    columns: 30,
+    rows: 10,
+};
 /// Before each line of words that others chose.
 const QUOTE: &str = "| ";
 /// What cannot be left out of a question.
@@ -34,20 +37,48 @@ pub(super) fn dialog(ui: &Ui, seen: &Seen, size: Frame) -> Option<Dialog> {
     let (title, lines) = match &ui.mode {
         Mode::Look => return None,
         Mode::Help => ("keys", help()),
-        Mode::Stop { run_id, contact, .. } => ("stop", stop(run_id, contact, seen, room)),
-        Mode::Verdict { ask, scroll, is_read, why } => {
+        Mode::Stop {
+            run_id, contact, ..
+        } => ("stop", stop(run_id, contact, seen, room)),
+        Mode::Verdict {
+            ask,
+            scroll,
+            is_read,
+            why,
+        } => {
             let title = if why.is_some() { "deny" } else { "approve" };
-            (title, verdict(ask, *scroll, *is_read, why.as_deref(), seen.now, room))
+            (
+                title,
+                verdict(ask, *scroll, *is_read, why.as_deref(), seen.now, room),
+            )
         }
     };
     let border = has_border(size);
     let area = if border {
-        let (columns, rows) = ((room.columns + 4).min(size.columns), (lines.len() + 2).min(size.rows));
-        Area { x: (size.columns - columns) / 2, y: (size.rows - rows) / 2, columns, rows }
+        let (columns, rows) = (
+            (room.columns + 4).min(size.columns),
+            (lines.len() + 2).min(size.rows),
+        );
+        Area {
+            x: (size.columns - columns) / 2,
+            y: (size.rows - rows) / 2,
+            columns,
+            rows,
+        }
     } else {
-        Area { x: 0, y: 0, columns: size.columns, rows: size.rows }
+        Area {
+            x: 0,
+            y: 0,
+            columns: size.columns,
+            rows: size.rows,
+        }
     };
-    Some(Dialog { title, area, border, lines })
+    Some(Dialog {
+        title,
+        area,
+        border,
+        lines,
+    })
 }
 
 fn has_border(size: Frame) -> bool {
@@ -59,7 +90,10 @@ fn room(size: Frame) -> Frame {
     if !has_border(size) {
         return size;
     }
-    Frame { columns: (size.columns - 4).min(WIDEST), rows: size.rows - 4 }
+    Frame {
+        columns: (size.columns - 4).min(WIDEST),
+        rows: size.rows - 4,
+    }
 }
 
 fn help() -> Vec<Line> {
@@ -85,9 +119,13 @@ fn help() -> Vec<Line> {
 fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
     let contact = clean(contact);
     let Some(lane) = seen.lanes().iter().find(|lane| seen::id(lane) == run_id) else {
-        return vec![Line::of(Ink::Plain, &format!("The turn of {contact} has ended.")), Line::of(Ink::Bold, "Esc")];
+        return vec![
+            Line::of(Ink::Plain, &format!("The turn of {contact} has ended.")),
+            Line::of(Ink::Bold, "Esc"),
+        ];
     };
-    let since = clock::parse_rfc3339(&lane.started_at).map_or_else(String::new, |at| format!(", for {}", span(seen.now - at)));
+    let since = clock::parse_rfc3339(&lane.started_at)
+        .map_or_else(String::new, |at| format!(", for {}", span(seen.now - at)));
     let session = clean(&lane.session);
     let also = match lane.children.len() {
         0 => String::new(),
@@ -95,20 +133,37 @@ fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
     };
     let what = match lane.run_id.as_str() {
         "" => format!("Stop what {contact} sent{also}? Session {session}"),
-        _ => format!("Stop the turn of {contact}{also}? It is at step {}{since}; session {session}", lane.turn),
+        _ => format!(
+            "Stop the turn of {contact}{also}? It is at step {}{since}; session {session}",
+            lane.turn
+        ),
     };
     let rows = room.rows.saturating_sub(1).clamp(1, 4);
-    let mut lines: Vec<Line> = wrap(&what, room.columns, rows).iter().map(|line| Line::of(Ink::Plain, line)).collect();
+    let mut lines: Vec<Line> = wrap(&what, room.columns, rows)
+        .iter()
+        .map(|line| Line::of(Ink::Plain, line))
+        .collect();
     lines.push(Line::of(Ink::Bold, "y stop   n do not"));
     lines
 }
 
-fn verdict(ask: &Waiting, scroll: usize, is_read: bool, why: Option<&str>, now: i64, room: Frame) -> Vec<Line> {
-    let left = clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| match at - now {
-        left if left > 0 => format!(", denied in {}", span(left)),
-        _ => ", its time is over".to_owned(),
-    });
-    let mut lines = vec![Line::of(Ink::Yellow, &format!("{} for {}{left}", clean(&ask.tool), clean(&ask.session)))];
+fn verdict(
+    ask: &Waiting,
+    scroll: usize,
+    is_read: bool,
+    why: Option<&str>,
+    now: i64,
+    room: Frame,
+) -> Vec<Line> {
+    let left =
+        clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| match at - now {
+            left if left > 0 => format!(", denied in {}", span(left)),
+            _ => ", its time is over".to_owned(),
+        });
+    let mut lines = vec![Line::of(
+        Ink::Yellow,
+        &format!("{} for {}{left}", clean(&ask.tool), clean(&ask.session)),
+    )];
     if room.rows > FRAMEWORK + 2 {
         lines.push(Line::of(Ink::Dim, &ask.why));
     }
@@ -137,7 +192,13 @@ fn verdict(ask: &Waiting, scroll: usize, is_read: bool, why: Option<&str>, now: 
         }
         Some(why) => {
             let mut line = Line::of(Ink::Bold, "why: ");
-            line.push(Ink::Plain, &format!("{}▏", cut_front(&clean(why), room.columns.saturating_sub(6))));
+            line.push(
+                Ink::Plain,
+                &format!(
+                    "{}▏",
+                    cut_front(&clean(why), room.columns.saturating_sub(6))
+                ),
+            );
             lines.push(line);
             if room.rows > FRAMEWORK + 2 {
                 let mut keys = Line::of(Ink::Bold, "Enter deny   Esc back");
@@ -155,7 +216,11 @@ fn question(ask: &Waiting, columns: usize) -> Vec<Line> {
     let room = columns.saturating_sub(QUOTE.len()).max(1);
     let quoted = |line: String| Line::of(Ink::Plain, &line).after(Ink::Dim, QUOTE);
     // Only a line feed begins a line; a return is shown.
-    ask.text.split('\n').flat_map(|line| chop(line, room)).map(quoted).collect()
+    ask.text
+        .split('\n')
+        .flat_map(|line| chop(line, room))
+        .map(quoted)
+        .collect()
 }
 
 /// Returns how many lines of the question are there at once; as many in every mode, so that what was read
@@ -168,5 +233,7 @@ fn question_rows(room: Frame) -> usize {
 /// Returns how many lines of a question do not fit: by so many it can be moved.
 pub(super) fn hidden(ask: &Waiting, size: Frame) -> usize {
     let room = room(size);
-    question(ask, room.columns).len().saturating_sub(question_rows(room))
+    question(ask, room.columns)
+        .len()
+        .saturating_sub(question_rows(room))
 }

@@ -32,19 +32,30 @@ pub(super) struct Scene<'a> {
 /// Draws the scene on the whole of `frame`.
 pub(super) fn draw(frame: &mut ratatui::Frame<'_>, scene: &Scene<'_>) {
     let area = frame.area();
-    let size = Frame { columns: area.width.into(), rows: area.height.into() };
+    let size = Frame {
+        columns: area.width.into(),
+        rows: area.height.into(),
+    };
     let buffer = frame.buffer_mut();
     let (plan, header) = plan(scene, size);
-    let put = |buffer: &mut Buffer, area: Area, lines: &[Line]| put(buffer, area, lines, scene.color);
+    let put =
+        |buffer: &mut Buffer, area: Area, lines: &[Line]| put(buffer, area, lines, scene.color);
     put(buffer, plan.header, &header);
     for (at, (pane, area)) in plan.panes.iter().enumerate() {
         let has_names = plan.panes.len() < LARGE && at + 1 == plan.panes.len();
         let is_hidden = |one: &Pane| has_names && plan.panes.iter().all(|(shown, _)| shown != one);
-        let hidden: Vec<Pane> = (1..Pane::ALL.len()).map(|steps| pane.further(steps)).filter(is_hidden).collect();
+        let hidden: Vec<Pane> = (1..Pane::ALL.len())
+            .map(|steps| pane.further(steps))
+            .filter(is_hidden)
+            .collect();
         put(buffer, *area, &[title(scene, *pane, area.columns, &hidden)]);
         let below = inside(*area);
         let content = panes::content(scene, *pane, below.columns);
-        put(buffer, below, &window(content, scene.ui.scroll(*pane), below.rows, *pane));
+        put(
+            buffer,
+            below,
+            &window(content, scene.ui.scroll(*pane), below.rows, *pane),
+        );
     }
     if let Some(area) = plan.footer {
         put(buffer, area, &[footer(scene)]);
@@ -56,7 +67,11 @@ pub(super) fn draw(frame: &mut ratatui::Frame<'_>, scene: &Scene<'_>) {
 
 /// Returns how many lines of a pane are not to be seen: by so many it can be moved.
 pub(super) fn hidden(ui: &Ui, seen: &Seen, size: Frame, pane: Pane) -> usize {
-    let scene = Scene { seen, ui, color: false };
+    let scene = Scene {
+        seen,
+        ui,
+        color: false,
+    };
     let (plan, _) = plan(&scene, size);
     let place = plan.panes.iter().find(|(one, _)| *one == pane);
     place.map_or(0, |(_, area)| {
@@ -69,18 +84,32 @@ pub(super) fn hidden(ui: &Ui, seen: &Seen, size: Frame, pane: Pane) -> usize {
 fn plan(scene: &Scene<'_>, size: Frame) -> (Plan, Vec<Line>) {
     let lines = |pane: Pane, columns: usize| panes::height(scene, pane, columns);
     let header = panes::header(scene, size.columns, (size.rows / 3).clamp(1, HEADER));
-    let wish = Wish { size, focus: scene.ui.focus, below: scene.ui.below, header: header.len(), lines: &lines };
+    let wish = Wish {
+        size,
+        focus: scene.ui.focus,
+        below: scene.ui.below,
+        header: header.len(),
+        lines: &lines,
+    };
     (Plan::of(&wish), header)
 }
 
 /// What is below the title.
 fn inside(area: Area) -> Area {
-    Area { y: area.y + area.rows.min(1), rows: area.rows.saturating_sub(1), ..area }
+    Area {
+        y: area.y + area.rows.min(1),
+        rows: area.rows.saturating_sub(1),
+        ..area
+    }
 }
 
 /// Returns the lines that are to be seen.
 fn window(content: Content, scroll: usize, rows: usize, pane: Pane) -> Vec<Line> {
-    let Content { mut lines, head, chosen } = content;
+    let Content {
+        mut lines,
+        head,
+        chosen,
+    } = content;
     let body = lines.split_off(head.min(lines.len()));
     // A head that leaves no room for what it heads is left out.
     let mut shown = if rows > head + 1 { lines } else { Vec::new() };
@@ -88,7 +117,10 @@ fn window(content: Content, scroll: usize, rows: usize, pane: Pane) -> Vec<Line>
     let most = body.len().saturating_sub(room);
     let offset = match chosen {
         // As little as possible is moved; of what is taller than the pane the first lines are seen.
-        Some(chosen) => chosen.end.saturating_sub(head + room).min(chosen.start.saturating_sub(head)),
+        Some(chosen) => chosen
+            .end
+            .saturating_sub(head + room)
+            .min(chosen.start.saturating_sub(head)),
         None if pane == Pane::Log => most - scroll.min(most),
         None => scroll.min(most),
     };
@@ -102,7 +134,14 @@ fn title(scene: &Scene<'_>, pane: Pane, columns: usize, hidden: &[Pane]) -> Line
     let rule = if is_chosen { "━" } else { "─" };
     let (ink, words) = panes::title(scene, pane);
     let mut line = Line::of(Ink::Dim, &format!("{rule} "));
-    line.push(if is_chosen && ink == Ink::Plain { Ink::Bold } else { ink }, &words);
+    line.push(
+        if is_chosen && ink == Ink::Plain {
+            Ink::Bold
+        } else {
+            ink
+        },
+        &words,
+    );
     for other in hidden {
         let (ink, words) = panes::title(scene, *other);
         line.push(Ink::Dim, " · ");
@@ -117,7 +156,10 @@ fn title(scene: &Scene<'_>, pane: Pane, columns: usize, hidden: &[Pane]) -> Line
 fn footer(scene: &Scene<'_>) -> Line {
     let (ui, seen) = (scene.ui, scene.seen);
     if let Some(note) = &ui.note {
-        return Line::of(if note.done { Ink::Green } else { Ink::Yellow }, &note.words);
+        return Line::of(
+            if note.done { Ink::Green } else { Ink::Yellow },
+            &note.words,
+        );
     }
     let mut line = Line::default();
     let mut key = |ink, key: &str, what: &str| {
@@ -148,23 +190,44 @@ fn lay(buffer: &mut Buffer, dialog: &Dialog, color: bool) {
     Clear.render(rect, buffer);
     let mut inner = dialog.area;
     if dialog.border {
-        let block = Block::bordered().title(format!(" {} ", dialog.title)).border_style(style(Ink::Bold, color));
+        let block = Block::bordered()
+            .title(format!(" {} ", dialog.title))
+            .border_style(style(Ink::Bold, color));
         block.render(rect, buffer);
-        inner = Area { x: inner.x + 2, y: inner.y + 1, columns: inner.columns - 4, rows: inner.rows - 2 };
+        inner = Area {
+            x: inner.x + 2,
+            y: inner.y + 1,
+            columns: inner.columns - 4,
+            rows: inner.rows - 2,
+        };
     }
     put(buffer, inner, &dialog.lines, color);
 }
 
 fn put(buffer: &mut Buffer, area: Area, lines: &[Line], color: bool) {
     for (at, line) in lines.iter().take(area.rows).enumerate() {
-        let place = rect(Area { y: area.y + at, rows: 1, ..area }, buffer.area);
+        let place = rect(
+            Area {
+                y: area.y + at,
+                rows: 1,
+                ..area
+            },
+            buffer.area,
+        );
         if place.is_empty() {
             continue;
         }
         // Our widths are those of the terminals that make letters widest.
-        let line = if line.width() > area.columns { line.clone().cut(area.columns) } else { line.clone() };
-        let spans: Vec<Span<'_>> =
-            line.pieces().iter().map(|(ink, words)| Span::styled(words.as_str(), style(*ink, color))).collect();
+        let line = if line.width() > area.columns {
+            line.clone().cut(area.columns)
+        } else {
+            line.clone()
+        };
+        let spans: Vec<Span<'_>> = line
+            .pieces()
+            .iter()
+            .map(|(ink, words)| Span::styled(words.as_str(), style(*ink, color)))
+            .collect();
         buffer.set_line(place.x, place.y, &Words::from(spans), place.width);
     }
 }
@@ -172,16 +235,31 @@ fn put(buffer: &mut Buffer, area: Area, lines: &[Line], color: bool) {
 /// Returns the rectangle as far as it is on the screen.
 fn rect(area: Area, screen: Rect) -> Rect {
     let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-    let rect = Rect { x: small(area.x), y: small(area.y), width: small(area.columns), height: small(area.rows) };
+    let rect = Rect {
+        x: small(area.x),
+        y: small(area.y),
+        width: small(area.columns),
+        height: small(area.rows),
+    };
     rect.intersection(screen)
 }
 
 fn style(ink: Ink, color: bool) -> Style {
-    let tone = |tone| if color { Style::new().fg(tone) } else { Style::new() };
+    let tone = |tone| {
+        if color {
+            Style::new().fg(tone)
+        } else {
+            Style::new()
+        }
+    };
     match ink {
         Ink::Plain => Style::new(),
         Ink::Bold => Style::new().add_modifier(Modifier::BOLD),
-        Ink::Dim => Style::new().add_modifier(if color { Modifier::DIM } else { Modifier::empty() }),
+        Ink::Dim => Style::new().add_modifier(if color {
+            Modifier::DIM
+        } else {
+            Modifier::empty()
+        }),
         Ink::Green => tone(Color::Green),
         Ink::Yellow => tone(Color::Yellow),
         Ink::Red => tone(Color::Red),

@@ -64,16 +64,22 @@ pub(super) fn hold_signals() {
 /// The end, in all its ways; a new size; the sleep of job control and its end.
 fn signals() -> SigSet {
     use Signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
-    [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT].into_iter().collect()
+    [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT]
+        .into_iter()
+        .collect()
 }
 
 /// Begins to tell. What is sent to the returned end makes the databases be looked at now.
 pub(super) fn begin(home: &Home, env: &Environment, tell: &Sender<News>) -> Sender<()> {
     let (nudge, nudged) = mpsc::channel();
     let (place, variables) = (home.clone(), env.clone());
-    spawn("what reads the databases", tell, move |tell| tell_books(Reader::new(place, variables), tell, &nudged));
+    spawn("what reads the databases", tell, move |tell| {
+        tell_books(Reader::new(place, variables), tell, &nudged)
+    });
     let place = home.clone();
-    spawn("what looks at the daemon", tell, move |tell| tell_pulses(&place, tell));
+    spawn("what looks at the daemon", tell, move |tell| {
+        tell_pulses(&place, tell)
+    });
     spawn("what hears signals", tell, tell_signals);
     spawn("what hears keys", tell, tell_keys);
     nudge
@@ -89,8 +95,13 @@ pub(super) fn spawn(
     impl Drop for Watch {
         fn drop(&mut self) {
             if thread::panicking() {
-                let failure = Failure::new(Exit::Bug, format!("{} broke down; the lines above say where", self.0));
-                let _ = self.1.send(News::Broken(failure.hint("report it with those lines; the daemon does not mind")));
+                let failure = Failure::new(
+                    Exit::Bug,
+                    format!("{} broke down; the lines above say where", self.0),
+                );
+                let _ = self.1.send(News::Broken(
+                    failure.hint("report it with those lines; the daemon does not mind"),
+                ));
             }
         }
     }
@@ -106,8 +117,11 @@ fn tell_keys(tell: &Sender<News>) {
             Ok(event::Event::Resize(..)) => Some(News::Resized),
             Ok(_) => None,
             Err(error) => {
-                let failure = Failure::new(Exit::Io, format!("the keyboard cannot be read: {error}"));
-                let _ = tell.send(News::Broken(failure.hint("agent-monitor without --follow needs none")));
+                let failure =
+                    Failure::new(Exit::Io, format!("the keyboard cannot be read: {error}"));
+                let _ = tell.send(News::Broken(
+                    failure.hint("agent-monitor without --follow needs none"),
+                ));
                 return;
             }
         };
@@ -122,7 +136,10 @@ pub(super) fn is_hung_up() -> bool {
     let stdin = std::io::stdin();
     let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    poll(&mut ends, PollTimeout::ZERO).is_ok() && ends.iter().any(|end| end.revents().is_some_and(|seen| seen.intersects(gone)))
+    poll(&mut ends, PollTimeout::ZERO).is_ok()
+        && ends
+            .iter()
+            .any(|end| end.revents().is_some_and(|seen| seen.intersects(gone)))
 }
 
 fn tell_signals(tell: &Sender<News>) {
@@ -147,7 +164,9 @@ fn tell_pulses(home: &Home, tell: &Sender<News>) {
         if watcher.is_none() {
             watcher = watch(home, wake.clone()).ok();
         }
-        let pulse = Pulse::take(home).map(Box::new).map_err(|error| error.to_string());
+        let pulse = Pulse::take(home)
+            .map(Box::new)
+            .map_err(|error| error.to_string());
         if last.as_ref() != Some(&pulse) {
             last = Some(pulse.clone());
             if tell.send(News::Pulse(pulse)).is_err() {
@@ -158,8 +177,13 @@ fn tell_pulses(home: &Home, tell: &Sender<News>) {
         if stamp != log_stamp {
             log_stamp = stamp;
             // What cannot be read is not shown; the screen is of the daemon, not of its log.
-            let entries = query::log(home, LOG_LINES).map(|log| log.entries).unwrap_or_default();
-            if tell.send(News::Log(entries.iter().map(Entry::of).collect())).is_err() {
+            let entries = query::log(home, LOG_LINES)
+                .map(|log| log.entries)
+                .unwrap_or_default();
+            if tell
+                .send(News::Log(entries.iter().map(Entry::of).collect()))
+                .is_err()
+            {
                 return;
             }
         }
@@ -182,7 +206,10 @@ fn watch(home: &Home, wake: Sender<()>) -> notify::Result<notify::RecommendedWat
         // Our own looking makes events too.
         let is_ours = |event: notify::Event| {
             (event.kind.is_create() || event.kind.is_modify())
-                && event.paths.iter().any(|path| path.file_name() == name.as_deref())
+                && event
+                    .paths
+                    .iter()
+                    .any(|path| path.file_name() == name.as_deref())
         };
         if event.is_ok_and(is_ours) {
             // The receiver is gone when the program ends.
@@ -204,13 +231,24 @@ pub(super) fn stamp(path: &Path) -> Stamp {
 
 /// Returns the stamp of the newest file of the log, whose name is its day.
 fn newest_log(home: &Home) -> Stamp {
-    let names = std::fs::read_dir(home.logs()).ok()?.flatten().map(|entry| entry.path());
-    stamp(&names.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).max()?)
+    let names = std::fs::read_dir(home.logs())
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    stamp(
+        &names
+            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+            .max()?,
+    )
 }
 
 fn tell_books(mut reader: Reader, tell: &Sender<News>, nudged: &Receiver<()>) {
     loop {
-        if reader.look() && tell.send(News::Books(Box::new(reader.books().clone()))).is_err() {
+        if reader.look()
+            && tell
+                .send(News::Books(Box::new(reader.books().clone())))
+                .is_err()
+        {
             return;
         }
         match nudged.recv_timeout(BOOKS) {

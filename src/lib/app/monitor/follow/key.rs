@@ -32,7 +32,9 @@ impl Key {
             return None;
         }
         Some(match event.code {
-            KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => Self::Ctrl(c.to_ascii_lowercase()),
+            KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => {
+                Self::Ctrl(c.to_ascii_lowercase())
+            }
             KeyCode::Char(_) if event.modifiers.contains(KeyModifiers::ALT) => return None,
             KeyCode::Char(c) => Self::Char(c),
             KeyCode::Enter => Self::Enter,
@@ -60,10 +62,22 @@ mod tests {
     #[test]
     fn a_key_with_control_is_another_key() {
         let of = |code, modifiers| Key::of(KeyEvent::new(code, modifiers));
-        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Ctrl('c')));
-        assert_eq!(of(KeyCode::Char('C'), KeyModifiers::SHIFT), Some(Key::Char('C')));
+        assert_eq!(
+            of(KeyCode::Char('c'), KeyModifiers::CONTROL),
+            Some(Key::Ctrl('c'))
+        );
+        assert_eq!(
+            of(KeyCode::Char('C'), KeyModifiers::SHIFT),
+            Some(Key::Char('C'))
+        );
         assert_eq!(of(KeyCode::Char('y'), KeyModifiers::ALT), None);
-        assert_eq!((of(KeyCode::Tab, KeyModifiers::NONE), of(KeyCode::F(1), KeyModifiers::NONE)), (Some(Key::Tab), None));
+        assert_eq!(
+            (
+                of(KeyCode::Tab, KeyModifiers::NONE),
+                of(KeyCode::F(1), KeyModifiers::NONE)
+            ),
+            (Some(Key::Tab), None)
+        );
         let mut up = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
         up.kind = KeyEventKind::Release;
         assert_eq!(Key::of(up), None);

@@ -54,7 +54,13 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
     let nudge = feed::begin(&home, &env, &tell);
     let (zone, _) = query::zone(&home, &env);
     let advice = Advice::new(shared, &env, &home, pulse.pid);
-    let seen = Seen { now: clock::now_ms(), zone, pulse, advice, ..Seen::default() };
+    let seen = Seen {
+        now: clock::now_ms(),
+        zone,
+        pulse,
+        advice,
+        ..Seen::default()
+    };
     let color = Paint::new(color, &env) != Paint::PLAIN;
     let mut following = Following {
         shared,
@@ -70,7 +76,12 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
         is_broken: None,
     };
     let ended = following.run(&news);
-    let Following { screen, orders, is_broken, .. } = following;
+    let Following {
+        screen,
+        orders,
+        is_broken,
+        ..
+    } = following;
     drop(screen);
     wait_for_orders(orders, &news);
     match (ended, is_broken) {
@@ -82,7 +93,9 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
 }
 
 fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
-    let dumb = env.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    let dumb = env
+        .get("TERM")
+        .is_none_or(|term| term.is_empty() || term == "dumb");
     let why = if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         "--follow fills a terminal, and standard input and output are none"
     } else if dumb {
@@ -90,17 +103,22 @@ fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::new(Exit::Usage, why).hint("agent-monitor prints one frame anywhere, --json a document, --check a line"))
+    Err(Failure::new(Exit::Usage, why)
+        .hint("agent-monitor prints one frame anywhere, --json a document, --check a line"))
 }
 
 fn terminal(error: &io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("the terminal cannot be used: {error}"))
-        .hint("agent-monitor prints one frame; watch -c -n1 agent-monitor --color=always repeats it")
+    Failure::new(Exit::Io, format!("the terminal cannot be used: {error}")).hint(
+        "agent-monitor prints one frame; watch -c -n1 agent-monitor --color=always repeats it",
+    )
 }
 
 /// What was ordered last is not left half-way: the daemon answers, or the order is taken back.
 fn wait_for_orders(orders: Vec<JoinHandle<()>>, news: &mpsc::Receiver<News>) {
-    let open: Vec<_> = orders.into_iter().filter(|order| !order.is_finished()).collect();
+    let open: Vec<_> = orders
+        .into_iter()
+        .filter(|order| !order.is_finished())
+        .collect();
     if open.is_empty() {
         return;
     }
@@ -143,7 +161,11 @@ impl Following<'_> {
     fn run(&mut self, news: &mpsc::Receiver<News>) -> io::Result<()> {
         loop {
             self.seen.now = clock::now_ms();
-            self.screen.draw(&Scene { seen: &self.seen, ui: &self.ui, color: self.color })?;
+            self.screen.draw(&Scene {
+                seen: &self.seen,
+                ui: &self.ui,
+                color: self.color,
+            })?;
             match news.recv_timeout(until_next_second(self.seen.now)) {
                 Ok(first) => {
                     if self.take(first)? == Then::End {
@@ -186,7 +208,12 @@ impl Following<'_> {
                 (self.seen.pulse, self.seen.blind) = (*pulse, None);
             }
             News::Pulse(Err(why)) => self.seen.blind = Some(why),
-            News::Log(entries) => self.seen.log = entries.iter().map(|entry| entry.line(self.seen.zone)).collect(),
+            News::Log(entries) => {
+                self.seen.log = entries
+                    .iter()
+                    .map(|entry| entry.line(self.seen.zone))
+                    .collect()
+            }
             News::Books(books) => self.seen.books = *books,
             News::Outcome(outcome) => {
                 self.ui.note = Some(outcome);
@@ -216,7 +243,10 @@ impl Following<'_> {
 /// hear of it as of any signal.
 fn suspend_all() {
     // It fails when nobody is there, and we are.
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(0), nix::sys::signal::Signal::SIGTSTP);
+    let _ = nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(0),
+        nix::sys::signal::Signal::SIGTSTP,
+    );
 }
 
 /// Spans are shown in whole seconds: between two of them nothing moves by itself.

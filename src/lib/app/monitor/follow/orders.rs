@@ -45,7 +45,11 @@ impl Order {
     pub(super) fn begun(&self) -> String {
         match self {
             Self::Stop { contact, .. } => format!("stopping {} …", text::visible(contact)),
-            Self::Decide { id, verdict: Approval::Approve, .. } => format!("approving {} …", text::visible(id)),
+            Self::Decide {
+                id,
+                verdict: Approval::Approve,
+                ..
+            } => format!("approving {} …", text::visible(id)),
             Self::Decide { id, .. } => format!("denying {} …", text::visible(id)),
         }
     }
@@ -61,17 +65,36 @@ impl Order {
 
     fn heard(self, home: &Home) -> Outcome {
         let (command, unknown) = match self {
-            Self::Stop { session, .. } => (Command::Stop { session: Some(session) }, "nothing is known to be stopped"),
-            Self::Decide { id, verdict, why } => {
-                (Command::Approval { request: id, verdict, why }, "nothing is known to be decided")
-            }
+            Self::Stop { session, .. } => (
+                Command::Stop {
+                    session: Some(session),
+                },
+                "nothing is known to be stopped",
+            ),
+            Self::Decide { id, verdict, why } => (
+                Command::Approval {
+                    request: id,
+                    verdict,
+                    why,
+                },
+                "nothing is known to be decided",
+            ),
         };
         match talk::silent_order(home, &command, unknown) {
             Ok(reply) => match reply.error {
-                Some(error) => Outcome { done: false, words: text::visible(&error) },
-                None => Outcome { done: true, words: text::visible(reply.reply.as_deref().unwrap_or("done")) },
+                Some(error) => Outcome {
+                    done: false,
+                    words: text::visible(&error),
+                },
+                None => Outcome {
+                    done: true,
+                    words: text::visible(reply.reply.as_deref().unwrap_or("done")),
+                },
             },
-            Err(failure) => Outcome { done: false, words: text::visible(&failure.message) },
+            Err(failure) => Outcome {
+                done: false,
+                words: text::visible(&failure.message),
+            },
         }
     }
 }

@@ -38,7 +38,10 @@ pub(super) struct Content {
 
 impl Content {
     fn of(lines: Vec<Line>) -> Self {
-        Self { lines, ..Self::default() }
+        Self {
+            lines,
+            ..Self::default()
+        }
     }
 
     fn nothing(words: &str) -> Self {
@@ -49,18 +52,28 @@ impl Content {
 /// Returns the title of a pane: its name, and how much is in it.
 pub(super) fn title(scene: &Scene<'_>, pane: Pane) -> (Ink, String) {
     let seen = scene.seen;
-    let counted = |n: usize| if n == 0 { pane.name().to_owned() } else { format!("{} {n}", pane.name()) };
-    match pane {
-        Pane::Lanes if matches!(seen.life(), Life::Stale { .. }) => {
-            (Ink::Yellow, format!("{}, when it last wrote", counted(seen.lanes().len())))
+    let counted = |n: usize| {
+        if n == 0 {
+            pane.name().to_owned()
+        } else {
+            format!("{} {n}", pane.name())
         }
+    };
+    match pane {
+        Pane::Lanes if matches!(seen.life(), Life::Stale { .. }) => (
+            Ink::Yellow,
+            format!("{}, when it last wrote", counted(seen.lanes().len())),
+        ),
         Pane::Lanes => (Ink::Plain, counted(seen.lanes().len())),
         Pane::Questions => match seen.asks().len() {
             0 => (Ink::Plain, counted(0)),
             n => (Ink::Yellow, counted(n)),
         },
         Pane::Queue => match seen.books.queue.read() {
-            Some(queue) if !queue.dead.is_empty() => (Ink::Red, format!("queue {}, given up {}", waits(queue), queue.dead.len())),
+            Some(queue) if !queue.dead.is_empty() => (
+                Ink::Red,
+                format!("queue {}, given up {}", waits(queue), queue.dead.len()),
+            ),
             Some(queue) => (Ink::Plain, counted(waits(queue))),
             None => (Ink::Plain, counted(0)),
         },
@@ -77,9 +90,15 @@ pub(super) fn content(scene: &Scene<'_>, pane: Pane, columns: usize) -> Content 
     match pane {
         Pane::Lanes => turns(scene, columns),
         Pane::Questions => questions(scene, columns),
-        Pane::Queue => of(&scene.seen.books.queue, columns, |queue| waiting(queue, scene.seen.now, columns)),
-        Pane::Costs => of(&scene.seen.books.costs, columns, |costs| money(costs, columns)),
-        Pane::Memory => of(&scene.seen.books.memory, columns, |memory| remembered(scene, memory, columns)),
+        Pane::Queue => of(&scene.seen.books.queue, columns, |queue| {
+            waiting(queue, scene.seen.now, columns)
+        }),
+        Pane::Costs => of(&scene.seen.books.costs, columns, |costs| {
+            money(costs, columns)
+        }),
+        Pane::Memory => of(&scene.seen.books.memory, columns, |memory| {
+            remembered(scene, memory, columns)
+        }),
         Pane::Log => log(scene),
     }
 }
@@ -88,7 +107,12 @@ fn of<T>(part: &Part<T>, columns: usize, lines: impl FnOnce(&T) -> Vec<Line>) ->
     match part {
         Part::Unread => Content::nothing("…"),
         Part::Read(part) => Content::of(lines(part)),
-        Part::Failed(why) => Content::of(wrap(why, columns, 6).iter().map(|line| Line::of(Ink::Red, line)).collect()),
+        Part::Failed(why) => Content::of(
+            wrap(why, columns, 6)
+                .iter()
+                .map(|line| Line::of(Ink::Red, line))
+                .collect(),
+        ),
     }
 }
 
@@ -104,18 +128,36 @@ pub(super) fn height(scene: &Scene<'_>, pane: Pane, columns: usize) -> usize {
 pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line> {
     let status = scene.seen.status();
     let view = scene.seen.view(&status);
-    let detail = Detail { text_rows: if rows > 4 { 2 } else { 1 }, quiet: false, air: false, facts: true, lanes: 0 };
-    let mut page = Page { columns, detail, lines: vec![parts::head(&view, columns)] };
+    let detail = Detail {
+        text_rows: if rows > 4 { 2 } else { 1 },
+        quiet: false,
+        air: false,
+        facts: true,
+        lanes: 0,
+    };
+    let mut page = Page {
+        columns,
+        detail,
+        lines: vec![parts::head(&view, columns)],
+    };
     if let Some(why) = &scene.seen.blind {
         page.say("blind", Ink::Red, why);
     }
-    for part in [parts::next_step, parts::troubles, parts::channels, parts::next_job] {
+    for part in [
+        parts::next_step,
+        parts::troubles,
+        parts::channels,
+        parts::next_job,
+    ] {
         part(&mut page, &view);
     }
     let rest = page.lines.len().saturating_sub(rows);
     if rest > 0 && rows > 1 {
         page.lines.truncate(rows - 1);
-        page.lines.push(Line::of(Ink::Dim, &format!("… {}", some(rest + 1, "more line"))));
+        page.lines.push(Line::of(
+            Ink::Dim,
+            &format!("… {}", some(rest + 1, "more line")),
+        ));
     }
     page.lines.truncate(rows);
     page.lines
@@ -128,11 +170,19 @@ fn turns(scene: &Scene<'_>, columns: usize) -> Content {
     }
     let status = seen.status();
     let at = seen.view(&status).seen_at();
-    let wanted = Wanted { columns: columns.saturating_sub(width(MARK)), lanes: usize::MAX, head: true, reasons: true };
+    let wanted = Wanted {
+        columns: columns.saturating_sub(width(MARK)),
+        lanes: usize::MAX,
+        head: true,
+        reasons: true,
+    };
     let asks = seen.asks();
     let mut lanes = seen.lanes().to_vec();
     // The daemon counts a tool that may not begin yet among those that run.
-    for lane in lanes.iter_mut().filter(|lane| lane.tools_in_flight.is_empty()) {
+    for lane in lanes
+        .iter_mut()
+        .filter(|lane| lane.tools_in_flight.is_empty())
+    {
         if asks.iter().any(|ask| ask.session == lane.session) {
             "waits for your word".clone_into(&mut lane.state);
         }
@@ -148,10 +198,18 @@ fn chosen(rows: Vec<(Option<usize>, Line)>, chosen: Option<usize>) -> Content {
     let count = rows.iter().filter(|(at, _)| is_chosen(at)).count();
     let blank = " ".repeat(width(MARK));
     let mark = |(at, (_, line)): (usize, (Option<usize>, Line))| {
-        if Some(at) == first { line.after(Ink::Bold, MARK) } else { line.after(Ink::Plain, &blank) }
+        if Some(at) == first {
+            line.after(Ink::Bold, MARK)
+        } else {
+            line.after(Ink::Plain, &blank)
+        }
     };
     let lines = rows.into_iter().enumerate().map(mark).collect();
-    Content { lines, head, chosen: first.map(|at| at..at + count) }
+    Content {
+        lines,
+        head,
+        chosen: first.map(|at| at..at + count),
+    }
 }
 
 fn questions(scene: &Scene<'_>, columns: usize) -> Content {
@@ -159,12 +217,16 @@ fn questions(scene: &Scene<'_>, columns: usize) -> Content {
     let asks = seen.asks();
     let mut rows = Vec::new();
     for (at, ask) in asks.iter().enumerate() {
-        let left = clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| format!("  {} left", span(at - seen.now)));
+        let left = clock::parse_rfc3339(&ask.expires_at)
+            .map_or_else(String::new, |at| format!("  {} left", span(at - seen.now)));
         let mut line = Line::of(Ink::Yellow, &ask.tool);
         line.push(Ink::Plain, &format!("  {}", ask.session));
         line.push(Ink::Dim, &left);
         rows.push((Some(at), line.cut(columns)));
-        rows.push((Some(at), Line::of(Ink::Plain, &cut(&clean(&ask.text), columns))));
+        rows.push((
+            Some(at),
+            Line::of(Ink::Plain, &cut(&clean(&ask.text), columns)),
+        ));
     }
     if rows.is_empty() {
         // Nothing takes no room where there is little.
@@ -185,12 +247,20 @@ fn waiting(queue: &Queue, now: i64, columns: usize) -> Vec<Line> {
         line.push(Ink::Dim, &ago(&dead.created_at, now));
         lines.push(line);
         let reason = wrap(&dead.reason, columns.saturating_sub(2), REASON_ROWS);
-        lines.extend(reason.iter().map(|words| Line::of(Ink::Red, &format!("  {words}"))));
+        lines.extend(
+            reason
+                .iter()
+                .map(|words| Line::of(Ink::Red, &format!("  {words}"))),
+        );
     }
     let open = |what: &str, open: &Open| {
         let mut line = Line::of(Ink::Dim, what);
         line.pad_to(WHAT);
-        let ink = if open.state == "running" { Ink::Bold } else { Ink::Plain };
+        let ink = if open.state == "running" {
+            Ink::Bold
+        } else {
+            Ink::Plain
+        };
         line.push(ink, &format!("{}  {}", open.place, open.state));
         if open.attempts > 1 {
             line.push(Ink::Yellow, &format!("  {}", tries(open.attempts)));
@@ -198,12 +268,29 @@ fn waiting(queue: &Queue, now: i64, columns: usize) -> Vec<Line> {
         line.push(Ink::Dim, &ago(&open.created_at, now));
         line
     };
-    lines.extend(queue.inbox.iter().take(MANY).map(|row| open("to answer", row)));
-    lines.extend(queue.outbox.iter().take(MANY).map(|row| open("to send", row)));
-    let more: usize =
-        [queue.dead.len(), queue.inbox.len(), queue.outbox.len()].map(|rows| rows.saturating_sub(MANY)).iter().sum();
+    lines.extend(
+        queue
+            .inbox
+            .iter()
+            .take(MANY)
+            .map(|row| open("to answer", row)),
+    );
+    lines.extend(
+        queue
+            .outbox
+            .iter()
+            .take(MANY)
+            .map(|row| open("to send", row)),
+    );
+    let more: usize = [queue.dead.len(), queue.inbox.len(), queue.outbox.len()]
+        .map(|rows| rows.saturating_sub(MANY))
+        .iter()
+        .sum();
     if more > 0 {
-        lines.push(Line::of(Ink::Dim, &format!("… {more} more: agent-send --queue")));
+        lines.push(Line::of(
+            Ink::Dim,
+            &format!("… {more} more: agent-send --queue"),
+        ));
     }
     if lines.is_empty() {
         lines.push(Line::of(Ink::Plain, "empty"));
@@ -212,7 +299,11 @@ fn waiting(queue: &Queue, now: i64, columns: usize) -> Vec<Line> {
 }
 
 fn tries(times: i64) -> String {
-    if times == 1 { "1 try".to_owned() } else { format!("{times} tries") }
+    if times == 1 {
+        "1 try".to_owned()
+    } else {
+        format!("{times} tries")
+    }
 }
 
 fn ago(at: &str, now: i64) -> String {
@@ -224,23 +315,56 @@ fn money(costs: &Costs, columns: usize) -> Vec<Line> {
         let line = |with_bar: usize| {
             let mut line = Line::of(Ink::Dim, name);
             line.pad_to(NAME);
-            let pieces = parts::share(cost.total_cost_usd, cap, with_bar).into_iter().chain(parts::unpriced(cost.unpriced_calls));
+            let pieces = parts::share(cost.total_cost_usd, cap, with_bar)
+                .into_iter()
+                .chain(parts::unpriced(cost.unpriced_calls));
             pieces.for_each(|(ink, words)| line.push(ink, &words));
             line
         };
         // Half a bar would look like another share.
-        Some(line(usize::MAX)).filter(|line| line.width() <= columns).unwrap_or_else(|| line(0))
+        Some(line(usize::MAX))
+            .filter(|line| line.width() <= columns)
+            .unwrap_or_else(|| line(0))
     };
     let Costs { today, month } = costs;
-    let mut lines = vec![spent("today", today, today.caps.day_usd), spent("month", month, month.caps.month_usd)];
+    let mut lines = vec![
+        spent("today", today, today.caps.day_usd),
+        spent("month", month, month.caps.month_usd),
+    ];
     for model in &month.models {
-        let of_today = today.models.iter().find(|one| one.model == model.model).map_or(0.0, |one| one.numbers.cost_usd);
+        let of_today = today
+            .models
+            .iter()
+            .find(|one| one.model == model.model)
+            .map_or(0.0, |one| one.numbers.cost_usd);
         let numbers = &model.numbers;
-        let tokens = [numbers.input_tokens, numbers.output_tokens, numbers.cache_read_tokens, numbers.cache_write_tokens];
-        let tokens = tokens.into_iter().filter_map(|n| u64::try_from(n).ok()).fold(0, u64::saturating_add);
+        let tokens = [
+            numbers.input_tokens,
+            numbers.output_tokens,
+            numbers.cache_read_tokens,
+            numbers.cache_write_tokens,
+        ];
+        let tokens = tokens
+            .into_iter()
+            .filter_map(|n| u64::try_from(n).ok())
+            .fold(0, u64::saturating_add);
         let mut line = Line::of(Ink::Plain, &format!("  {}", clean(&model.model)));
-        line.push(Ink::Plain, &format!("  {} today, {} this month", dollars(of_today), dollars(numbers.cost_usd)));
-        line.push(Ink::Dim, &format!("  {}, {} tokens", some(numbers.calls, "call"), count(tokens)));
+        line.push(
+            Ink::Plain,
+            &format!(
+                "  {} today, {} this month",
+                dollars(of_today),
+                dollars(numbers.cost_usd)
+            ),
+        );
+        line.push(
+            Ink::Dim,
+            &format!(
+                "  {}, {} tokens",
+                some(numbers.calls, "call"),
+                count(tokens)
+            ),
+        );
         lines.push(line);
     }
     lines
@@ -251,26 +375,51 @@ fn remembered(scene: &Scene<'_>, memory: &Memory, columns: usize) -> Vec<Line> {
     let fact = |name: &str, pieces: &[(Ink, String)]| {
         let mut line = Line::of(Ink::Dim, name);
         line.pad_to(NAME);
-        pieces.iter().for_each(|(ink, words)| line.push(*ink, words));
+        pieces
+            .iter()
+            .for_each(|(ink, words)| line.push(*ink, words));
         line
     };
-    let overdue = memory.commitments.iter().filter(|one| one.is_overdue(now, zone)).count();
+    let overdue = memory
+        .commitments
+        .iter()
+        .filter(|one| one.is_overdue(now, zone))
+        .count();
     let mut promises = vec![(Ink::Plain, format!("{} open", memory.commitments.len()))];
     if overdue > 0 {
         promises.push((Ink::Yellow, format!(", {overdue} overdue")));
     }
     let mut lines = vec![
-        fact("facts", &[(Ink::Plain, format!("{}, {}", memory.facts, some(memory.episodes, "episode")))]),
+        fact(
+            "facts",
+            &[(
+                Ink::Plain,
+                format!("{}, {}", memory.facts, some(memory.episodes, "episode")),
+            )],
+        ),
         fact("index", &indexed(&memory.index, now)),
         fact("promises", &promises),
     ];
-    let lacking = memory.index.lacking.iter().chain(&memory.index.facts_unread);
+    let lacking = memory
+        .index
+        .lacking
+        .iter()
+        .chain(&memory.index.facts_unread);
     lines.extend(
-        lacking.flat_map(|why| wrap(why, columns.saturating_sub(2), 2)).map(|why| Line::of(Ink::Yellow, &format!("  {why}"))),
+        lacking
+            .flat_map(|why| wrap(why, columns.saturating_sub(2), 2))
+            .map(|why| Line::of(Ink::Yellow, &format!("  {why}"))),
     );
     for one in memory.commitments.iter().take(MANY) {
-        let ink = if one.is_overdue(now, zone) { Ink::Yellow } else { Ink::Plain };
-        let by = one.deadline.as_ref().map_or_else(String::new, |day| format!("{day}: "));
+        let ink = if one.is_overdue(now, zone) {
+            Ink::Yellow
+        } else {
+            Ink::Plain
+        };
+        let by = one
+            .deadline
+            .as_ref()
+            .map_or_else(String::new, |day| format!("{day}: "));
         lines.push(Line::of(ink, &format!("  {by}{} ({})", one.what, one.who)));
     }
     lines
@@ -279,8 +428,19 @@ fn remembered(scene: &Scene<'_>, memory: &Memory, columns: usize) -> Vec<Line> {
 fn indexed(index: &index::Status, now: i64) -> Vec<(Ink, String)> {
     let mut pieces = match &index.indexed_at {
         Some(at) => vec![
-            (Ink::Plain, format!("{} of {}", some(index.chunks, "chunk"), some(index.files, "file"))),
-            (Ink::Dim, clock::parse_rfc3339(at).map_or_else(String::new, |at| format!(", {} ago", span(now - at)))),
+            (
+                Ink::Plain,
+                format!(
+                    "{} of {}",
+                    some(index.chunks, "chunk"),
+                    some(index.files, "file")
+                ),
+            ),
+            (
+                Ink::Dim,
+                clock::parse_rfc3339(at)
+                    .map_or_else(String::new, |at| format!(", {} ago", span(now - at))),
+            ),
         ],
         None => vec![(Ink::Plain, "nothing yet".to_owned())],
     };

@@ -4,9 +4,15 @@
 use super::super::frame::Frame;
 
 /// From this size on all panes are there at once.
-const LARGE: Frame = Frame { columns: 100, rows: 20 };
+const LARGE: Frame = Frame {
+    columns: 100,
+    rows: 20,
+};
 /// Below this one only one is.
-const USUAL: Frame = Frame { columns: 40, rows: 12 };
+const USUAL: Frame = Frame {
+    columns: 40,
+    rows: 12,
+};
 /// Between two columns of panes.
 const GAP: usize = 2;
 /// A title, and something below it.
@@ -33,7 +39,14 @@ pub(super) enum Pane {
 
 impl Pane {
     /// In the order in which Tab goes through them.
-    pub(super) const ALL: [Self; 6] = [Self::Lanes, Self::Questions, Self::Queue, Self::Costs, Self::Memory, Self::Log];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Lanes,
+        Self::Questions,
+        Self::Queue,
+        Self::Costs,
+        Self::Memory,
+        Self::Log,
+    ];
 
     /// Returns its title.
     pub(super) fn name(self) -> &'static str {
@@ -50,7 +63,11 @@ impl Pane {
     /// Returns the pane that is `steps` further, around the end.
     pub(super) fn further(self, steps: usize) -> Self {
         let at = Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0);
-        Self::ALL.into_iter().cycle().nth(at + steps).unwrap_or(self)
+        Self::ALL
+            .into_iter()
+            .cycle()
+            .nth(at + steps)
+            .unwrap_or(self)
     }
 }
 
@@ -93,9 +110,23 @@ impl Plan {
         if columns == 0 || rows == 0 {
             return Self::default();
         }
-        let footer = (rows >= 4).then(|| Area { x: 0, y: rows - 1, columns, rows: 1 });
-        let header = Area { x: 0, y: 0, columns, rows: wish.header.clamp(1, (rows / 3).max(1)) };
-        let body = Area { y: header.rows, rows: rows - header.rows - usize::from(footer.is_some()), ..header };
+        let footer = (rows >= 4).then(|| Area {
+            x: 0,
+            y: rows - 1,
+            columns,
+            rows: 1,
+        });
+        let header = Area {
+            x: 0,
+            y: 0,
+            columns,
+            rows: wish.header.clamp(1, (rows / 3).max(1)),
+        };
+        let body = Area {
+            y: header.rows,
+            rows: rows - header.rows - usize::from(footer.is_some()),
+            ..header
+        };
         let panes = if columns >= LARGE.columns && rows >= LARGE.rows {
             large(wish, body)
         } else if columns >= USUAL.columns && rows >= USUAL.rows {
@@ -105,14 +136,25 @@ impl Plan {
         } else {
             Vec::new()
         };
-        Self { header, panes, footer }
+        Self {
+            header,
+            panes,
+            footer,
+        }
     }
 }
 
 /// On the left what moves, on the right what stands.
 fn large(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
-    let left = Area { columns: body.columns * 3 / 5 - GAP, ..body };
-    let right = Area { x: left.columns + GAP, columns: body.columns - left.columns - GAP, ..body };
+    let left = Area {
+        columns: body.columns * 3 / 5 - GAP,
+        ..body
+    };
+    let right = Area {
+        x: left.columns + GAP,
+        columns: body.columns - left.columns - GAP,
+        ..body
+    };
     let mut standing = vec![Pane::Queue, Pane::Costs, Pane::Memory];
     if wish.focus == Pane::Questions || (wish.lines)(Pane::Questions, right.columns) > 0 {
         standing.insert(0, Pane::Questions);
@@ -126,14 +168,31 @@ fn large(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
 fn usual(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
     let wanted = 1 + (wish.lines)(Pane::Lanes, body.columns).max(1);
     // What was chosen leaves the other a glimpse.
-    let most = if wish.focus == Pane::Lanes { body.rows - GLIMPSE } else { body.rows / 2 };
+    let most = if wish.focus == Pane::Lanes {
+        body.rows - GLIMPSE
+    } else {
+        body.rows / 2
+    };
     let rows = wanted.clamp(LEAST, most.max(LEAST));
-    vec![(Pane::Lanes, Area { rows, ..body }), (wish.below, Area { y: body.y + rows, rows: body.rows - rows, ..body })]
+    vec![
+        (Pane::Lanes, Area { rows, ..body }),
+        (
+            wish.below,
+            Area {
+                y: body.y + rows,
+                rows: body.rows - rows,
+                ..body
+            },
+        ),
+    ]
 }
 
 /// Puts panes below each other: each has what it needs if there is room, the chosen one first.
 fn stack(wish: &Wish<'_>, area: Area, panes: &[Pane]) -> Vec<(Pane, Area)> {
-    let wanted: Vec<usize> = panes.iter().map(|pane| 1 + (wish.lines)(*pane, area.columns).max(1)).collect();
+    let wanted: Vec<usize> = panes
+        .iter()
+        .map(|pane| 1 + (wish.lines)(*pane, area.columns).max(1))
+        .collect();
     let chosen = panes.iter().position(|pane| *pane == wish.focus);
     let mut y = area.y;
     let heights = share(area.rows, &wanted, chosen);
@@ -186,7 +245,11 @@ mod tests {
     #[test]
     fn rows_are_shared_fairly_and_the_chosen_one_first() {
         let check = |rows, wanted: &[usize], chosen, heights: &[usize]| {
-            assert_eq!(share(rows, wanted, chosen), heights, "{rows} {wanted:?} {chosen:?}");
+            assert_eq!(
+                share(rows, wanted, chosen),
+                heights,
+                "{rows} {wanted:?} {chosen:?}"
+            );
         };
         check(20, &[3, 4], None, &[3, 17]);
         check(10, &[9, 9], None, &[5, 5]);

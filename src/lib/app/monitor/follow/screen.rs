@@ -41,9 +41,16 @@ impl Screen {
 
     /// Returns its size.
     pub(super) fn size(&self) -> Frame {
-        self.terminal
-            .size()
-            .map_or(Frame { columns: 0, rows: 0 }, |size| Frame { columns: size.width.into(), rows: size.height.into() })
+        self.terminal.size().map_or(
+            Frame {
+                columns: 0,
+                rows: 0,
+            },
+            |size| Frame {
+                columns: size.width.into(),
+                rows: size.height.into(),
+            },
+        )
     }
 
     /// Draws a scene.
@@ -84,7 +91,13 @@ static IS_OURS: AtomicBool = AtomicBool::new(false);
 fn take() -> io::Result<()> {
     IS_OURS.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide, Clear(ClearType::All))
+    execute!(
+        io::stdout(),
+        EnterAlternateScreen,
+        EnableBracketedPaste,
+        cursor::Hide,
+        Clear(ClearType::All)
+    )
 }
 
 /// A terminal that is gone takes nothing, and needs nothing.
@@ -92,6 +105,11 @@ fn give_back() {
     if !IS_OURS.swap(false, Ordering::SeqCst) {
         return;
     }
-    let _ = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+    let _ = execute!(
+        io::stdout(),
+        DisableBracketedPaste,
+        LeaveAlternateScreen,
+        cursor::Show
+    );
     let _ = disable_raw_mode();
 }

@@ -95,7 +95,11 @@ impl Entry {
     /// Returns the entry as it is shown.
     pub(super) fn of(entry: &Map<String, Value>) -> Self {
         let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        Self { at: clock::parse_rfc3339(word("timestamp")), level: word("level").to_owned(), words: query::log_words(entry) }
+        Self {
+            at: clock::parse_rfc3339(word("timestamp")),
+            level: word("level").to_owned(),
+            words: query::log_words(entry),
+        }
     }
 
     /// Returns the line of the screen. It is made once: the screen is drawn again every second.
@@ -106,7 +110,9 @@ impl Entry {
             "INFO" => Ink::Plain,
             _ => Ink::Dim,
         };
-        let time = self.at.map(|at| clock::local(at, zone).format("%H:%M:%S ").to_string());
+        let time = self
+            .at
+            .map(|at| clock::local(at, zone).format("%H:%M:%S ").to_string());
         let mut line = Line::of(Ink::Dim, &time.unwrap_or_default());
         // Colour says nothing that the words do not say.
         if self.level != "INFO" {
@@ -119,7 +125,11 @@ impl Entry {
 
 /// Returns by what a lane is known: its run, or where none runs and sub-agents still work its conversation.
 pub(super) fn id(lane: &Lane) -> &str {
-    if lane.run_id.is_empty() { &lane.session } else { &lane.run_id }
+    if lane.run_id.is_empty() {
+        &lane.session
+    } else {
+        &lane.run_id
+    }
 }
 
 impl Seen {
@@ -131,20 +141,30 @@ impl Seen {
     /// Returns the turns that run, or ran when a stale daemon last wrote.
     pub(super) fn lanes(&self) -> &[Lane] {
         match self.life() {
-            Life::Up | Life::Stopping | Life::Stale { .. } => self.pulse.own().map_or(&[], |state| &state.lanes),
+            Life::Up | Life::Stopping | Life::Stale { .. } => {
+                self.pulse.own().map_or(&[], |state| &state.lanes)
+            }
             Life::Never | Life::Starting { .. } | Life::Stopped { .. } | Life::Dead { .. } => &[],
         }
     }
 
     /// Returns what waits for the owner's word and still may have it.
     pub(super) fn asks(&self) -> Vec<&Waiting> {
-        let is_open = |ask: &&Waiting| clock::parse_rfc3339(&ask.expires_at).is_none_or(|at| at > self.now);
-        self.books.queue.read().map_or_else(Vec::new, |queue| queue.approvals.iter().filter(is_open).collect())
+        let is_open =
+            |ask: &&Waiting| clock::parse_rfc3339(&ask.expires_at).is_none_or(|at| at > self.now);
+        self.books.queue.read().map_or_else(Vec::new, |queue| {
+            queue.approvals.iter().filter(is_open).collect()
+        })
     }
 
     /// Returns the status document, as far as it is known by now.
     pub(super) fn status(&self) -> Status {
-        let own = self.pulse.own().filter(|_| self.pulse.pid.is_some()).cloned().unwrap_or_default();
+        let own = self
+            .pulse
+            .own()
+            .filter(|_| self.pulse.pid.is_some())
+            .cloned()
+            .unwrap_or_default();
         let last = self.pulse.own().cloned().unwrap_or_default();
         let costs = self.books.costs.read();
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

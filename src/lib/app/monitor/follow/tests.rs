@@ -22,9 +22,18 @@ use crate::memory::index;
 use crate::monitor::{ChannelState, Lane, State, TurnLine};
 
 pub(super) const NOW: i64 = 1_700_000_000_000;
-pub(super) const LARGE: Frame = Frame { columns: 120, rows: 26 };
-pub(super) const USUAL: Frame = Frame { columns: 80, rows: 24 };
-pub(super) const TINY: Frame = Frame { columns: 20, rows: 5 };
+pub(super) const LARGE: Frame = Frame {
+    columns: 120,
+    rows: 26,
+};
+pub(super) const USUAL: Frame = Frame {
+    columns: 80,
+    rows: 24,
+};
+pub(super) const TINY: Frame = Frame {
+    columns: 20,
+    rows: 5,
+};
 
 fn ago(secs: i64) -> String {
     clock::rfc3339(NOW - secs * 1000)
@@ -73,13 +82,23 @@ pub(super) fn living(lanes: Vec<Lane>) -> Seen {
         }],
         ..State::default()
     };
-    Seen { now: NOW, pulse: Pulse::of(Some(7689), Some(state)), ..Seen::default() }
+    Seen {
+        now: NOW,
+        pulse: Pulse::of(Some(7689), Some(state)),
+        ..Seen::default()
+    }
 }
 
 fn cost(period: Period, total: f64, cap: f64) -> Cost {
     let model = |name: &str, cost_usd: f64, calls: i64| Model {
         model: name.into(),
-        numbers: Numbers { calls, cost_usd, input_tokens: 12_000, output_tokens: 300, ..Numbers::default() },
+        numbers: Numbers {
+            calls,
+            cost_usd,
+            input_tokens: 12_000,
+            output_tokens: 300,
+            ..Numbers::default()
+        },
     };
     Cost {
         forecast_usd: None,
@@ -93,7 +112,12 @@ fn cost(period: Period, total: f64, cap: f64) -> Cost {
         models: vec![model("primary", total, 11), model("李明's model", 0.0, 1)],
         by: None,
         groups: None,
-        caps: Caps { day_usd: cap, month_usd: 0.0, day_left_usd: None, month_left_usd: None },
+        caps: Caps {
+            day_usd: cap,
+            month_usd: 0.0,
+            day_left_usd: None,
+            month_left_usd: None,
+        },
     }
 }
 
@@ -119,10 +143,18 @@ pub(super) fn busy() -> Seen {
         tokens: 7_500,
         tools_in_flight: vec!["exec".into()],
         tool_tail: Some("test result: 12 of 40\u{1b}[2J".into()),
-        turns: vec![TurnLine { duration_ms: 1_200, tokens: 3_400, stop_reason: "tool_use".into(), tools: vec!["read".into()] }],
+        turns: vec![TurnLine {
+            duration_ms: 1_200,
+            tokens: 3_400,
+            stop_reason: "tool_use".into(),
+            tools: vec!["read".into()],
+        }],
         ..lane("Ada", "tools", 21, 3)
     };
-    let bob = Lane { retry_reason: Some("529 overloaded".into()), ..lane("a very long name of somebody", "retry_wait", 4, 12) };
+    let bob = Lane {
+        retry_reason: Some("529 overloaded".into()),
+        ..lane("a very long name of somebody", "retry_wait", 4, 12)
+    };
     let open = |place: &str, state: &str, attempts: i64| Open {
         id: "x".into(),
         place: place.into(),
@@ -138,7 +170,12 @@ pub(super) fn busy() -> Seen {
         reason: "403: the bot was blocked by the user".into(),
     };
     let entry = |level: &str, words: &str| {
-        Entry { at: Some(NOW - 2_000), level: level.into(), words: words.into() }.line(chrono_tz::Tz::UTC)
+        Entry {
+            at: Some(NOW - 2_000),
+            level: level.into(),
+            words: words.into(),
+        }
+        .line(chrono_tz::Tz::UTC)
     };
     Seen {
         books: Books {
@@ -149,11 +186,17 @@ pub(super) fn busy() -> Seen {
                 dead: vec![dead],
                 approvals: vec![ask("k3f9w2", "rm -r build")],
             }),
-            costs: Part::Read(Costs { today: cost(Period::Today, 4.2, 5.0), month: cost(Period::Month, 31.5, 0.0) }),
+            costs: Part::Read(Costs {
+                today: cost(Period::Today, 4.2, 5.0),
+                month: cost(Period::Month, 31.5, 0.0),
+            }),
             memory: Part::Read(Memory {
                 facts: 120,
                 episodes: 1,
-                commitments: vec![promise("send the report", Some("2023-11-10")), promise("call back", None)],
+                commitments: vec![
+                    promise("send the report", Some("2023-11-10")),
+                    promise("call back", None),
+                ],
                 index: index::Status {
                     indexed: true,
                     indexed_at: Some(ago(125)),
@@ -163,7 +206,11 @@ pub(super) fn busy() -> Seen {
                 },
             }),
         },
-        log: vec![entry("INFO", "started  version=0.1.0"), entry("WARN", "a slow disk  took_ms=900"), entry("ERROR", "no route")],
+        log: vec![
+            entry("INFO", "started  version=0.1.0"),
+            entry("WARN", "a slow disk  took_ms=900"),
+            entry("ERROR", "no route"),
+        ],
         ..living(vec![ada, lane("李明 👍🏽", "thinking", 2, 1), bob])
     }
 }
@@ -172,7 +219,10 @@ fn dead() -> Seen {
     let mut seen = living(vec![lane("Ada", "tools", 5, 2)]);
     seen.pulse.pid = None;
     seen.now = NOW + 301_000;
-    seen.advice.start_it = vec!["systemctl --user start agent-daemon".into(), "or: agent-daemon run".into()];
+    seen.advice.start_it = vec![
+        "systemctl --user start agent-daemon".into(),
+        "or: agent-daemon run".into(),
+    ];
     seen.advice.logs = "/state/logs".into();
     seen.books.queue = Part::Failed("/state/queue.db is damaged: page 3".into());
     seen
@@ -180,14 +230,22 @@ fn dead() -> Seen {
 
 fn buffer(scene: &Scene<'_>, size: Frame) -> Buffer {
     let small = |n: usize| u16::try_from(n).expect("a small screen");
-    let mut terminal = Terminal::new(TestBackend::new(small(size.columns), small(size.rows))).expect("a terminal");
+    let mut terminal =
+        Terminal::new(TestBackend::new(small(size.columns), small(size.rows))).expect("a terminal");
     terminal.draw(|frame| draw(frame, scene)).expect("it draws");
     terminal.backend().buffer().clone()
 }
 
 /// Returns the screen as text, without the spaces at the ends of lines.
 pub(super) fn screen(seen: &Seen, ui: &Ui, size: Frame) -> String {
-    let buffer = buffer(&Scene { seen, ui, color: false }, size);
+    let buffer = buffer(
+        &Scene {
+            seen,
+            ui,
+            color: false,
+        },
+        size,
+    );
     let row = |y: u16| {
         let (mut line, mut skip) = (String::new(), 0);
         for x in 0..buffer.area.width {
@@ -200,7 +258,10 @@ pub(super) fn screen(seen: &Seen, ui: &Ui, size: Frame) -> String {
         }
         line.trim_end().to_owned()
     };
-    (0..buffer.area.height).map(row).collect::<Vec<_>>().join("\n")
+    (0..buffer.area.height)
+        .map(row)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn check(seen: &Seen, keys: &[Key], size: Frame, expected: &str) {
@@ -285,7 +346,10 @@ a approve   d deny   s stop   q quit   ? keys   Tab next
     check(
         &busy(),
         &[Key::Char('3')],
-        Frame { columns: 40, rows: 14 },
+        Frame {
+            columns: 40,
+            rows: 14,
+        },
         "
 running tools  pid 7689  up 2m 5s
 given up  1 dead letter: agent-send --q…
@@ -369,8 +433,16 @@ q quit   ? keys   Tab next
 #[test]
 fn of_fifty_lanes_the_chosen_one_is_seen() {
     let names: Vec<String> = (1..=50).map(|n| format!("friend {n}")).collect();
-    let seen = living(names.iter().map(|name| lane(name, "thinking", 1, 1)).collect());
-    let size = Frame { columns: 60, rows: 14 };
+    let seen = living(
+        names
+            .iter()
+            .map(|name| lane(name, "thinking", 1, 1))
+            .collect(),
+    );
+    let size = Frame {
+        columns: 60,
+        rows: 14,
+    };
     check(
         &seen,
         &[],
@@ -437,12 +509,23 @@ the log is empty
 fn a_question_is_shown_whole_before_it_can_be_answered() {
     let lines: Vec<String> = (1..=30).map(|n| format!("echo {n}")).collect();
     let mut seen = living(Vec::new());
-    let words = format!("rm  -r\u{202e}\u{200b} \u{1b}[2J\tx\r\n{}", lines.join("\n"));
-    seen.books.queue = Part::Read(Queue { inbox: vec![], outbox: vec![], dead: vec![], approvals: vec![ask("k3f9w2", &words)] });
+    let words = format!(
+        "rm  -r\u{202e}\u{200b} \u{1b}[2J\tx\r\n{}",
+        lines.join("\n")
+    );
+    seen.books.queue = Part::Read(Queue {
+        inbox: vec![],
+        outbox: vec![],
+        dead: vec![],
+        approvals: vec![ask("k3f9w2", &words)],
+    });
     check(
         &seen,
         &[Key::Char('a')],
-        Frame { columns: 60, rows: 16 },
+        Frame {
+            columns: 60,
+            rows: 16,
+        },
         "
 idle  pid 7689  up 2m 5s  version 0.1.0
 ┌ approve ─────────────────────────────────────────────────┐
@@ -463,7 +546,10 @@ idle  pid 7689  up 2m 5s  version 0.1.0
     check(
         &seen,
         &[Key::Char('a'), Key::End],
-        Frame { columns: 60, rows: 16 },
+        Frame {
+            columns: 60,
+            rows: 16,
+        },
         "
 idle  pid 7689  up 2m 5s  version 0.1.0
 ┌ approve ─────────────────────────────────────────────────┐
@@ -481,11 +567,19 @@ idle  pid 7689  up 2m 5s  version 0.1.0
 └──────────────────────────────────────────────────────────┘
 ",
     );
-    let typed = [Key::Char('d'), Key::Char('n'), Key::Char('o'), Key::Paste("\nway\u{7}".into())];
+    let typed = [
+        Key::Char('d'),
+        Key::Char('n'),
+        Key::Char('o'),
+        Key::Paste("\nway\u{7}".into()),
+    ];
     check(
         &seen,
         &typed,
-        Frame { columns: 60, rows: 16 },
+        Frame {
+            columns: 60,
+            rows: 16,
+        },
         "
 idle  pid 7689  up 2m 5s  version 0.1.0
 ┌ deny ────────────────────────────────────────────────────┐
@@ -511,7 +605,10 @@ fn the_keys_are_explained() {
     check(
         &living(Vec::new()),
         &[Key::Char('?')],
-        Frame { columns: 60, rows: 14 },
+        Frame {
+            columns: 60,
+            rows: 14,
+        },
         "
 idle  pid 7689  up 2m 5s  version 0.1.0
 telegram  ok, 3s ago
@@ -534,19 +631,48 @@ fn colour_is_there_when_it_is_wanted_and_says_nothing_new() {
     let (seen, mut ui) = (busy(), Ui::default());
     ui.say(true, "Stopped.");
     let colors = |color| -> Vec<Color> {
-        buffer(&Scene { seen: &seen, ui: &ui, color }, LARGE).content().iter().map(|cell| cell.fg).collect()
+        buffer(
+            &Scene {
+                seen: &seen,
+                ui: &ui,
+                color,
+            },
+            LARGE,
+        )
+        .content()
+        .iter()
+        .map(|cell| cell.fg)
+        .collect()
     };
     assert!(colors(false).iter().all(|color| *color == Color::Reset));
     let colored = colors(true);
-    assert!([Color::Red, Color::Yellow, Color::Green].iter().all(|color| colored.contains(color)));
+    assert!(
+        [Color::Red, Color::Yellow, Color::Green]
+            .iter()
+            .all(|color| colored.contains(color))
+    );
     let symbols = |color| -> String {
-        buffer(&Scene { seen: &seen, ui: &ui, color }, LARGE).content().iter().map(|cell| cell.symbol()).collect()
+        buffer(
+            &Scene {
+                seen: &seen,
+                ui: &ui,
+                color,
+            },
+            LARGE,
+        )
+        .content()
+        .iter()
+        .map(|cell| cell.symbol())
+        .collect()
     };
     assert_eq!(symbols(false), symbols(true));
 }
 
 fn words() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z ]{0,12}", "(\\PC|[\\n\\r\\t \\x1b\u{9b}\u{ad}\u{200d}\u{202e}\u{fe0f}李👍🏽é\u{301}]){0,60}"]
+    prop_oneof![
+        "[a-z ]{0,12}",
+        "(\\PC|[\\n\\r\\t \\x1b\u{9b}\u{ad}\u{200d}\u{202e}\u{fe0f}李👍🏽é\u{301}]){0,60}"
+    ]
 }
 
 fn keys() -> impl Strategy<Value = Vec<Key>> {
@@ -608,7 +734,11 @@ proptest! {
 fn every_pane_has_a_number_of_its_own() {
     for (at, pane) in Pane::ALL.into_iter().enumerate() {
         let mut ui = Ui::default();
-        ui.press(&Key::Char(char::from(b'1' + u8::try_from(at).expect("six"))), &busy(), LARGE);
+        ui.press(
+            &Key::Char(char::from(b'1' + u8::try_from(at).expect("six"))),
+            &busy(),
+            LARGE,
+        );
         assert_eq!(ui.focus, pane);
     }
 }

@@ -41,7 +41,11 @@ pub(super) enum Mode {
     /// The keys are explained.
     Help,
     /// Whether to stop this run is asked.
-    Stop { run_id: String, session: String, contact: String },
+    Stop {
+        run_id: String,
+        session: String,
+        contact: String,
+    },
     /// A question is shown in full, as it was when it was opened.
     Verdict {
         ask: Box<Waiting>,
@@ -84,24 +88,38 @@ impl Ui {
     /// Returns the number of the chosen lane.
     pub(super) fn lane(&self, seen: &Seen) -> Option<usize> {
         let lanes = seen.lanes();
-        let chosen = self.lane.as_ref().and_then(|id| lanes.iter().position(|lane| seen::id(lane) == id));
+        let chosen = self
+            .lane
+            .as_ref()
+            .and_then(|id| lanes.iter().position(|lane| seen::id(lane) == id));
         chosen.or_else(|| (!lanes.is_empty()).then_some(0))
     }
 
     /// Returns the number of the chosen question.
     pub(super) fn ask(&self, seen: &Seen) -> Option<usize> {
         let asks = seen.asks();
-        let chosen = self.ask.as_ref().and_then(|id| asks.iter().position(|ask| ask.id == *id));
+        let chosen = self
+            .ask
+            .as_ref()
+            .and_then(|id| asks.iter().position(|ask| ask.id == *id));
         chosen.or_else(|| (!asks.is_empty()).then_some(0))
     }
 
     /// Returns by how many lines a pane was moved.
     pub(super) fn scroll(&self, pane: Pane) -> usize {
-        Pane::ALL.iter().position(|one| *one == pane).and_then(|at| self.scroll.get(at)).copied().unwrap_or(0)
+        Pane::ALL
+            .iter()
+            .position(|one| *one == pane)
+            .and_then(|at| self.scroll.get(at))
+            .copied()
+            .unwrap_or(0)
     }
 
     fn scroll_mut(&mut self, pane: Pane) -> Option<&mut usize> {
-        Pane::ALL.iter().position(|one| *one == pane).and_then(|at| self.scroll.get_mut(at))
+        Pane::ALL
+            .iter()
+            .position(|one| *one == pane)
+            .and_then(|at| self.scroll.get_mut(at))
     }
 
     /// Takes a key in.
@@ -116,12 +134,27 @@ impl Ui {
             Mode::Look => return self.look(key, seen, size),
             // Any key has been understood by whoever reads them.
             Mode::Help => {}
-            Mode::Stop { run_id, session, contact } => match key {
+            Mode::Stop {
+                run_id,
+                session,
+                contact,
+            } => match key {
                 Key::Char('y' | 'Y') => return self.stop(&run_id, session, contact, seen),
                 Key::Char('n' | 'N' | 'q') | Key::Esc => {}
-                _ => self.mode = Mode::Stop { run_id, session, contact },
+                _ => {
+                    self.mode = Mode::Stop {
+                        run_id,
+                        session,
+                        contact,
+                    }
+                }
             },
-            Mode::Verdict { ask, scroll, is_read, why } => return self.verdict(key, ask, (scroll, is_read), why, size),
+            Mode::Verdict {
+                ask,
+                scroll,
+                is_read,
+                why,
+            } => return self.verdict(key, ask, (scroll, is_read), why, size),
         }
         None
     }
@@ -134,7 +167,10 @@ impl Ui {
             Key::Tab | Key::Right => self.choose(self.focus.further(1)),
             Key::BackTab | Key::Left => self.choose(self.focus.further(Pane::ALL.len() - 1)),
             Key::Char(digit @ '1'..='6') => {
-                let at = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()).unwrap_or(1);
+                let at = digit
+                    .to_digit(10)
+                    .and_then(|digit| usize::try_from(digit).ok())
+                    .unwrap_or(1);
                 self.choose(Pane::Lanes.further(at - 1));
             }
             Key::Up | Key::Char('k') => self.go(-1, seen, size),
@@ -160,11 +196,14 @@ impl Ui {
 
     /// Moves the choice in a list, or what is seen of a text.
     fn go(&mut self, by: isize, seen: &Seen, size: Frame) {
-        let moved = |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
+        let moved =
+            |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
         match self.focus {
             Pane::Lanes => {
                 let (at, lanes) = (self.lane(seen).unwrap_or(0), seen.lanes());
-                self.lane = lanes.get(moved(at, lanes.len())).map(|lane| seen::id(lane).to_owned());
+                self.lane = lanes
+                    .get(moved(at, lanes.len()))
+                    .map(|lane| seen::id(lane).to_owned());
             }
             Pane::Questions => {
                 let (at, asks) = (self.ask(seen).unwrap_or(0), seen.asks());
@@ -186,8 +225,16 @@ impl Ui {
     fn ask_to_stop(&mut self, seen: &Seen) {
         match self.lane(seen).and_then(|at| seen.lanes().get(at)) {
             Some(lane) => {
-                let (run_id, session, contact) = (seen::id(lane).to_owned(), lane.session.clone(), lane.contact.clone());
-                self.mode = Mode::Stop { run_id, session, contact };
+                let (run_id, session, contact) = (
+                    seen::id(lane).to_owned(),
+                    lane.session.clone(),
+                    lane.contact.clone(),
+                );
+                self.mode = Mode::Stop {
+                    run_id,
+                    session,
+                    contact,
+                };
             }
             None => self.say(false, "no turn runs"),
         }
@@ -207,7 +254,12 @@ impl Ui {
         match self.ask(seen).and_then(|at| asks.get(at)) {
             Some(ask) => {
                 let is_read = dialog::hidden(ask, size) == 0;
-                self.mode = Mode::Verdict { ask: Box::new((*ask).clone()), scroll: 0, is_read, why };
+                self.mode = Mode::Verdict {
+                    ask: Box::new((*ask).clone()),
+                    scroll: 0,
+                    is_read,
+                    why,
+                };
             }
             None => self.say(false, "nothing waits for your word"),
         }
@@ -233,14 +285,24 @@ impl Ui {
             (Key::Esc, _) | (Key::Char('n' | 'N' | 'q'), None) => return None,
             // Whoever says yes has had the whole question before their eyes.
             (Key::Char('y' | 'Y'), None) if is_read => {
-                return Some(Act::Order(Order::Decide { id: ask.id, verdict: Approval::Approve, why: None }));
+                return Some(Act::Order(Order::Decide {
+                    id: ask.id,
+                    verdict: Approval::Approve,
+                    why: None,
+                }));
             }
             (Key::Enter, Some(words)) => {
                 let why = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
-                return Some(Act::Order(Order::Decide { id: ask.id, verdict: Approval::Deny, why }));
+                return Some(Act::Order(Order::Decide {
+                    id: ask.id,
+                    verdict: Approval::Deny,
+                    why,
+                }));
             }
             (Key::Char(c), Some(words)) if !c.is_control() => words.push(*c),
-            (Key::Paste(text), Some(words)) => words.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c })),
+            (Key::Paste(text), Some(words)) => {
+                words.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }))
+            }
             (Key::Backspace, Some(words)) => {
                 let kept = words.chars().count().saturating_sub(1);
                 *words = text::head(words, kept).to_owned();
@@ -252,13 +314,21 @@ impl Ui {
             *words = text::head(words, MAX_WHY).to_owned();
         }
         is_read |= scroll >= most;
-        self.mode = Mode::Verdict { ask, scroll, is_read, why };
+        self.mode = Mode::Verdict {
+            ask,
+            scroll,
+            is_read,
+            why,
+        };
         None
     }
 
     /// Says something on the last line.
     pub(super) fn say(&mut self, done: bool, words: impl Into<String>) {
-        self.note = Some(Outcome { done, words: words.into() });
+        self.note = Some(Outcome {
+            done,
+            words: words.into(),
+        });
     }
 }
 

@@ -22,7 +22,13 @@ pub(super) fn parent(known: &Known) -> Option<Parent> {
         label: Some(task.label.clone()),
         session_key: Some(task.bounds.parent.0.clone()),
     });
-    let noted = || prompt(known)?.parent.clone().map(|run_id| Parent { run_id, label: None, session_key: None });
+    let noted = || {
+        prompt(known)?.parent.clone().map(|run_id| Parent {
+            run_id,
+            label: None,
+            session_key: None,
+        })
+    };
     of_task.or_else(noted)
 }
 
@@ -30,30 +36,51 @@ pub(super) fn parent(known: &Known) -> Option<Parent> {
 pub(super) fn assemble(known: &Known) -> Explain {
     let (input, prompt, found) = (leader(known), prompt(known), known.found.as_ref());
     let trace = known.trace.as_ref();
-    let events = found.map(|found| found.events.as_slice()).unwrap_or_default();
+    let events = found
+        .map(|found| found.events.as_slice())
+        .unwrap_or_default();
     let parent = parent(known);
     let own = own_calls(known, parent.as_ref());
     // What its sub-agents cost is counted for it; what a sub-agent costs is counted for whoever sent it.
-    let counted: Vec<&Call> = if parent.is_some() { own.clone() } else { known.calls.iter().collect() };
+    let counted: Vec<&Call> = if parent.is_some() {
+        own.clone()
+    } else {
+        known.calls.iter().collect()
+    };
     let first = steps::first_usage(found);
     let (state, reason) = ended(input, events);
     let finished = input.map_or_else(|| last_answer_at(events), |input| input.finished_at);
-    let message = input.map(|input| input.envelope.id.clone()).or_else(|| first_input(prompt, events));
-    let deliveries: Vec<Delivery> =
-        trace.iter().flat_map(|trace| &trace.deliveries).map(|part| delivery(part, finished)).collect();
+    let message = input
+        .map(|input| input.envelope.id.clone())
+        .or_else(|| first_input(prompt, events));
+    let deliveries: Vec<Delivery> = trace
+        .iter()
+        .flat_map(|trace| &trace.deliveries)
+        .map(|part| delivery(part, finished))
+        .collect();
     let spent: i64 = match counted.as_slice() {
         // The ledger may be gone.
-        [] => spoken(events).filter_map(|spoken| spoken.cost_nano_usd).sum(),
+        [] => spoken(events)
+            .filter_map(|spoken| spoken.cost_nano_usd)
+            .sum(),
         rows => rows.iter().filter_map(|row| row.cost_nano_usd).sum(),
     };
     Explain {
         run_id: run_id(known),
         received_at: received_at(input, prompt).map(clock::rfc3339),
         waits: waits(known, &own),
-        prompt_blocks: prompt.map(|prompt| blocks(&prompt.blocks, first)).unwrap_or_default(),
-        memories: prompt.map(|prompt| prompt.memories.clone()).unwrap_or_default(),
+        prompt_blocks: prompt
+            .map(|prompt| blocks(&prompt.blocks, first))
+            .unwrap_or_default(),
+        memories: prompt
+            .map(|prompt| prompt.memories.clone())
+            .unwrap_or_default(),
         steps: steps::steps(known, &own),
-        approvals: trace.iter().flat_map(|trace| &trace.approvals).map(|asked| approval(asked, known.now)).collect(),
+        approvals: trace
+            .iter()
+            .flat_map(|trace| &trace.approvals)
+            .map(|asked| approval(asked, known.now))
+            .collect(),
         cost_usd: cost::usd(spent),
         deliveries,
         state,
@@ -69,18 +96,34 @@ pub(super) fn assemble(known: &Known) -> Explain {
             .or_else(|| input.map(|input| input.envelope.session_key.0.clone())),
         session_id: found.map(|found| found.head.session_id.clone()),
         archived: found.is_some_and(|found| found.archived),
-        model: prompt.map(|prompt| prompt.model.clone()).or_else(|| spoken(events).find_map(|spoken| spoken.model.clone())),
-        started_at: prompt.map(|prompt| prompt.started_at.clone()).or_else(|| events.first().map(|event| event.ts.clone())),
+        model: prompt
+            .map(|prompt| prompt.model.clone())
+            .or_else(|| spoken(events).find_map(|spoken| spoken.model.clone())),
+        started_at: prompt
+            .map(|prompt| prompt.started_at.clone())
+            .or_else(|| events.first().map(|event| event.ts.clone())),
         finished_at: finished.map(clock::rfc3339),
         attempts: input.map(|input| input.attempts),
-        cache_read_ratio: first.and_then(|usage| ratio(usage.cache_read_tokens, input_tokens(usage))),
-        unpriced_calls: counted.iter().filter(|row| row.cost_nano_usd.is_none()).count(),
+        cache_read_ratio: first
+            .and_then(|usage| ratio(usage.cache_read_tokens, input_tokens(usage))),
+        unpriced_calls: counted
+            .iter()
+            .filter(|row| row.cost_nano_usd.is_none())
+            .count(),
         budget_usd: input.and_then(|input| input.envelope.budget_usd),
         receipts: receipts(events),
-        tainted: input.filter(|input| input.finished_at.is_some()).map(|input| input.tainted),
-        job: message.as_deref().and_then(|id| job(id, input.map(|input| &input.envelope))),
+        tainted: input
+            .filter(|input| input.finished_at.is_some())
+            .map(|input| input.tainted),
+        job: message
+            .as_deref()
+            .and_then(|id| job(id, input.map(|input| &input.envelope))),
         parent,
-        children: trace.iter().flat_map(|trace| &trace.children).map(|child| of_child(known, child)).collect(),
+        children: trace
+            .iter()
+            .flat_map(|trace| &trace.children)
+            .map(|child| of_child(known, child))
+            .collect(),
         gone: gone(known, message.as_deref()),
         message,
     }
@@ -111,7 +154,10 @@ fn run_id(known: &Known) -> Option<String> {
 
 /// Returns the calls that were made in its own conversation.
 fn own_calls<'a>(known: &'a Known, parent: Option<&Parent>) -> Vec<&'a Call> {
-    let session = known.found.as_ref().map(|found| found.head.session_id.as_str());
+    let session = known
+        .found
+        .as_ref()
+        .map(|found| found.head.session_id.as_str());
     let is_own = |call: &&Call| match session {
         Some(session) => call.session_id == session,
         // Of a sub-agent without a conversation nobody knows which are its.
@@ -146,11 +192,25 @@ fn first_input(prompt: Option<&Prompt>, events: &[Event]) -> Option<String> {
 }
 
 fn inputs(trace: Option<&Trace>, prompt: Option<&Prompt>, message: Option<&String>) -> Vec<String> {
-    let of_queue: Vec<String> = trace.iter().flat_map(|trace| &trace.inputs).map(|input| input.envelope.id.clone()).collect();
-    let noted = prompt.map(|prompt| prompt.inputs.clone()).unwrap_or_default();
+    let of_queue: Vec<String> = trace
+        .iter()
+        .flat_map(|trace| &trace.inputs)
+        .map(|input| input.envelope.id.clone())
+        .collect();
+    let noted = prompt
+        .map(|prompt| prompt.inputs.clone())
+        .unwrap_or_default();
     // The queue may have forgotten some of them.
-    let more = if noted.len() > of_queue.len() { noted } else { of_queue };
-    if more.is_empty() { message.cloned().into_iter().collect() } else { more }
+    let more = if noted.len() > of_queue.len() {
+        noted
+    } else {
+        of_queue
+    };
+    if more.is_empty() {
+        message.cloned().into_iter().collect()
+    } else {
+        more
+    }
 }
 
 fn received_at(input: Option<&Traced>, prompt: Option<&Prompt>) -> Option<i64> {
@@ -189,11 +249,27 @@ pub(super) fn ended(input: Option<&Traced>, events: &[Event]) -> (&'static str, 
 
 fn words(input: Option<&Traced>, trace: Option<&Trace>, events: &[Event]) -> String {
     let heard = |spoken: &&Spoken| spoken.inbox_id.is_some();
-    let said: Vec<String> = spoken(events).filter(heard).map(|spoken| spoken.message().plain_text()).collect();
-    let written =
-        || -> Vec<String> { trace.iter().flat_map(|trace| &trace.inputs).map(|input| input.envelope.text.clone()).collect() };
-    let all = if said.iter().all(|words| words.trim().is_empty()) { written() } else { said };
-    let words = all.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: Vec<String> = spoken(events)
+        .filter(heard)
+        .map(|spoken| spoken.message().plain_text())
+        .collect();
+    let written = || -> Vec<String> {
+        trace
+            .iter()
+            .flat_map(|trace| &trace.inputs)
+            .map(|input| input.envelope.text.clone())
+            .collect()
+    };
+    let all = if said.iter().all(|words| words.trim().is_empty()) {
+        written()
+    } else {
+        said
+    };
+    let words = all
+        .join(" ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let envelope = input.map(|input| &input.envelope);
     match envelope.and_then(|envelope| envelope.command.as_ref()) {
         Some(command) if words.is_empty() => format!("/{}", command_name(command)),
@@ -203,14 +279,23 @@ fn words(input: Option<&Traced>, trace: Option<&Trace>, events: &[Event]) -> Str
 
 fn command_name(command: &crate::message::Command) -> String {
     let value = serde_json::to_value(command).unwrap_or_default();
-    value.get("name").and_then(serde_json::Value::as_str).unwrap_or("command").to_owned()
+    value
+        .get("name")
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or("command")
+        .to_owned()
 }
 
 fn reply(input: Option<&Traced>, events: &[Event]) -> Option<String> {
-    let last = spoken(events).filter(|spoken| is_final(spoken)).last().map(|spoken| spoken.message().plain_text());
+    let last = spoken(events)
+        .filter(|spoken| is_final(spoken))
+        .last()
+        .map(|spoken| spoken.message().plain_text());
     let told = || input?.result.as_ref()?.reply.clone();
     let one_line = |words: String| words.split_whitespace().collect::<Vec<_>>().join(" ");
-    last.or_else(told).map(one_line).filter(|words| !words.is_empty())
+    last.or_else(told)
+        .map(one_line)
+        .filter(|words| !words.is_empty())
 }
 
 fn receipts(events: &[Event]) -> Vec<String> {
@@ -235,7 +320,13 @@ pub(super) fn blocks(noted: &[PromptBlock], first: Option<Usage>) -> Vec<Block> 
             let its = u128::from(until) * u128::from(all) / u128::from(estimated.max(1));
             may_be && its <= u128::from(usage.cache_read_tokens + all / TOLERANCE)
         });
-        Block { name: block.name.clone(), tier: block.tier, tokens: block.tokens, cached, cut: block.cut }
+        Block {
+            name: block.name.clone(),
+            tier: block.tier,
+            tokens: block.tokens,
+            cached,
+            cut: block.cut,
+        }
     };
     noted.iter().map(block).collect()
 }
@@ -253,19 +344,37 @@ fn waits(known: &Known, own: &[&Call]) -> Waits {
     let (input, prompt) = (leader(known), prompt(known));
     let of = |text: Option<&String>| text.and_then(|text| clock::parse_rfc3339(text));
     let started = of(prompt.map(|prompt| &prompt.started_at));
-    let gathered =
-        of(prompt.map(|prompt| &prompt.gathered_at)).or_else(|| trace?.inputs.last().map(|input| input.envelope.received_at));
+    let gathered = of(prompt.map(|prompt| &prompt.gathered_at))
+        .or_else(|| trace?.inputs.last().map(|input| input.envelope.received_at));
     let received = received_at(input, prompt);
-    let events = known.found.as_ref().map(|found| found.events.as_slice()).unwrap_or_default();
-    let noted = events.iter().rfind(|event| matches!(event.kind, Kind::Prompt(_))).map(|event| &event.ts);
+    let events = known
+        .found
+        .as_ref()
+        .map(|found| found.events.as_slice())
+        .unwrap_or_default();
+    let noted = events
+        .iter()
+        .rfind(|event| matches!(event.kind, Kind::Prompt(_)))
+        .map(|event| &event.ts);
     let is_open = input.is_some_and(|input| input.finished_at.is_none());
     // What has not begun waits until now.
     let until = started.or_else(|| (is_open && events.is_empty()).then_some(known.now));
     let between = |from: Option<i64>, until: Option<i64>| Some((until? - from?).max(0));
-    let asked = trace.iter().flat_map(|trace| &trace.approvals).map(|asked| (asked.created_at, decided_at(asked, known.now)));
+    let asked = trace
+        .iter()
+        .flat_map(|trace| &trace.approvals)
+        .map(|asked| (asked.created_at, decided_at(asked, known.now)));
     let waited_for = |child: &&Traced| child.envelope.task.as_ref().is_some_and(|task| task.waits);
-    let sent = trace.iter().flat_map(|trace| &trace.children).filter(waited_for);
-    let sent = sent.map(|child| (child.envelope.received_at, child.finished_at.unwrap_or(known.now)));
+    let sent = trace
+        .iter()
+        .flat_map(|trace| &trace.children)
+        .filter(waited_for);
+    let sent = sent.map(|child| {
+        (
+            child.envelope.received_at,
+            child.finished_at.unwrap_or(known.now),
+        )
+    });
     let in_queue = input.is_some();
     Waits {
         gather_ms: between(received, gathered),
@@ -290,7 +399,9 @@ pub(super) fn together(mut spans: Vec<(i64, i64)>) -> i64 {
 }
 
 fn decided_at(asked: &Asking, now: i64) -> i64 {
-    asked.decided_at.unwrap_or_else(|| now.min(asked.expires_at))
+    asked
+        .decided_at
+        .unwrap_or_else(|| now.min(asked.expires_at))
 }
 
 fn approval(asked: &Asking, now: i64) -> Approval {
@@ -301,7 +412,11 @@ fn approval(asked: &Asking, now: i64) -> Approval {
         tool: asked.tool.clone(),
         text: asked.question.clone(),
         why: asked.why.clone(),
-        state: if is_over { "expired".to_owned() } else { asked.state.clone() },
+        state: if is_over {
+            "expired".to_owned()
+        } else {
+            asked.state.clone()
+        },
         answer: asked.answer.clone(),
         asked_at: clock::rfc3339(asked.created_at),
         decided_at: asked.decided_at.map(clock::rfc3339),
@@ -310,7 +425,11 @@ fn approval(asked: &Asking, now: i64) -> Approval {
 }
 
 fn delivery(part: &crate::queue::Delivery, finished: Option<i64>) -> Delivery {
-    let took = part.sent_at.zip(finished).filter(|_| !part.asks).map(|(sent, finished)| (sent - finished).max(0));
+    let took = part
+        .sent_at
+        .zip(finished)
+        .filter(|_| !part.asks)
+        .map(|(sent, finished)| (sent - finished).max(0));
     Delivery {
         attempt: part.attempts,
         at: clock::rfc3339(part.sent_at.or(part.sending_at).unwrap_or(part.created_at)),
@@ -330,11 +449,18 @@ fn delivery(part: &crate::queue::Delivery, finished: Option<i64>) -> Delivery {
 fn job(input: &str, envelope: Option<&Envelope>) -> Option<Job> {
     let (id, at) = input.strip_prefix("job:")?.rsplit_once(':')?;
     let name = envelope.and_then(|envelope| envelope.about.as_ref()?.source.clone());
-    Some(Job { id: id.to_owned(), at: at.parse().ok().map(clock::rfc3339), name })
+    Some(Job {
+        id: id.to_owned(),
+        at: at.parse().ok().map(clock::rfc3339),
+        name,
+    })
 }
 
 fn of_child(known: &Known, child: &Traced) -> Child {
-    let session = child.result.as_ref().and_then(|reply| reply.session_id.as_deref());
+    let session = child
+        .result
+        .as_ref()
+        .and_then(|reply| reply.session_id.as_deref());
     let cost = session.map(|session| {
         let its = known.calls.iter().filter(|call| call.session_id == session);
         cost::usd(its.filter_map(|call| call.cost_nano_usd).sum())
@@ -343,7 +469,12 @@ fn of_child(known: &Known, child: &Traced) -> Child {
     Child {
         message: child.envelope.id.clone(),
         run_id: child.run_id.clone(),
-        label: child.envelope.task.as_ref().map(|task| task.label.clone()).unwrap_or_default(),
+        label: child
+            .envelope
+            .task
+            .as_ref()
+            .map(|task| task.label.clone())
+            .unwrap_or_default(),
         state: ended(Some(child), &[]).0,
         sent_at: clock::rfc3339(sent),
         duration_ms: (child.finished_at.unwrap_or(known.now) - sent).max(0),
@@ -353,7 +484,11 @@ fn of_child(known: &Known, child: &Traced) -> Child {
 
 fn gone(known: &Known, message: Option<&str>) -> Vec<String> {
     let mut gone = Vec::new();
-    let events = known.found.as_ref().map(|found: &Found| found.events.as_slice()).unwrap_or_default();
+    let events = known
+        .found
+        .as_ref()
+        .map(|found: &Found| found.events.as_slice())
+        .unwrap_or_default();
     if leader(known).is_none() {
         let days = KEEP.as_secs() / 86_400;
         gone.push(format!(
@@ -361,14 +496,22 @@ fn gone(known: &Known, message: Option<&str>) -> Vec<String> {
         ));
     }
     let is_over = leader(known).is_none_or(|input| input.finished_at.is_some());
-    let is_turn = leader(known).is_none_or(|input| input.attempts > 0 && input.envelope.command.is_none());
+    let is_turn =
+        leader(known).is_none_or(|input| input.attempts > 0 && input.envelope.command.is_none());
     let is_begun = spoken(events).any(|spoken| spoken.inbox_id.is_some());
     match (&known.found, prompt(known)) {
-        (None, _) if is_over && is_turn => gone.push("its conversation: there is no line of it in any transcript".to_owned()),
-        (Some(_), None) if is_begun => gone.push("what its prompt was made of: an older release did not note it".to_owned()),
+        (None, _) if is_over && is_turn => {
+            gone.push("its conversation: there is no line of it in any transcript".to_owned())
+        }
+        (Some(_), None) if is_begun => {
+            gone.push("what its prompt was made of: an older release did not note it".to_owned())
+        }
         _ => {}
     }
-    if events.iter().any(|event| matches!(event.kind, Kind::Forgotten { .. })) {
+    if events
+        .iter()
+        .any(|event| matches!(event.kind, Kind::Forgotten { .. }))
+    {
         gone.push("words that were erased: agent-consolidate forget --hard".to_owned());
     }
     if known.calls.is_empty() && spoken(events).any(|spoken| spoken.usage.is_some()) {

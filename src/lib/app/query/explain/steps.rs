@@ -15,7 +15,11 @@ const INPUT: usize = 120;
 /// Returns the calls; `own` are those of the ledger that were made in its conversation.
 pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
     let mut rows: Vec<Option<&Call>> = own.iter().copied().map(Some).collect();
-    let events = known.found.as_ref().map(|found| found.events.as_slice()).unwrap_or_default();
+    let events = known
+        .found
+        .as_ref()
+        .map(|found| found.events.as_slice())
+        .unwrap_or_default();
     let mut steps: Vec<(i64, Step)> = Vec::new();
     for event in events {
         let at = at(event);
@@ -33,13 +37,20 @@ pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
             }
             // Its answer was erased, but not what came of it.
             Kind::ToolResult { name, result, .. } if !is_asked(events, &result.id) => {
-                steps.push((at, Step::Tool(tool_step(known, &result.id, name.clone(), String::new()))));
+                steps.push((
+                    at,
+                    Step::Tool(tool_step(known, &result.id, name.clone(), String::new())),
+                ));
             }
             _ => {}
         }
     }
     // What failed, what is under way, what was asked beside the answer.
-    steps.extend(rows.into_iter().flatten().map(|row| (row.at, Step::Model(beside(row)))));
+    steps.extend(
+        rows.into_iter()
+            .flatten()
+            .map(|row| (row.at, Step::Model(beside(row)))),
+    );
     // A tool begins when its call does, never before the answer that asks for it.
     steps.sort_by_key(|(at, _)| *at);
     steps.into_iter().map(|(_, step)| step).collect()
@@ -74,11 +85,21 @@ fn is_asked(events: &[Event], id: &str) -> bool {
 
 /// Takes the row of an answer out of the ledger's.
 fn take<'a>(rows: &mut [Option<&'a Call>], model: &str, usage: Usage) -> Option<&'a Call> {
-    let is_its = |row: &Call| row.ok == Some(true) && row.model == model && row.kind == "chat" && row.usage == usage;
-    rows.iter_mut().find(|row| row.is_some_and(is_its)).and_then(Option::take)
+    let is_its = |row: &Call| {
+        row.ok == Some(true) && row.model == model && row.kind == "chat" && row.usage == usage
+    };
+    rows.iter_mut()
+        .find(|row| row.is_some_and(is_its))
+        .and_then(Option::take)
 }
 
-fn said(event: &Event, spoken: &Spoken, model: &str, usage: Usage, row: Option<&Call>) -> ModelCall {
+fn said(
+    event: &Event,
+    spoken: &Spoken,
+    model: &str,
+    usage: Usage,
+    row: Option<&Call>,
+) -> ModelCall {
     ModelCall {
         model_call: model.to_owned(),
         purpose: None,
@@ -118,13 +139,25 @@ fn beside(row: &Call) -> ModelCall {
 /// Returns what became of the call `id`.
 fn tool_step(known: &Known, id: &str, tool: String, input: String) -> ToolCall {
     let events = known.found.iter().flat_map(|found| &found.events);
-    let mut step = ToolCall { tool, input, at: None, duration_ms: None, state: "waiting", receipt: None };
+    let mut step = ToolCall {
+        tool,
+        input,
+        at: None,
+        duration_ms: None,
+        state: "waiting",
+        receipt: None,
+    };
     for event in events {
         match &event.kind {
             Kind::ToolCall { id: of, .. } if of == id => {
                 (step.at, step.state) = (Some(event.ts.clone()), "running");
             }
-            Kind::ToolResult { result, duration_ms, receipt, .. } if result.id == id => {
+            Kind::ToolResult {
+                result,
+                duration_ms,
+                receipt,
+                ..
+            } if result.id == id => {
                 step.state = match (result.is_error, &step.at) {
                     (false, _) => "done",
                     (true, Some(_)) => "failed",
@@ -147,14 +180,21 @@ fn given(input: &Value) -> String {
     let words = match input {
         Value::Object(fields) if fields.is_empty() => String::new(),
         // `exec` with a command and nothing else is that command.
-        Value::Object(fields) if fields.len() == 1 => fields.values().next().map(plain).unwrap_or_default(),
+        Value::Object(fields) if fields.len() == 1 => {
+            fields.values().next().map(plain).unwrap_or_default()
+        }
         other => other.to_string(),
     };
-    text::shorten(&words.split_whitespace().collect::<Vec<_>>().join(" "), INPUT)
+    text::shorten(
+        &words.split_whitespace().collect::<Vec<_>>().join(" "),
+        INPUT,
+    )
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn at(event: &Event) -> i64 {

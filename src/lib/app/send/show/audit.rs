@@ -12,7 +12,10 @@ use crate::audit::Report;
 use crate::{clock, text};
 
 /// What stands in the first columns, or says nothing to a person.
-const SHOWN: [&str; 12] = ["v", "seq", "ts", "kind", "tool", "channel", "chat", "verdict", "outcome", "who", "prev", "hash"];
+const SHOWN: [&str; 12] = [
+    "v", "seq", "ts", "kind", "tool", "channel", "chat", "verdict", "outcome", "who", "prev",
+    "hash",
+];
 /// Digits of a digest that are enough to compare by eye.
 const DIGITS: usize = 12;
 
@@ -40,24 +43,56 @@ pub(in super::super) fn verify(asker: &Asker<'_>, report: &Report) -> Exit {
 }
 
 fn told(report: &Report, zone: Tz) -> Vec<String> {
-    let stamp = |ts: &Option<String>| ts.as_deref().and_then(clock::parse_rfc3339).map(|at| clock::local_stamp(at, zone));
+    let stamp = |ts: &Option<String>| {
+        ts.as_deref()
+            .and_then(clock::parse_rfc3339)
+            .map(|at| clock::local_stamp(at, zone))
+    };
     let span = match (stamp(&report.from), stamp(&report.to)) {
         (Some(from), Some(to)) => format!(", from {from} to {to}"),
         _ => String::new(),
     };
-    let entries = if report.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", report.entries) };
-    let mut lines = vec![if report.whole { format!("{entries}, whole{span}") } else { format!("as written: {entries}{span}") }];
-    lines.extend(report.notes.iter().map(|note| format!("line {} {}", note.line, text::visible(&note.meaning))));
-    lines.extend(report.damage.as_ref().map(|damage| format!("line {}: {}", damage.line, text::visible(&damage.meaning))));
-    lines.extend(report.hash.as_ref().map(|hash| format!("last hash {}", text::visible(hash))));
+    let entries = if report.entries == 1 {
+        "1 entry".to_owned()
+    } else {
+        format!("{} entries", report.entries)
+    };
+    let mut lines = vec![if report.whole {
+        format!("{entries}, whole{span}")
+    } else {
+        format!("as written: {entries}{span}")
+    }];
+    lines.extend(
+        report
+            .notes
+            .iter()
+            .map(|note| format!("line {} {}", note.line, text::visible(&note.meaning))),
+    );
+    lines.extend(
+        report
+            .damage
+            .as_ref()
+            .map(|damage| format!("line {}: {}", damage.line, text::visible(&damage.meaning))),
+    );
+    lines.extend(
+        report
+            .hash
+            .as_ref()
+            .map(|hash| format!("last hash {}", text::visible(hash))),
+    );
     lines
 }
 
 /// Returns the local time, what it is about, what became of it and by whom, then the rest.
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-    let time = clock::parse_rfc3339(word("ts")).map_or_else(|| " ".repeat(19), |at| clock::local_stamp(at, zone));
-    let about: Vec<&str> = ["tool", "channel", "chat"].map(word).into_iter().filter(|word| !word.is_empty()).collect();
+    let time = clock::parse_rfc3339(word("ts"))
+        .map_or_else(|| " ".repeat(19), |at| clock::local_stamp(at, zone));
+    let about: Vec<&str> = ["tool", "channel", "chat"]
+        .map(word)
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .collect();
     let kind = match word("kind") {
         "tool_call" => "call",
         "tool_result" => "result",
@@ -73,10 +108,20 @@ fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     if !word("who").is_empty() {
         let _ = write!(line, " by {}", text::visible(word("who")));
     }
-    let rest = entry.iter().filter(|(name, _)| !SHOWN.contains(&name.as_str()));
+    let rest = entry
+        .iter()
+        .filter(|(name, _)| !SHOWN.contains(&name.as_str()));
     for (name, value) in rest {
-        let inner = value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value));
-        let flat: Vec<(&str, &Value)> = if value.is_object() { inner.collect() } else { vec![(name, value)] };
+        let inner = value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.as_str(), value));
+        let flat: Vec<(&str, &Value)> = if value.is_object() {
+            inner.collect()
+        } else {
+            vec![(name, value)]
+        };
         for (name, value) in flat {
             let shown = match value {
                 Value::String(text) => short(text),
@@ -91,7 +136,11 @@ fn line(entry: &Map<String, Value>, zone: Tz) -> String {
 /// Returns the beginning of a digest, any other text as it is.
 fn short(text: &str) -> String {
     let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_digest { text.chars().take(DIGITS).collect() } else { text.to_owned() }
+    if is_digest {
+        text.chars().take(DIGITS).collect()
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -8,25 +8,49 @@ use crate::text;
 
 /// Shows what was spent.
 pub(in super::super) fn cost(asker: &Asker<'_>, cost: &Cost) -> Exit {
-    asker.answer(cost, |cost| lines(cost, table::room()).iter().for_each(|line| cli::out(line)))
+    asker.answer(cost, |cost| {
+        lines(cost, table::room())
+            .iter()
+            .for_each(|line| cli::out(line))
+    })
 }
 
 fn lines(cost: &Cost, room: usize) -> Vec<String> {
     let (_, nothing) = words(cost.period);
-    let mut lines = if cost.calls == 0 { vec![nothing.to_owned()] } else { sums(cost, room) };
+    let mut lines = if cost.calls == 0 {
+        vec![nothing.to_owned()]
+    } else {
+        sums(cost, room)
+    };
     let cached = |of: fn(&Numbers) -> i64| cost.models.iter().any(|model| of(&model.numbers) > 0);
-    if let Some(ratio) = cost.cache_read_ratio.filter(|_| cached(|n| n.cache_read_tokens) || cached(|n| n.cache_write_tokens)) {
-        lines.push(format!("{:.0} % of the input was read from the cache", ratio * 100.0));
+    if let Some(ratio) = cost
+        .cache_read_ratio
+        .filter(|_| cached(|n| n.cache_read_tokens) || cached(|n| n.cache_write_tokens))
+    {
+        lines.push(format!(
+            "{:.0} % of the input was read from the cache",
+            ratio * 100.0
+        ));
     }
     let caps = &cost.caps;
-    for (limit, left, span) in [(caps.day_usd, caps.day_left_usd, "today"), (caps.month_usd, caps.month_left_usd, "this month")] {
+    for (limit, left, span) in [
+        (caps.day_usd, caps.day_left_usd, "today"),
+        (caps.month_usd, caps.month_left_usd, "this month"),
+    ] {
         if let Some(left) = left {
             lines.push(format!("limit {span}: ${limit:.2}, {} left", dollars(left)));
         }
     }
     if let Some(forecast) = cost.forecast_usd {
-        let beyond = if caps.month_usd > 0.0 && forecast > caps.month_usd { ", more than the limit" } else { "" };
-        lines.push(format!("forecast this month: {} at the pace of the last days{beyond}", dollars(forecast)));
+        let beyond = if caps.month_usd > 0.0 && forecast > caps.month_usd {
+            ", more than the limit"
+        } else {
+            ""
+        };
+        lines.push(format!(
+            "forecast this month: {} at the pace of the last days{beyond}",
+            dollars(forecast)
+        ));
     }
     if cost.estimated_usd > 0.0 {
         lines.push(format!(
@@ -39,9 +63,18 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             .models
             .iter()
             .filter(|model| model.numbers.unpriced_calls > 0)
-            .map(|model| format!("{} of {}", text::counted(model.numbers.unpriced_calls, "call"), text::visible(&model.model)))
+            .map(|model| {
+                format!(
+                    "{} of {}",
+                    text::counted(model.numbers.unpriced_calls, "call"),
+                    text::visible(&model.model)
+                )
+            })
             .collect();
-        lines.push(format!("not in the sum, for they have no price: {}", models.join(", ")));
+        lines.push(format!(
+            "not in the sum, for they have no price: {}",
+            models.join(", ")
+        ));
     }
     lines
 }
@@ -63,8 +96,15 @@ fn sums(cost: &Cost, room: usize) -> Vec<String> {
         Column::right("COST"),
     ];
     let mut rows: Vec<Vec<String>> = match &cost.groups {
-        Some(groups) => groups.iter().map(|group| row(name(group), &group.numbers)).collect(),
-        None => cost.models.iter().map(|model| row(text::visible(&model.model), &model.numbers)).collect(),
+        Some(groups) => groups
+            .iter()
+            .map(|group| row(name(group), &group.numbers))
+            .collect(),
+        None => cost
+            .models
+            .iter()
+            .map(|model| row(text::visible(&model.model), &model.numbers))
+            .collect(),
     };
     let sum = |of: fn(&Numbers) -> i64| cost.models.iter().map(|model| of(&model.numbers)).sum();
     let total = Numbers {
@@ -82,7 +122,11 @@ fn sums(cost: &Cost, room: usize) -> Vec<String> {
 
 fn row(name: String, numbers: &Numbers) -> Vec<String> {
     let tokens = |count: i64| text::count(u64::try_from(count).unwrap_or(0));
-    let cost = if numbers.unpriced_calls == numbers.calls { "unpriced".to_owned() } else { dollars(numbers.cost_usd) };
+    let cost = if numbers.unpriced_calls == numbers.calls {
+        "unpriced".to_owned()
+    } else {
+        dollars(numbers.cost_usd)
+    };
     vec![
         name,
         numbers.calls.to_string(),
@@ -124,11 +168,21 @@ mod tests {
     use super::*;
 
     fn numbers(calls: i64, unpriced_calls: i64, cost_usd: f64) -> Numbers {
-        Numbers { calls, unpriced_calls, input_tokens: 12_345, output_tokens: 678, cost_usd, ..Numbers::default() }
+        Numbers {
+            calls,
+            unpriced_calls,
+            input_tokens: 12_345,
+            output_tokens: 678,
+            cost_usd,
+            ..Numbers::default()
+        }
     }
 
     fn spent() -> Cost {
-        let model = |model: &str, numbers| Model { model: model.to_owned(), numbers };
+        let model = |model: &str, numbers| Model {
+            model: model.to_owned(),
+            numbers,
+        };
         Cost {
             period: Period::Today,
             since: None,
@@ -138,10 +192,18 @@ mod tests {
             cache_read_ratio: None,
             calls: 5,
             unpriced_calls: 2,
-            models: vec![model("primary", numbers(3, 0, 0.01234)), model("local", numbers(2, 2, 0.0))],
+            models: vec![
+                model("primary", numbers(3, 0, 0.01234)),
+                model("local", numbers(2, 2, 0.0)),
+            ],
             by: None,
             groups: None,
-            caps: Caps { day_usd: 5.0, month_usd: 0.0, day_left_usd: Some(4.98766), month_left_usd: None },
+            caps: Caps {
+                day_usd: 5.0,
+                month_usd: 0.0,
+                day_left_usd: Some(4.98766),
+                month_left_usd: None,
+            },
         }
     }
 
@@ -162,14 +224,32 @@ mod tests {
 
     #[test]
     fn what_the_cache_saved_is_said_where_there_is_one() {
-        let cached = Numbers { cache_read_tokens: 900, input_tokens: 95, ..numbers(3, 0, 0.01) };
-        let models = vec![Model { model: "primary".to_owned(), numbers: cached }];
-        let cost = Cost { models, cache_read_ratio: Some(900.0 / 995.0), unpriced_calls: 0, ..spent() };
+        let cached = Numbers {
+            cache_read_tokens: 900,
+            input_tokens: 95,
+            ..numbers(3, 0, 0.01)
+        };
+        let models = vec![Model {
+            model: "primary".to_owned(),
+            numbers: cached,
+        }];
+        let cost = Cost {
+            models,
+            cache_read_ratio: Some(900.0 / 995.0),
+            unpriced_calls: 0,
+            ..spent()
+        };
         assert!(lines(&cost, 80).contains(&"90 % of the input was read from the cache".to_owned()));
         assert!(
-            !lines(&Cost { cache_read_ratio: Some(0.0), ..spent() }, 80)
-                .iter()
-                .any(|line| line.contains("cache") && line.contains('%'))
+            !lines(
+                &Cost {
+                    cache_read_ratio: Some(0.0),
+                    ..spent()
+                },
+                80
+            )
+            .iter()
+            .any(|line| line.contains("cache") && line.contains('%'))
         );
     }
 
@@ -182,7 +262,11 @@ mod tests {
             archived: name == "019a",
             numbers: numbers(1, 0, 0.25),
         };
-        let groups = Some(vec![group("019a", Some("cli:ada")), group("019b", None), group("", None)]);
+        let groups = Some(vec![
+            group("019a", Some("cli:ada")),
+            group("019b", None),
+            group("", None),
+        ]);
         let cost = Cost {
             by: Some(By::Session),
             groups,
@@ -194,7 +278,10 @@ mod tests {
         };
         let lines = lines(&cost, 80);
         assert_eq!(
-            lines.iter().map(|line| line.split("  ").next().unwrap_or_default()).collect::<Vec<_>>(),
+            lines
+                .iter()
+                .map(|line| line.split("  ").next().unwrap_or_default())
+                .collect::<Vec<_>>(),
             [
                 "SESSION",
                 "cli:ada (archived)",
@@ -208,7 +295,16 @@ mod tests {
 
     #[test]
     fn nothing_spent_is_said() {
-        let nothing = Cost { calls: 0, unpriced_calls: 0, models: Vec::new(), period: Period::All, ..spent() };
-        assert_eq!(lines(&nothing, 80), ["nothing spent yet", "limit today: $5.00, $4.9877 left"]);
+        let nothing = Cost {
+            calls: 0,
+            unpriced_calls: 0,
+            models: Vec::new(),
+            period: Period::All,
+            ..spent()
+        };
+        assert_eq!(
+            lines(&nothing, 80),
+            ["nothing spent yet", "limit today: $5.00, $4.9877 left"]
+        );
     }
 }

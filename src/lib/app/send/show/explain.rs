@@ -4,7 +4,9 @@
 use chrono_tz::Tz;
 
 use super::super::super::cli::{self, Exit};
-use super::super::super::query::{Approval, Block, Child, Delivery, Explain, ModelCall, Step, ToolCall, Waits};
+use super::super::super::query::{
+    Approval, Block, Child, Delivery, Explain, ModelCall, Step, ToolCall, Waits,
+};
 use super::super::super::table::{self, Column};
 use super::Asker;
 use crate::session::PromptTier;
@@ -22,7 +24,9 @@ const LABEL: usize = 10;
 pub(in super::super) fn explain(asker: &Asker<'_>, explain: &Explain) -> Exit {
     asker.answer(explain, |explain| {
         let zone = asker.zone();
-        lines(explain, zone, table::room()).iter().for_each(|line| cli::out(&cli::harmless(line)));
+        lines(explain, zone, table::room())
+            .iter()
+            .for_each(|line| cli::out(&cli::harmless(line)));
         // What somebody works on goes on by itself.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
         if is_open && matches!(lock::holder(&asker.home.lock()), Ok(None)) {
@@ -32,7 +36,11 @@ pub(in super::super) fn explain(asker: &Asker<'_>, explain: &Explain) -> Exit {
 }
 
 fn lines(it: &Explain, zone: Tz, room: usize) -> Vec<String> {
-    let mut page = Page { lines: Vec::new(), zone, room };
+    let mut page = Page {
+        lines: Vec::new(),
+        zone,
+        room,
+    };
     page.head(it);
     page.waits(&it.waits);
     page.prompt(it);
@@ -53,42 +61,95 @@ struct Page {
 
 impl Page {
     fn head(&mut self, it: &Explain) {
-        let reason = it.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", words(reason)));
+        let reason = it
+            .reason
+            .as_ref()
+            .map_or_else(String::new, |reason| format!(": {}", words(reason)));
         let attempts = it.attempts.filter(|attempts| *attempts > 1);
-        let attempts = attempts.map_or_else(String::new, |attempts| format!(", begun {attempts} times"));
+        let attempts =
+            attempts.map_or_else(String::new, |attempts| format!(", begun {attempts} times"));
         let took = it.started_at.as_deref().zip(it.finished_at.as_deref());
-        let took = took.and_then(|(from, to)| Some(clock::parse_rfc3339(to)? - clock::parse_rfc3339(from)?));
+        let took = took
+            .and_then(|(from, to)| Some(clock::parse_rfc3339(to)? - clock::parse_rfc3339(from)?));
         let took = took.map_or_else(String::new, |took| format!(" in {}", span(took)));
-        let budget = it.budget_usd.map_or_else(String::new, |budget| format!(" of at most ${budget:.4}"));
-        let unpriced = if it.unpriced_calls > 0 { format!(" and {} unpriced calls", it.unpriced_calls) } else { String::new() };
-        let run = it.run_id.as_deref().map_or_else(|| "none yet".to_owned(), text::visible);
+        let budget = it
+            .budget_usd
+            .map_or_else(String::new, |budget| format!(" of at most ${budget:.4}"));
+        let unpriced = if it.unpriced_calls > 0 {
+            format!(" and {} unpriced calls", it.unpriced_calls)
+        } else {
+            String::new()
+        };
+        let run = it
+            .run_id
+            .as_deref()
+            .map_or_else(|| "none yet".to_owned(), text::visible);
         self.line("run", &run);
-        self.line("", &format!("{}{took}{attempts}, ${:.4}{budget}{unpriced}{reason}", it.state, it.cost_usd));
-        let received = it.received_at.as_deref().map_or_else(|| "at a time that is not known".to_owned(), |at| self.time(at));
-        let message = it.message.as_deref().map_or_else(|| "?".to_owned(), text::visible);
+        self.line(
+            "",
+            &format!(
+                "{}{took}{attempts}, ${:.4}{budget}{unpriced}{reason}",
+                it.state, it.cost_usd
+            ),
+        );
+        let received = it.received_at.as_deref().map_or_else(
+            || "at a time that is not known".to_owned(),
+            |at| self.time(at),
+        );
+        let message = it
+            .message
+            .as_deref()
+            .map_or_else(|| "?".to_owned(), text::visible);
         let more = it.inputs.len().saturating_sub(1);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let source = it.source.as_deref().map_or_else(String::new, |source| format!(" ({})", text::visible(source)));
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let source = it.source.as_deref().map_or_else(String::new, |source| {
+            format!(" ({})", text::visible(source))
+        });
         self.line("message", &format!("{received}  {message}{more}{source}"));
         if !it.text.is_empty() {
             self.line("", &format!("“{}”", words(&it.text)));
         }
         if let Some(job) = &it.job {
-            let name = job.name.as_deref().map_or_else(String::new, |name| format!(" {}", words(name)));
-            let at = job.at.as_deref().map_or_else(String::new, |at| format!(", whose time was {}", self.time(at)));
+            let name = job
+                .name
+                .as_deref()
+                .map_or_else(String::new, |name| format!(" {}", words(name)));
+            let at = job.at.as_deref().map_or_else(String::new, |at| {
+                format!(", whose time was {}", self.time(at))
+            });
             self.line("job", &format!("{}{name}{at}", text::visible(&job.id)));
         }
         if let Some(parent) = &it.parent {
-            let label = parent.label.as_deref().map_or_else(String::new, |label| format!(" as {}", words(label)));
-            self.line("sent by", &format!("{}{label}, which pays for it", text::visible(&parent.run_id)));
+            let label = parent
+                .label
+                .as_deref()
+                .map_or_else(String::new, |label| format!(" as {}", words(label)));
+            self.line(
+                "sent by",
+                &format!(
+                    "{}{label}, which pays for it",
+                    text::visible(&parent.run_id)
+                ),
+            );
         }
         if let Some(key) = &it.session_key {
             let archived = if it.archived { ", archived" } else { "" };
-            let id = it.session_id.as_deref().map_or_else(String::new, |id| format!("  {}", text::visible(id)));
+            let id = it
+                .session_id
+                .as_deref()
+                .map_or_else(String::new, |id| format!("  {}", text::visible(id)));
             self.line("session", &format!("{}{id}{archived}", text::visible(key)));
         }
         if let Some(reply) = &it.reply {
-            let others = if it.tainted == Some(true) { " (words of others may be in it)" } else { "" };
+            let others = if it.tainted == Some(true) {
+                " (words of others may be in it)"
+            } else {
+                ""
+            };
             self.line("answer", &format!("“{}”{others}", words(reply)));
         }
     }
@@ -118,16 +179,37 @@ impl Page {
         }
         let tokens: u64 = it.prompt_blocks.iter().map(|block| block.tokens).sum();
         let cached = match it.cache_read_ratio {
-            Some(ratio) => format!("; {:.0} % of the first request was read from the cache", ratio * 100.0),
+            Some(ratio) => format!(
+                "; {:.0} % of the first request was read from the cache",
+                ratio * 100.0
+            ),
             None => String::new(),
         };
-        let model = it.model.as_deref().map_or_else(String::new, |model| format!(" for {}", text::visible(model)));
-        self.line("prompt", &format!("about {} tokens{model}{cached}", text::count(tokens)));
-        let columns = [Column::left("").cut_to(12), Column::left(""), Column::right(""), Column::left("")];
+        let model = it.model.as_deref().map_or_else(String::new, |model| {
+            format!(" for {}", text::visible(model))
+        });
+        self.line(
+            "prompt",
+            &format!("about {} tokens{model}{cached}", text::count(tokens)),
+        );
+        let columns = [
+            Column::left("").cut_to(12),
+            Column::left(""),
+            Column::right(""),
+            Column::left(""),
+        ];
         let rows = it.prompt_blocks.iter().map(|block| {
-            let marks = [(block.cached == Some(true)).then_some("cached"), block.cut.then_some("cut")];
+            let marks = [
+                (block.cached == Some(true)).then_some("cached"),
+                block.cut.then_some("cut"),
+            ];
             let marks: Vec<&str> = marks.into_iter().flatten().collect();
-            vec![text::visible(&block.name), tier(block).to_owned(), text::count(block.tokens), marks.join(", ")]
+            vec![
+                text::visible(&block.name),
+                tier(block).to_owned(),
+                text::count(block.tokens),
+                marks.join(", "),
+            ]
         });
         self.table(&columns, rows.collect());
     }
@@ -137,13 +219,30 @@ impl Page {
             return;
         }
         let dropped = it.memories.iter().filter(|memory| memory.dropped).count();
-        let left = if dropped > 0 { format!("; {dropped} more had no room") } else { String::new() };
-        self.line("memories", &format!("{}{left}", it.memories.len() - dropped));
-        let columns = [Column::left(""), Column::right(""), Column::left("").cut_to(20)];
+        let left = if dropped > 0 {
+            format!("; {dropped} more had no room")
+        } else {
+            String::new()
+        };
+        self.line(
+            "memories",
+            &format!("{}{left}", it.memories.len() - dropped),
+        );
+        let columns = [
+            Column::left(""),
+            Column::right(""),
+            Column::left("").cut_to(20),
+        ];
         let taken = it.memories.iter().filter(|memory| !memory.dropped);
         let rows = taken.map(|memory| {
-            let score = memory.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}"));
-            vec![text::visible(&memory.kind), score, text::visible(&memory.place)]
+            let score = memory
+                .score
+                .map_or_else(|| "-".to_owned(), |score| format!("{score:.2}"));
+            vec![
+                text::visible(&memory.kind),
+                score,
+                text::visible(&memory.place),
+            ]
         });
         self.table(&columns, rows.collect());
     }
@@ -153,7 +252,12 @@ impl Page {
             return;
         }
         self.line("steps", &steps.len().to_string());
-        let columns = [Column::left(""), Column::left("").cut_to(10), Column::right(""), Column::left("").cut_to(20)];
+        let columns = [
+            Column::left(""),
+            Column::left("").cut_to(10),
+            Column::right(""),
+            Column::left("").cut_to(20),
+        ];
         let rows = steps.iter().map(|step| match step {
             Step::Model(call) => vec![
                 self.clock(Some(&call.at)),
@@ -164,9 +268,10 @@ impl Page {
             Step::Tool(call) => vec![
                 self.clock(call.at.as_deref()),
                 format!("· {}", text::visible(&call.tool)),
-                call.duration_ms
-                    .filter(|_| call.at.is_some())
-                    .map_or_else(|| "-".to_owned(), |ms| span(ms.try_into().unwrap_or(i64::MAX))),
+                call.duration_ms.filter(|_| call.at.is_some()).map_or_else(
+                    || "-".to_owned(),
+                    |ms| span(ms.try_into().unwrap_or(i64::MAX)),
+                ),
                 tool_call(call),
             ],
         });
@@ -176,7 +281,10 @@ impl Page {
 
     fn approvals(&mut self, it: &Explain) {
         let said = |one: &Approval| {
-            let answer = one.answer.as_ref().map_or_else(String::new, |answer| format!(" (“{}”)", words(answer)));
+            let answer = one
+                .answer
+                .as_ref()
+                .map_or_else(String::new, |answer| format!(" (“{}”)", words(answer)));
             format!(
                 "{} {}{answer} after {}, {}: {}",
                 text::visible(&one.id),
@@ -191,23 +299,53 @@ impl Page {
 
     fn children(&mut self, it: &Explain) {
         let said = |child: &Child| {
-            let cost = child.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
+            let cost = child
+                .cost_usd
+                .map_or_else(String::new, |usd| format!(", ${usd:.4}"));
             let id = text::visible(child.run_id.as_deref().unwrap_or(&child.message));
-            format!("{} {} in {}{cost}  {id}", words(&child.label), child.state, span(child.duration_ms))
+            format!(
+                "{} {} in {}{cost}  {id}",
+                words(&child.label),
+                child.state,
+                span(child.duration_ms)
+            )
         };
         self.list("sub-agents", it.children.iter().map(said).collect());
     }
 
     fn deliveries(&mut self, it: &Explain) {
         let said = |part: &Delivery| {
-            let number = if part.parts > 1 { format!("part {} of {}, ", part.part, part.parts) } else { String::new() };
+            let number = if part.parts > 1 {
+                format!("part {} of {}, ", part.part, part.parts)
+            } else {
+                String::new()
+            };
             let what = if part.asks { "the question, " } else { "" };
-            let id = part.message_id.as_deref().map_or_else(String::new, |id| format!(" as {}", text::visible(id)));
-            let took = part.took_ms.map_or_else(String::new, |ms| format!(" after {}", span(ms)));
-            let tries = if part.attempt == 1 { String::new() } else { format!(", {} tries", part.attempt) };
-            let reason = part.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", words(reason)));
-            let (state, channel, chat) = (text::visible(&part.state), text::visible(&part.channel), text::visible(&part.chat));
-            format!("{number}{what}{state} to {channel} {chat}{id}{took}{tries}, {}{reason}", self.time(&part.at))
+            let id = part
+                .message_id
+                .as_deref()
+                .map_or_else(String::new, |id| format!(" as {}", text::visible(id)));
+            let took = part
+                .took_ms
+                .map_or_else(String::new, |ms| format!(" after {}", span(ms)));
+            let tries = if part.attempt == 1 {
+                String::new()
+            } else {
+                format!(", {} tries", part.attempt)
+            };
+            let reason = part
+                .reason
+                .as_ref()
+                .map_or_else(String::new, |reason| format!(": {}", words(reason)));
+            let (state, channel, chat) = (
+                text::visible(&part.state),
+                text::visible(&part.channel),
+                text::visible(&part.chat),
+            );
+            format!(
+                "{number}{what}{state} to {channel} {chat}{id}{took}{tries}, {}{reason}",
+                self.time(&part.at)
+            )
         };
         let all = it.deliveries.iter().map(said).collect();
         self.list("delivery", all);
@@ -239,16 +377,24 @@ impl Page {
     fn line(&mut self, label: &str, words: &str) {
         let line = format!("{label:LABEL$} {words}");
         let column = [Column::left("").cut_to(LABEL)];
-        self.lines.extend(table::lines(&column, &[vec![line.trim_end().to_owned()]], self.room));
+        self.lines.extend(table::lines(
+            &column,
+            &[vec![line.trim_end().to_owned()]],
+            self.room,
+        ));
     }
 
     fn time(&self, at: &str) -> String {
-        clock::parse_rfc3339(at).map_or_else(|| text::visible(at), |at| clock::local_stamp(at, self.zone))
+        clock::parse_rfc3339(at)
+            .map_or_else(|| text::visible(at), |at| clock::local_stamp(at, self.zone))
     }
 
     /// Returns the time of day alone: its date stands above.
     fn clock(&self, at: Option<&str>) -> String {
-        at.map_or_else(|| "-".to_owned(), |at| text::tail(&self.time(at), 8).to_owned())
+        at.map_or_else(
+            || "-".to_owned(),
+            |at| text::tail(&self.time(at), 8).to_owned(),
+        )
     }
 }
 
@@ -263,21 +409,36 @@ fn tier(block: &Block) -> &'static str {
 }
 
 fn model_call(call: &ModelCall) -> String {
-    let purpose = call.purpose.as_ref().map_or_else(String::new, |purpose| format!("for {}: ", text::visible(purpose)));
+    let purpose = call.purpose.as_ref().map_or_else(String::new, |purpose| {
+        format!("for {}: ", text::visible(purpose))
+    });
     match call.ok {
         Some(false) => return format!("{purpose}failed"),
         None => return format!("{purpose}under way, or lost"),
         Some(true) => {}
     }
-    let cached =
-        if call.cache_read_tokens > 0 { format!(" ({} cached)", text::count(call.cache_read_tokens)) } else { String::new() };
+    let cached = if call.cache_read_tokens > 0 {
+        format!(" ({} cached)", text::count(call.cache_read_tokens))
+    } else {
+        String::new()
+    };
     let about = if call.estimated { "about " } else { "" };
-    let cost = call.cost_usd.map_or_else(|| "unpriced".to_owned(), |usd| format!("${usd:.4}"));
-    format!("{purpose}{about}{} in{cached} / {} out, {cost}", text::count(call.input_tokens), text::count(call.output_tokens))
+    let cost = call
+        .cost_usd
+        .map_or_else(|| "unpriced".to_owned(), |usd| format!("${usd:.4}"));
+    format!(
+        "{purpose}{about}{} in{cached} / {} out, {cost}",
+        text::count(call.input_tokens),
+        text::count(call.output_tokens)
+    )
 }
 
 fn tool_call(call: &ToolCall) -> String {
-    let what = call.receipt.as_ref().or(Some(&call.input)).filter(|what| !what.is_empty());
+    let what = call
+        .receipt
+        .as_ref()
+        .or(Some(&call.input))
+        .filter(|what| !what.is_empty());
     let what = what.map_or_else(String::new, |what| format!(": {}", words(what)));
     format!("{}{what}", call.state.replace('_', " "))
 }

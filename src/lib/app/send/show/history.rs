@@ -29,16 +29,31 @@ pub(in super::super) fn history(asker: &Asker<'_>, history: &History) -> Result<
     if !history.archived.is_empty() {
         asker.note(&archived(history));
     } else if history.events.is_empty() {
-        asker.note_nothing(&format!("no conversation is called {}; agent-send --sessions", text::visible(&history.session_id)));
+        asker.note_nothing(&format!(
+            "no conversation is called {}; agent-send --sessions",
+            text::visible(&history.session_id)
+        ));
     }
     Ok(Exit::Ok)
 }
 
 fn archived(history: &History) -> String {
     let target = text::visible(&history.session_id);
-    let ids: Vec<String> =
-        history.archived.iter().map(|head| format!("{} (of {})", head.session_id, text::head(&head.created_at, 10))).collect();
-    format!("{target} has no conversation now, but archived ones; agent-send --history ID, ID being {}", ids.join(" or "))
+    let ids: Vec<String> = history
+        .archived
+        .iter()
+        .map(|head| {
+            format!(
+                "{} (of {})",
+                head.session_id,
+                text::head(&head.created_at, 10)
+            )
+        })
+        .collect();
+    format!(
+        "{target} has no conversation now, but archived ones; agent-send --history ID, ID being {}",
+        ids.join(" or ")
+    )
 }
 
 /// Prints piece by piece: a long transcript is not held in memory, and a reader that has seen enough
@@ -47,15 +62,25 @@ fn print(asker: &Asker<'_>, history: &History) -> Result<(), Failure> {
     if history.events.is_empty() {
         return Ok(());
     }
-    let agent = config::load_config(asker.home, asker.env).map_or_else(|_| "agent".to_owned(), |config| config.agent.name);
+    let agent = config::load_config(asker.home, asker.env)
+        .map_or_else(|_| "agent".to_owned(), |config| config.agent.name);
     let person = history.contact.clone().unwrap_or_default();
-    let mut page = Page { zone: asker.zone(), person, agent, full: history.events.full(), began: false, speaking: None };
+    let mut page = Page {
+        zone: asker.zone(),
+        person,
+        agent,
+        full: history.events.full(),
+        began: false,
+        speaking: None,
+    };
     let mut read = Ok(());
     cli::stream(|out| {
-        let flow = history.events.each(|shown| match out.write_all(page.piece(shown).as_bytes()) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        });
+        let flow = history
+            .events
+            .each(|shown| match out.write_all(page.piece(shown).as_bytes()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            });
         match flow {
             Ok(ControlFlow::Break(error)) => return Err(error),
             Ok(ControlFlow::Continue(())) => {}
@@ -83,7 +108,12 @@ impl Page {
     fn piece(&mut self, shown: Shown) -> String {
         let event = match shown {
             Shown::Known(event) => event,
-            Shown::Unknown(line) => return format!("{}\n", text::visible(&serde_json::Value::Object(line).to_string())),
+            Shown::Unknown(line) => {
+                return format!(
+                    "{}\n",
+                    text::visible(&serde_json::Value::Object(line).to_string())
+                );
+            }
         };
         let mut piece = String::new();
         self.draw(&event, &mut piece);
@@ -97,10 +127,19 @@ impl Page {
             Kind::Prompt(prompt) => line(
                 piece,
                 "·",
-                &format!("prompt of {} blocks; agent-send --explain {}", prompt.blocks.len(), text::visible(&prompt.run_id)),
+                &format!(
+                    "prompt of {} blocks; agent-send --explain {}",
+                    prompt.blocks.len(),
+                    text::visible(&prompt.run_id)
+                ),
             ),
             Kind::ToolCall { name, .. } => line(piece, "·", &format!("{name} begins")),
-            Kind::ToolResult { name, duration_ms, result, .. } => {
+            Kind::ToolResult {
+                name,
+                duration_ms,
+                result,
+                ..
+            } => {
                 let failed = if result.is_error { ", failed" } else { "" };
                 let head = format!("{name}, {duration_ms} ms{failed}:");
                 if self.full {
@@ -110,9 +149,16 @@ impl Page {
                     line(piece, "←", &self.short(&format!("{head} {}", result.text)));
                 }
             }
-            Kind::Compaction(Compaction { summary, tokens: (before, after), .. }) => {
-                let head =
-                    format!("older messages were summed up, {} tokens became {}:", text::count(*before), text::count(*after));
+            Kind::Compaction(Compaction {
+                summary,
+                tokens: (before, after),
+                ..
+            }) => {
+                let head = format!(
+                    "older messages were summed up, {} tokens became {}:",
+                    text::count(*before),
+                    text::count(*after)
+                );
                 if self.full {
                     line(piece, "≡", &head);
                     indented(piece, "      ", summary);
@@ -120,16 +166,35 @@ impl Page {
                     line(piece, "≡", &self.short(&format!("{head} {summary}")));
                 }
             }
-            Kind::Flush { receipts, .. } => line(piece, "≡", &self.short(&format!("kept before that: {}", receipts.join("; ")))),
+            Kind::Flush { receipts, .. } => line(
+                piece,
+                "≡",
+                &self.short(&format!("kept before that: {}", receipts.join("; "))),
+            ),
             Kind::Pin { text, .. } => line(piece, "≡", &self.short(&format!("pinned: {text}"))),
-            Kind::Unpin { text, .. } => line(piece, "≡", &self.short(&format!("no longer pinned: {text}"))),
+            Kind::Unpin { text, .. } => line(
+                piece,
+                "≡",
+                &self.short(&format!("no longer pinned: {text}")),
+            ),
             Kind::Setting { model } => {
-                line(piece, "≡", &text::visible(&format!("model: {}", model.as_deref().unwrap_or("the usual one"))));
+                line(
+                    piece,
+                    "≡",
+                    &text::visible(&format!(
+                        "model: {}",
+                        model.as_deref().unwrap_or("the usual one")
+                    )),
+                );
             }
             Kind::Error { text, .. } => line(piece, "!", &text::visible(text)),
             Kind::Session(head) => {
                 let words = format!("{}  {}  {}", head.session_id, head.key, head.contact);
-                piece.push_str(&format!("{}  begins: {}\n", self.time(event), text::visible(&words)));
+                piece.push_str(&format!(
+                    "{}  begins: {}\n",
+                    self.time(event),
+                    text::visible(&words)
+                ));
             }
             Kind::Forgotten { .. } => line(piece, "≡", "[forgotten]"),
             Kind::Unknown => {}
@@ -145,7 +210,10 @@ impl Page {
         };
         let speaking = Some((who, spoken.run_id.clone()));
         if self.speaking != speaking {
-            let who = speaking.as_ref().map(|(who, _)| text::visible(who)).unwrap_or_default();
+            let who = speaking
+                .as_ref()
+                .map(|(who, _)| text::visible(who))
+                .unwrap_or_default();
             let gap = if self.began { "\n" } else { "" };
             piece.push_str(&format!("{gap}{}  {who}\n", self.time(event)));
             self.speaking = speaking;
@@ -156,7 +224,11 @@ impl Page {
                 Block::Image { file, .. } => line(piece, "▣", &format!("state/downloads/{file}")),
                 Block::Thinking(_) => {}
                 Block::ToolCall(call) => {
-                    line(piece, "→", &self.short(&format!("{} {}", call.name, call.input)));
+                    line(
+                        piece,
+                        "→",
+                        &self.short(&format!("{} {}", call.name, call.input)),
+                    );
                 }
                 Block::ToolResult(result) => line(piece, "←", &self.short(&result.text)),
             }
@@ -165,8 +237,15 @@ impl Page {
             && let Some(usage) = spoken.usage
         {
             let model = spoken.model.as_deref().unwrap_or("?");
-            let price = spoken.cost_nano_usd.map_or_else(|| "unpriced".to_owned(), |nano| format!("${:.6}", cost::usd(nano)));
-            line(piece, "·", &format!("{model}, {} tokens, {price}", usage.total()));
+            let price = spoken.cost_nano_usd.map_or_else(
+                || "unpriced".to_owned(),
+                |nano| format!("${:.6}", cost::usd(nano)),
+            );
+            line(
+                piece,
+                "·",
+                &format!("{model}, {} tokens, {price}", usage.total()),
+            );
         }
     }
 
@@ -180,7 +259,10 @@ impl Page {
     }
 
     fn time(&self, event: &Event) -> String {
-        clock::parse_rfc3339(&event.ts).map_or_else(|| text::visible(&event.ts), |at| clock::local_stamp(at, self.zone))
+        clock::parse_rfc3339(&event.ts).map_or_else(
+            || text::visible(&event.ts),
+            |at| clock::local_stamp(at, self.zone),
+        )
     }
 }
 

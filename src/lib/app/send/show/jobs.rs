@@ -23,35 +23,68 @@ pub(in super::super) fn jobs(asker: &Asker<'_>, jobs: &Jobs) -> Exit {
         if !jobs.jobs.is_empty() {
             let zone = asker.zone();
             let rows: Vec<Vec<String>> = jobs.jobs.iter().map(|job| row(job, zone)).collect();
-            table::lines(&COLUMNS, &rows, table::room()).iter().for_each(|line| cli::out(line));
+            table::lines(&COLUMNS, &rows, table::room())
+                .iter()
+                .for_each(|line| cli::out(line));
         }
     });
     if jobs.jobs.is_empty() {
         asker.note_nothing("there is no job yet: agent-send --job add");
     }
     for (id, why) in &jobs.broken {
-        asker.note(&format!("state/cron/jobs.json: the entry {} makes no sense: {}", text::visible(id), text::visible(why)));
+        asker.note(&format!(
+            "state/cron/jobs.json: the entry {} makes no sense: {}",
+            text::visible(id),
+            text::visible(why)
+        ));
     }
     exit
 }
 
 fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
-    let field = |name: &str| job.fields.get(name).and_then(Value::as_str).map(text::visible);
+    let field = |name: &str| {
+        job.fields
+            .get(name)
+            .and_then(Value::as_str)
+            .map(text::visible)
+    };
     let time = |name: &str| {
-        let at = job.fields.get(name).and_then(Value::as_str).and_then(clock::parse_rfc3339);
+        let at = job
+            .fields
+            .get(name)
+            .and_then(Value::as_str)
+            .and_then(clock::parse_rfc3339);
         at.map(|at| clock::local_minute(at, zone))
     };
-    let is_on = job.fields.get("enabled").and_then(Value::as_bool).unwrap_or(true);
-    let next = if is_on { time("next_at").unwrap_or_else(|| "never".to_owned()) } else { "paused".to_owned() };
-    let own = field("tz").filter(|own| own != zone.name()).map_or_else(String::new, |own| format!(" {own}"));
-    let result = [field("last_status"), field("last_error")].into_iter().flatten().collect::<Vec<String>>().join(": ");
+    let is_on = job
+        .fields
+        .get("enabled")
+        .and_then(Value::as_bool)
+        .unwrap_or(true);
+    let next = if is_on {
+        time("next_at").unwrap_or_else(|| "never".to_owned())
+    } else {
+        "paused".to_owned()
+    };
+    let own = field("tz")
+        .filter(|own| own != zone.name())
+        .map_or_else(String::new, |own| format!(" {own}"));
+    let result = [field("last_status"), field("last_error")]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<String>>()
+        .join(": ");
     vec![
         field("id").unwrap_or_default(),
         field("name").unwrap_or_default(),
         format!("{}{own}", field("schedule").unwrap_or_default()),
         next,
         time("last_at").unwrap_or_else(|| "-".to_owned()),
-        if result.is_empty() { "-".to_owned() } else { result },
+        if result.is_empty() {
+            "-".to_owned()
+        } else {
+            result
+        },
     ]
 }
 
@@ -68,9 +101,15 @@ pub(in super::super) fn wake(asker: &Asker<'_>, wake: &Wake) -> Exit {
             }
             _ => format!("unpriced: the model {} has no price", wake.model),
         };
-        cli::out(&format!("A wake asks {} with about {} tokens: {price}.", wake.model, wake.input_tokens));
+        cli::out(&format!(
+            "A wake asks {} with about {} tokens: {price}.",
+            wake.model, wake.input_tokens
+        ));
         if let Some(at) = clock::parse_rfc3339(&wake.next_at) {
-            cli::out(&format!("It is thought of next at {}.", clock::local_text(at, asker.zone())));
+            cli::out(&format!(
+                "It is thought of next at {}.",
+                clock::local_text(at, asker.zone())
+            ));
         }
     })
 }

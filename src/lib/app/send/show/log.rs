@@ -16,9 +16,15 @@ pub(in super::super) fn log(asker: &Asker<'_>, log: &Log) -> Exit {
 /// Returns the local time, the level, then what it says.
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-    let time = clock::parse_rfc3339(word("timestamp"))
-        .map_or_else(|| text::visible(word("timestamp")), |at| clock::local_stamp(at, zone));
-    format!("{time}  {:<5}  {}", text::visible(word("level")), query::log_words(entry))
+    let time = clock::parse_rfc3339(word("timestamp")).map_or_else(
+        || text::visible(word("timestamp")),
+        |at| clock::local_stamp(at, zone),
+    );
+    format!(
+        "{time}  {:<5}  {}",
+        text::visible(word("level")),
+        query::log_words(entry)
+    )
 }
 
 #[cfg(test)]
@@ -40,6 +46,9 @@ mod tests {
             }),
             "2025-11-21 23:56:01  INFO   a\\u{a}b\\u{1b}[31m  session=cli:ada  error=\"no \\\"such\\\" file\"  turns=2  empty=\"\"  run_id=019a",
         );
-        check(&serde_json::json!({"timestamp": "yester\tday", "level": "WARN"}), "yester\\u{9}day  WARN   ");
+        check(
+            &serde_json::json!({"timestamp": "yester\tday", "level": "WARN"}),
+            "yester\\u{9}day  WARN   ",
+        );
     }
 }

@@ -19,7 +19,9 @@ const COLUMNS: [Column; 6] = [
 pub(in super::super) fn sessions(asker: &Asker<'_>, sessions: &Sessions) -> Exit {
     let exit = asker.answer(sessions, |sessions| {
         if !sessions.sessions.is_empty() {
-            lines(&sessions.sessions, clock::now_ms(), table::room()).iter().for_each(|line| cli::out(line));
+            lines(&sessions.sessions, clock::now_ms(), table::room())
+                .iter()
+                .for_each(|line| cli::out(line));
         }
     });
     if sessions.sessions.is_empty() {
@@ -45,7 +47,8 @@ fn row(session: &Session, now: i64) -> Vec<String> {
     vec![
         text::visible(&session.key),
         text::visible(&text::shorten(&session.contact, 40)),
-        clock::parse_rfc3339(&session.updated_at).map_or_else(|| "?".to_owned(), |at| ago(now - at)),
+        clock::parse_rfc3339(&session.updated_at)
+            .map_or_else(|| "?".to_owned(), |at| ago(now - at)),
         session.message_count.to_string(),
         context,
         format!("${:.4}", session.cost_usd),
@@ -87,7 +90,11 @@ mod tests {
     #[test]
     fn the_table_fits_on_a_terminal_of_eighty_columns() {
         let sessions = [
-            session("agent:agent:telegram:dm:1234567890", "Ada, Countess of Lovelace", Some(6.2)),
+            session(
+                "agent:agent:telegram:dm:1234567890",
+                "Ada, Countess of Lovelace",
+                Some(6.2),
+            ),
             session("cli:cli", "c\u{1b}i", None),
         ];
         let now = clock::parse_rfc3339("2025-11-22T00:26:02.000Z").expect("time");
@@ -103,7 +110,27 @@ mod tests {
 
     #[test]
     fn how_long_ago_is_said_in_one_unit() {
-        let said = [-5, 59_999, 60_000, 7_199_999, 7_200_000, 172_799_999, 172_800_000].map(ago);
-        assert_eq!(said, ["just now", "just now", "1 min ago", "119 min ago", "2 h ago", "47 h ago", "2 d ago"]);
+        let said = [
+            -5,
+            59_999,
+            60_000,
+            7_199_999,
+            7_200_000,
+            172_799_999,
+            172_800_000,
+        ]
+        .map(ago);
+        assert_eq!(
+            said,
+            [
+                "just now",
+                "just now",
+                "1 min ago",
+                "119 min ago",
+                "2 h ago",
+                "47 h ago",
+                "2 d ago"
+            ]
+        );
     }
 }

@@ -9,13 +9,32 @@ use crate::text;
 /// Shows the status; 69 when no daemon runs.
 pub(in super::super) fn status(asker: &Asker<'_>, status: &Status) -> Exit {
     asker.answer(status, draw);
-    if status.running { Exit::Ok } else { Exit::NoDaemon }
+    if status.running {
+        Exit::Ok
+    } else {
+        Exit::NoDaemon
+    }
 }
 
 fn draw(status: &Status) {
-    let pid = status.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-    cli::out(&format!("{}{pid}", if status.running { "running" } else { "not running" }));
-    let line = |name: &str, value: &str| cli::out(&format!("{:<9} {}", format!("{name}:"), text::visible(value)));
+    let pid = status
+        .pid
+        .map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    cli::out(&format!(
+        "{}{pid}",
+        if status.running {
+            "running"
+        } else {
+            "not running"
+        }
+    ));
+    let line = |name: &str, value: &str| {
+        cli::out(&format!(
+            "{:<9} {}",
+            format!("{name}:"),
+            text::visible(value)
+        ))
+    };
     if status.running {
         line("version", status.version.as_deref().unwrap_or("?"));
         line("up", &format!("{} s", status.uptime_secs.unwrap_or(0)));
@@ -24,20 +43,46 @@ fn draw(status: &Status) {
         cli::out(&format!("          {}", status.sandbox_risk));
     }
     for channel in &status.channels {
-        let by_webhook = if channel.mode == "webhook" && channel.state == "ok" { " (webhook)" } else { "" };
+        let by_webhook = if channel.mode == "webhook" && channel.state == "ok" {
+            " (webhook)"
+        } else {
+            ""
+        };
         line(&channel.name, &format!("{}{by_webhook}", channel.state));
     }
-    for provider in status.providers.iter().filter(|provider| provider.state != "ok") {
+    for provider in status
+        .providers
+        .iter()
+        .filter(|provider| provider.state != "ok")
+    {
         let since = provider.since.as_deref().unwrap_or("?");
         let error = provider.last_error.as_deref().unwrap_or_default();
-        line("provider", &format!("{} is {} since {since}: {error}", provider.name, provider.state));
+        line(
+            "provider",
+            &format!(
+                "{} is {} since {since}: {error}",
+                provider.name, provider.state
+            ),
+        );
     }
     let queue = status.queue;
-    line("queue", &format!("{} in, {} out, {} dead", queue.inbox, queue.outbox, queue.dead));
+    line(
+        "queue",
+        &format!(
+            "{} in, {} out, {} dead",
+            queue.inbox, queue.outbox, queue.dead
+        ),
+    );
     line("today", &format!("${:.4}", status.today_cost_usd));
     for setting in ["day_usd", "month_usd"] {
         if let Some(alert) = status.alerts.iter().rfind(|alert| alert.setting == setting) {
-            line("limit", &format!("{} % of [cost] {setting} = {:.2} since {}", alert.percent, alert.limit_usd, alert.at));
+            line(
+                "limit",
+                &format!(
+                    "{} % of [cost] {setting} = {:.2} since {}",
+                    alert.percent, alert.limit_usd, alert.at
+                ),
+            );
         }
     }
     if let Some(error) = &status.last_error {
@@ -47,8 +92,14 @@ fn draw(status: &Status) {
 
 /// Shows what waits, what is on its way out, and the dead letters.
 pub(in super::super) fn queue(asker: &Asker<'_>, queue: &Queue) -> Exit {
-    let exit = asker.answer(queue, |queue| rows(queue).iter().for_each(|row| cli::out(row)));
-    if queue.inbox.is_empty() && queue.outbox.is_empty() && queue.dead.is_empty() && queue.approvals.is_empty() {
+    let exit = asker.answer(queue, |queue| {
+        rows(queue).iter().for_each(|row| cli::out(row))
+    });
+    if queue.inbox.is_empty()
+        && queue.outbox.is_empty()
+        && queue.dead.is_empty()
+        && queue.approvals.is_empty()
+    {
         asker.note_nothing("nothing waits");
     }
     exit
@@ -57,15 +108,43 @@ pub(in super::super) fn queue(asker: &Asker<'_>, queue: &Queue) -> Exit {
 fn rows(queue: &Queue) -> Vec<String> {
     let tries = |count: i64| format!("{count} {}", if count == 1 { "try" } else { "tries" });
     let open = queue.inbox.iter().chain(&queue.outbox);
-    let open =
-        open.map(|row| [&row.state, &row.created_at, &row.id, &tries(row.attempts), &row.place].map(|cell| text::visible(cell)));
+    let open = open.map(|row| {
+        [
+            &row.state,
+            &row.created_at,
+            &row.id,
+            &tries(row.attempts),
+            &row.place,
+        ]
+        .map(|cell| text::visible(cell))
+    });
     let dead = queue.dead.iter();
-    let dead = dead.map(|row| ["dead", &row.created_at, &row.id, &tries(row.attempts), &row.reason].map(text::visible));
+    let dead = dead.map(|row| {
+        [
+            "dead",
+            &row.created_at,
+            &row.id,
+            &tries(row.attempts),
+            &row.reason,
+        ]
+        .map(text::visible)
+    });
     let asked = queue.approvals.iter();
     let asked = asked.map(|row| {
-        ["asks", &row.created_at, &row.id, &row.tool, &format!("{} ({}; {})", row.text, row.why, row.session)].map(text::visible)
+        [
+            "asks",
+            &row.created_at,
+            &row.id,
+            &row.tool,
+            &format!("{} ({}; {})", row.text, row.why, row.session),
+        ]
+        .map(text::visible)
     });
-    let rows: Vec<Vec<String>> = asked.chain(open).chain(dead).map(|row| row.to_vec()).collect();
+    let rows: Vec<Vec<String>> = asked
+        .chain(open)
+        .chain(dead)
+        .map(|row| row.to_vec())
+        .collect();
     // Ids and reasons are whole: they are what somebody wants to copy.
     lines(&[Column::left(""); 5], &rows, usize::MAX)
 }

@@ -21,7 +21,11 @@ pub(super) enum Gap {
 impl Writer<'_> {
     /// Writes the text of the event at `range`, wherever in it the text stands.
     pub(super) fn put_within(&mut self, text: &str, range: Range<usize>) {
-        let at = self.source.get(range.clone()).and_then(|source| source.find(text)).map(|at| range.start + at);
+        let at = self
+            .source
+            .get(range.clone())
+            .and_then(|source| source.find(text))
+            .map(|at| range.start + at);
         if at.is_none() {
             self.lead.get_or_insert(range.start);
         }
@@ -44,12 +48,18 @@ impl Writer<'_> {
         let code = |text: &str| text.replace('\t', if self.pre.is_some() { "    " } else { "\t" });
         let style = self.style();
         match at.filter(|_| shown.len() == text.len()) {
-            None => self.flow.push(&code(&shown), style, Origin::Rewritten, lead),
+            None => self
+                .flow
+                .push(&code(&shown), style, Origin::Rewritten, lead),
             Some(start) => {
                 let (mut at, mut lead) = (start, lead);
                 for line in shown.split_inclusive('\n') {
                     let rewritten = code(line);
-                    let origin = if rewritten == line { Origin::Exact(at) } else { Origin::Rewritten };
+                    let origin = if rewritten == line {
+                        Origin::Exact(at)
+                    } else {
+                        Origin::Rewritten
+                    };
                     self.flow.push(&rewritten, style, origin, lead);
                     at += line.len();
                     lead = at;
@@ -63,7 +73,9 @@ impl Writer<'_> {
     /// text, or at the beginning of its line where only quote and list markers stand before it.
     fn take_lead(&mut self, at: usize) -> usize {
         let between = self.source.get(self.last_end..at).unwrap_or("");
-        let line = between.rfind('\n').map_or(at, |line| self.last_end + line + 1);
+        let line = between
+            .rfind('\n')
+            .map_or(at, |line| self.last_end + line + 1);
         self.lead.take().unwrap_or(at).min(line).max(self.last_end)
     }
 
@@ -77,7 +89,8 @@ impl Writer<'_> {
         }
         let indent = self.indents.last().copied().unwrap_or(0);
         let style = self.style();
-        self.flow.push(&format!("\n{:indent$}", ""), style, Origin::Gap, range.end);
+        self.flow
+            .push(&format!("\n{:indent$}", ""), style, Origin::Gap, range.end);
         self.last_end = range.start;
     }
 
@@ -89,17 +102,36 @@ impl Writer<'_> {
             Gap::Line | Gap::UnderMarker => "\n",
             Gap::Paragraph => "\n\n",
         };
-        let quote = self.quote.filter(|_| self.flow.last_style().quote == self.quote);
+        let quote = self
+            .quote
+            .filter(|_| self.flow.last_style().quote == self.quote);
         let indent = match () {
             () if line_ends.is_empty() => 0,
             () if !self.marker.is_empty() => self.marker_indent,
             () if self.pre.is_some() => 0,
             () => self.indents.last().copied().unwrap_or(0),
         };
-        self.flow.push(line_ends, Style { quote, ..Style::default() }, Origin::Gap, lead);
-        let style = Style { quote: self.quote, ..Style::default() };
-        self.flow.push(&" ".repeat(indent), style, Origin::Gap, lead);
-        self.flow.push(&std::mem::take(&mut self.marker), style, Origin::Marker, lead);
+        self.flow.push(
+            line_ends,
+            Style {
+                quote,
+                ..Style::default()
+            },
+            Origin::Gap,
+            lead,
+        );
+        let style = Style {
+            quote: self.quote,
+            ..Style::default()
+        };
+        self.flow
+            .push(&" ".repeat(indent), style, Origin::Gap, lead);
+        self.flow.push(
+            &std::mem::take(&mut self.marker),
+            style,
+            Origin::Marker,
+            lead,
+        );
     }
 
     pub(super) fn gap(&mut self, gap: Gap) {
@@ -139,7 +171,8 @@ impl Writer<'_> {
             }
             _ => "• ".to_owned(),
         };
-        self.indents.push((outer + marker.chars().count()).min(MAX_INDENT));
+        self.indents
+            .push((outer + marker.chars().count()).min(MAX_INDENT));
         self.marker.push_str(&marker);
     }
 
@@ -156,7 +189,9 @@ impl Writer<'_> {
     }
 
     pub(super) fn close_table(&mut self, range: &Range<usize>) {
-        let Some(table) = self.table.take() else { return };
+        let Some(table) = self.table.take() else {
+            return;
+        };
         self.open_pre("");
         for (row, line) in table.lines() {
             (self.lead, self.last_end) = (Some(row), row);
@@ -168,6 +203,8 @@ impl Writer<'_> {
 
     /// Returns the text that is being written to: the cell of a table, or the flow.
     pub(super) fn shown(&self) -> &str {
-        self.table.as_ref().map_or(self.flow.text(), |table| &table.cell)
+        self.table
+            .as_ref()
+            .map_or(self.flow.text(), |table| &table.cell)
     }
 }

@@ -5,14 +5,19 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use std::ops::Range;
 
-const OPTIONS: Options = Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
+const OPTIONS: Options = Options::ENABLE_TABLES
+    .union(Options::ENABLE_STRIKETHROUGH)
+    .union(Options::ENABLE_TASKLISTS);
 /// A marker of a quote or list item beyond this column is text: the parser's time grows with depth.
 const MAX_CONTAINER_COLUMN: usize = 128;
 
 /// Returns `text` without the characters Telegram drops or blanks out (`clean_input_string` in tdlib's
 /// misc.cpp): control characters other than tab and line feed, and the bidirectional overrides.
 pub(super) fn clean(text: &str) -> String {
-    text.replace("\r\n", "\n").chars().filter_map(clean_char).collect()
+    text.replace("\r\n", "\n")
+        .chars()
+        .filter_map(clean_char)
+        .collect()
 }
 
 pub(super) fn clean_char(c: char) -> Option<char> {
@@ -30,12 +35,20 @@ const MASKED: &str = ":>-*+0123456789";
 const FIRST_MASK: u8 = 0x0e;
 
 fn masked_byte(byte: u8) -> Option<u8> {
-    MASKED.bytes().zip(FIRST_MASK..).find(|(plain, _)| *plain == byte).map(|(_, mask)| mask)
+    MASKED
+        .bytes()
+        .zip(FIRST_MASK..)
+        .find(|(plain, _)| *plain == byte)
+        .map(|(_, mask)| mask)
 }
 
 pub(super) fn unmask(c: char) -> char {
-    let index = u8::try_from(c).ok().and_then(|byte| byte.checked_sub(FIRST_MASK));
-    index.and_then(|index| MASKED.chars().nth(index.into())).unwrap_or(c)
+    let index = u8::try_from(c)
+        .ok()
+        .and_then(|byte| byte.checked_sub(FIRST_MASK));
+    index
+        .and_then(|index| MASKED.chars().nth(index.into()))
+        .unwrap_or(c)
 }
 
 /// Returns `source` with the quote and list markers beyond `MAX_CONTAINER_COLUMN` and the colons of
@@ -43,9 +56,13 @@ pub(super) fn unmask(c: char) -> char {
 pub(super) fn mask(source: &str) -> String {
     let mut bytes = source.as_bytes().to_vec();
     for line in bytes.split_mut(|byte| *byte == b'\n') {
-        let containers = line.iter().take_while(|byte| b" \t>-*+.)0123456789".contains(byte)).count();
-        if let Some(byte) =
-            line.get_mut(MAX_CONTAINER_COLUMN..containers).and_then(|deep| deep.iter_mut().find(|byte| **byte > b' '))
+        let containers = line
+            .iter()
+            .take_while(|byte| b" \t>-*+.)0123456789".contains(byte))
+            .count();
+        if let Some(byte) = line
+            .get_mut(MAX_CONTAINER_COLUMN..containers)
+            .and_then(|deep| deep.iter_mut().find(|byte| **byte > b' '))
         {
             *byte = masked_byte(*byte).unwrap_or(*byte);
         }
@@ -55,7 +72,11 @@ pub(super) fn mask(source: &str) -> String {
     for (at, _) in source.match_indices("]:") {
         while used.next_if(|definition| definition.end <= at).is_some() {}
         if used.peek().is_none_or(|definition| at < definition.start) {
-            bytes.iter_mut().skip(at + 1).take(1).for_each(|colon| *colon = masked_byte(b':').unwrap_or(b':'));
+            bytes
+                .iter_mut()
+                .skip(at + 1)
+                .take(1)
+                .for_each(|colon| *colon = masked_byte(b':').unwrap_or(b':'));
         }
     }
     text_of(bytes)
@@ -75,7 +96,12 @@ fn used_definitions(source: &str) -> Vec<Range<usize>> {
     let mut used = Vec::new();
     while let Some(event) = parser.next() {
         if let Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) = event {
-            used.extend(parser.reference_definitions().get(&id).map(|definition| definition.span.clone()));
+            used.extend(
+                parser
+                    .reference_definitions()
+                    .get(&id)
+                    .map(|definition| definition.span.clone()),
+            );
         }
     }
     used.sort_by_key(|definition| definition.start);
@@ -85,7 +111,9 @@ fn used_definitions(source: &str) -> Vec<Range<usize>> {
 pub(super) type Events<'a> = Vec<(Event<'a>, Range<usize>)>;
 
 pub(super) fn parse(source: &str) -> Events<'_> {
-    Parser::new_ext(source, OPTIONS).into_offset_iter().collect()
+    Parser::new_ext(source, OPTIONS)
+        .into_offset_iter()
+        .collect()
 }
 
 /// The inline styles that CommonMark does not have, or that models write as HTML.
@@ -114,21 +142,55 @@ pub(super) fn switches(source: &str, events: &Events<'_>) -> Vec<Switch> {
     for (event, range) in events {
         match event {
             Event::InlineHtml(tag) => {
-                let Some((style, on)) = inline_tag(tag) else { continue };
-                pair(&mut found, &mut open[style as usize], style, range.clone(), on, !on);
+                let Some((style, on)) = inline_tag(tag) else {
+                    continue;
+                };
+                pair(
+                    &mut found,
+                    &mut open[style as usize],
+                    style,
+                    range.clone(),
+                    on,
+                    !on,
+                );
             }
             Event::Text(text) if !code_block && source.get(range.clone()) == Some(text) => {
                 for (at, _) in text.match_indices("||") {
                     let range = range.start + at..range.start + at + 2;
-                    let before = source.get(..range.start).and_then(|before| before.chars().next_back()).unwrap_or(' ');
-                    let after = source.get(range.end..).and_then(|after| after.chars().next()).unwrap_or(' ');
+                    let before = source
+                        .get(..range.start)
+                        .and_then(|before| before.chars().next_back())
+                        .unwrap_or(' ');
+                    let after = source
+                        .get(range.end..)
+                        .and_then(|after| after.chars().next())
+                        .unwrap_or(' ');
                     let opens = !after.is_whitespace() && after != '|' && !"|\\".contains(before);
                     let closes = !before.is_whitespace() && !"|\\".contains(before);
-                    pair(&mut found, &mut open[Inline::Spoiler as usize], Inline::Spoiler, range, opens, closes);
+                    pair(
+                        &mut found,
+                        &mut open[Inline::Spoiler as usize],
+                        Inline::Spoiler,
+                        range,
+                        opens,
+                        closes,
+                    );
                 }
             }
-            Event::Start(Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. })
-            | Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image) => {}
+            Event::Start(
+                Tag::Emphasis
+                | Tag::Strong
+                | Tag::Strikethrough
+                | Tag::Link { .. }
+                | Tag::Image { .. },
+            )
+            | Event::End(
+                TagEnd::Emphasis
+                | TagEnd::Strong
+                | TagEnd::Strikethrough
+                | TagEnd::Link
+                | TagEnd::Image,
+            ) => {}
             Event::Start(tag) => {
                 code_block = matches!(tag, Tag::CodeBlock(_));
                 open = Default::default();
@@ -155,8 +217,16 @@ fn pair(
 ) {
     let open = open.get_or_insert_default();
     if let Some(start) = closes.then(|| open.pop()).flatten() {
-        found.push(Switch { range: start, style, on: true });
-        found.push(Switch { range, style, on: false });
+        found.push(Switch {
+            range: start,
+            style,
+            on: true,
+        });
+        found.push(Switch {
+            range,
+            style,
+            on: false,
+        });
     } else if opens {
         open.push(range);
     }
@@ -165,7 +235,9 @@ fn pair(
 /// Returns the style of a supported tag, and whether it opens.
 fn inline_tag(tag: &str) -> Option<(Inline, bool)> {
     let name = tag.strip_prefix('<')?.strip_suffix('>')?.trim_end();
-    let (name, on) = name.strip_prefix('/').map_or((name, true), |name| (name, false));
+    let (name, on) = name
+        .strip_prefix('/')
+        .map_or((name, true), |name| (name, false));
     let style = match name.to_ascii_lowercase().as_str() {
         "b" | "strong" => Inline::Bold,
         "i" | "em" => Inline::Italic,

@@ -22,7 +22,11 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(alignments: Vec<Alignment>) -> Self {
-        Self { alignments, rows: Vec::new(), cell: String::new() }
+        Self {
+            alignments,
+            rows: Vec::new(),
+            cell: String::new(),
+        }
     }
 
     pub(super) fn open_row(&mut self, source: usize) {
@@ -31,7 +35,11 @@ impl Table {
 
     pub(super) fn close_cell(&mut self) {
         let cell = std::mem::take(&mut self.cell).trim().to_owned();
-        self.rows.iter_mut().rev().take(1).for_each(|(_, cells)| cells.push(cell.clone()));
+        self.rows
+            .iter_mut()
+            .rev()
+            .take(1)
+            .for_each(|(_, cells)| cells.push(cell.clone()));
     }
 
     /// Returns the lines with where the row of each begins in the source; the head's has a
@@ -42,7 +50,10 @@ impl Table {
         for (index, (source, cells)) in self.rows.iter().enumerate() {
             let mut line = self.line(cells, &widths);
             if index == 0 {
-                let rule: Vec<String> = widths.iter().map(|width| "-".repeat((*width).max(1))).collect();
+                let rule: Vec<String> = widths
+                    .iter()
+                    .map(|width| "-".repeat((*width).max(1)))
+                    .collect();
                 line.extend(["\n", &rule.join("-+-")]);
             }
             lines.push((*source, line));
@@ -52,21 +63,30 @@ impl Table {
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let alignments = self.alignments.iter().chain(iter::repeat(&Alignment::None));
-        let padded = cells.iter().zip(widths).zip(alignments).map(|((cell, width), alignment)| {
-            let room = width.saturating_sub(display_width(cell));
-            let left = match alignment {
-                Alignment::Right => room,
-                Alignment::Center => room / 2,
-                Alignment::None | Alignment::Left => 0,
-            };
-            format!("{}{cell}{}", " ".repeat(left), " ".repeat(room - left))
-        });
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .zip(alignments)
+            .map(|((cell, width), alignment)| {
+                let room = width.saturating_sub(display_width(cell));
+                let left = match alignment {
+                    Alignment::Right => room,
+                    Alignment::Center => room / 2,
+                    Alignment::None | Alignment::Left => 0,
+                };
+                format!("{}{cell}{}", " ".repeat(left), " ".repeat(room - left))
+            });
         padded.collect::<Vec<_>>().join(" | ").trim_end().to_owned()
     }
 
     /// Returns the width of each column, all 0 when the table is too wide to align.
     fn widths(&self) -> Vec<usize> {
-        let columns = self.rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+        let columns = self
+            .rows
+            .iter()
+            .map(|(_, cells)| cells.len())
+            .max()
+            .unwrap_or(0);
         let mut widths = vec![0; columns];
         for (_, cells) in &self.rows {
             for (width, cell) in widths.iter_mut().zip(cells) {
@@ -87,5 +107,7 @@ fn display_width(text: &str) -> usize {
                 | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{ffe0}'..='\u{ffe6}' | '\u{1f300}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}')
         })
     };
-    text.graphemes(true).map(|letter| if wide(letter) { 2 } else { 1 }).sum()
+    text.graphemes(true)
+        .map(|letter| if wide(letter) { 2 } else { 1 })
+        .sum()
 }

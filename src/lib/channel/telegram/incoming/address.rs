@@ -49,16 +49,31 @@ pub(super) enum Call {
 /// Returns who `words` call.
 pub(super) fn call(words: &Words<'_>, us: &Identity) -> Call {
     let marks = marks(words);
-    let is_us = |name: &str| us.username.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let is_us = |name: &str| {
+        us.username
+            .as_deref()
+            .is_some_and(|own| own.eq_ignore_ascii_case(name))
+    };
     for mark in &marks {
         let calls = match mark.kind {
             "mention" => mark.text.strip_prefix('@').is_some_and(is_us),
             "text_mention" => mark.user == Some(us.bot),
-            "bot_command" => match (mark.text.trim_start_matches('/').split_once('@'), mark.start) {
-                (Some((_, to)), 0) => return if is_us(to) { Call::Command } else { Call::Other },
+            "bot_command" => match (
+                mark.text.trim_start_matches('/').split_once('@'),
+                mark.start,
+            ) {
+                (Some((_, to)), 0) => {
+                    return if is_us(to) {
+                        Call::Command
+                    } else {
+                        Call::Other
+                    };
+                }
                 (Some((_, to)), _) => is_us(to),
                 // Without a name it is meant for every bot that knows it.
-                (None, 0) if Command::spoken(mark.text.trim_start_matches('/'), "").is_some() => return Call::Command,
+                (None, 0) if Command::spoken(mark.text.trim_start_matches('/'), "").is_some() => {
+                    return Call::Command;
+                }
                 (None, _) => false,
             },
             _ => false,
@@ -67,7 +82,11 @@ pub(super) fn call(words: &Words<'_>, us: &Identity) -> Call {
             return Call::Us;
         }
     }
-    if is_named(words, &marks, &us.aliases) { Call::Us } else { Call::Nobody }
+    if is_named(words, &marks, &us.aliases) {
+        Call::Us
+    } else {
+        Call::Nobody
+    }
 }
 
 /// A marked stretch of the words.
@@ -91,22 +110,44 @@ fn marks<'a>(words: &'a Words<'_>) -> Vec<Mark<'a>> {
         bytes.resize(bytes.len() + c.len_utf16() - 1, None);
     }
     bytes.push(Some(words.text.len()));
-    let at = |unit: i64| usize::try_from(unit).ok().and_then(|unit| bytes.get(unit).copied().flatten());
+    let at = |unit: i64| {
+        usize::try_from(unit)
+            .ok()
+            .and_then(|unit| bytes.get(unit).copied().flatten())
+    };
     let mark = |value: &'a Value| {
         let fields = Fields::of(value)?;
         let offset = fields.number("offset")?;
-        let (start, end) = (at(offset)?, at(offset.checked_add(fields.number("length")?)?)?);
+        let (start, end) = (
+            at(offset)?,
+            at(offset.checked_add(fields.number("length")?)?)?,
+        );
         let user = fields.object("user").and_then(|user| user.number("id"));
-        Some(Mark { kind: fields.text("type")?, start, end, text: words.text.get(start..end)?, user })
+        Some(Mark {
+            kind: fields.text("type")?,
+            start,
+            end,
+            text: words.text.get(start..end)?,
+            user,
+        })
     };
-    let mut marks: Vec<Mark<'_>> = words.entities.iter().take(MARKS_MAX).filter_map(mark).collect();
+    let mut marks: Vec<Mark<'_>> = words
+        .entities
+        .iter()
+        .take(MARKS_MAX)
+        .filter_map(mark)
+        .collect();
     marks.sort_by_key(|mark| mark.start);
     marks
 }
 
 /// Returns true when one of `names` stands in what is said, as a whole word, in any letter case.
 fn is_named(words: &Words<'_>, marks: &[Mark<'_>], names: &[String]) -> bool {
-    let names: Vec<String> = names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()).collect();
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| name.trim().to_lowercase())
+        .filter(|name| !name.is_empty())
+        .collect();
     if names.is_empty() {
         return false;
     }
@@ -128,7 +169,9 @@ fn is_named(words: &Words<'_>, marks: &[Mark<'_>], names: &[String]) -> bool {
             let end = start + name.len();
             let before = heard.get(..start).and_then(|text| text.chars().next_back());
             let after = heard.get(end..).and_then(|text| text.chars().next());
-            let ends_at = |at: usize, beside: Option<char>| beside.is_some_and(is_gap) || ends.binary_search(&at).is_ok();
+            let ends_at = |at: usize, beside: Option<char>| {
+                beside.is_some_and(is_gap) || ends.binary_search(&at).is_ok()
+            };
             ends_at(start, before) && ends_at(end, after)
         })
     })

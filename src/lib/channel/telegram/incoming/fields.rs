@@ -14,7 +14,10 @@ impl<'a> Fields<'a> {
 
     /// Returns what is there, with its name, in the order of the names.
     pub(super) fn all(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        self.0.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), value))
+        self.0
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// Returns whatever stands under `name`.
@@ -34,7 +37,9 @@ impl<'a> Fields<'a> {
 
     /// Returns the list under `name`; an empty one when there is none.
     pub(super) fn list(self, name: &str) -> &'a [Value] {
-        self.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        self.get(name)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the objects of the list under `name`.

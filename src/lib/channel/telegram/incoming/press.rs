@@ -14,16 +14,24 @@ const ID_MAX: usize = 64;
 
 /// Returns what the press `query` means; without a command of ours it is only to be answered.
 pub(super) fn press(key: String, query: Fields<'_>) -> Option<Incoming> {
-    let id = query.text("id").map(str::to_owned).or_else(|| Some(query.number("id")?.to_string()));
+    let id = query
+        .text("id")
+        .map(str::to_owned)
+        .or_else(|| Some(query.number("id")?.to_string()));
     let sender = people::sender(query)?;
     let message = query.object("message")?;
     let chat = message.object("chat")?;
     let number = chat.number("id")?;
-    let private = chat.text("type").map_or(sender.id == number.to_string(), |kind| kind == "private");
+    let private = chat
+        .text("type")
+        .map_or(sender.id == number.to_string(), |kind| kind == "private");
     Some(Incoming {
         key,
         sender: Some(sender),
-        chat: ChatRef { chat: number.to_string(), topic: topic(message) },
+        chat: ChatRef {
+            chat: number.to_string(),
+            topic: topic(message),
+        },
         group: (!private).then(|| text::shorten(chat.text("title").unwrap_or_default(), TITLE_MAX)),
         addressed: true,
         message_id: message.number("message_id")?.to_string(),

@@ -12,13 +12,27 @@ const MAX: usize = 300;
 /// Returns what a message answers: a message of this chat, one of another chat, or a story.
 pub(super) fn quoted(message: Fields<'_>, us: &Identity) -> Option<Quoted> {
     let marked = message.object("quote").and_then(|quote| quote.text("text"));
-    let said = |original: Fields<'_>| text::shorten(&marked.map_or_else(|| content(original), str::to_owned), MAX);
-    if let Some(original) = message.object("reply_to_message").filter(|original| !is_topic(message, *original)) {
+    let said = |original: Fields<'_>| {
+        text::shorten(
+            &marked.map_or_else(|| content(original), str::to_owned),
+            MAX,
+        )
+    };
+    if let Some(original) = message
+        .object("reply_to_message")
+        .filter(|original| !is_topic(message, *original))
+    {
         let passed_on = people::is_forwarded(original);
-        let who = if passed_on { people::forwarded_from(original) } else { people::author(original) };
+        let who = if passed_on {
+            people::forwarded_from(original)
+        } else {
+            people::author(original)
+        };
         return Some(Quoted {
             who: who.unwrap_or_else(somebody),
-            id: people::sender(original).filter(|_| !passed_on).map(|sender| sender.id),
+            id: people::sender(original)
+                .filter(|_| !passed_on)
+                .map(|sender| sender.id),
             own: !passed_on && is_us(original.object("from"), us),
             text: said(original),
         });
@@ -35,14 +49,25 @@ pub(super) fn quoted(message: Fields<'_>, us: &Identity) -> Option<Quoted> {
         });
     }
     let story = message.object("reply_to_story")?;
-    let who = story.object("chat").and_then(people::name).unwrap_or_else(somebody);
-    Some(Quoted { who, id: None, own: false, text: "story".to_owned() })
+    let who = story
+        .object("chat")
+        .and_then(people::name)
+        .unwrap_or_else(somebody);
+    Some(Quoted {
+        who,
+        id: None,
+        own: false,
+        text: "story".to_owned(),
+    })
 }
 
 /// Returns true when `original` is only the beginning of the topic that a plain message stands in.
 fn is_topic(message: Fields<'_>, original: Fields<'_>) -> bool {
-    let thread = message.number("message_thread_id").filter(|_| message.yes("is_topic_message"));
-    original.has("forum_topic_created") || (thread.is_some() && thread == original.number("message_id"))
+    let thread = message
+        .number("message_thread_id")
+        .filter(|_| message.yes("is_topic_message"));
+    original.has("forum_topic_created")
+        || (thread.is_some() && thread == original.number("message_id"))
 }
 
 fn is_us(user: Option<Fields<'_>>, us: &Identity) -> bool {
@@ -62,8 +87,17 @@ fn content(message: Fields<'_>) -> String {
     let files = media::files(message);
     let file = || {
         let file = files.first()?;
-        let name = file.filename.as_deref().filter(|_| file.kind == MediaKind::Document);
-        Some(name.map_or_else(|| file.kind.as_str().to_owned(), |name| format!("{} {name}", file.kind.as_str())))
+        let name = file
+            .filename
+            .as_deref()
+            .filter(|_| file.kind == MediaKind::Document);
+        Some(name.map_or_else(
+            || file.kind.as_str().to_owned(),
+            |name| format!("{} {name}", file.kind.as_str()),
+        ))
     };
-    kind::known(message).or_else(file).or_else(|| kind::unknown(message)).unwrap_or_else(|| "message".to_owned())
+    kind::known(message)
+        .or_else(file)
+        .or_else(|| kind::unknown(message))
+        .unwrap_or_else(|| "message".to_owned())
 }

@@ -16,10 +16,15 @@ pub(super) struct Words<'a> {
 /// Returns the text of a message, its caption, or what a rich message says.
 pub(super) fn words(message: Fields<'_>) -> Words<'_> {
     let plain = [("text", "entities"), ("caption", "caption_entities")];
-    let plain = plain
-        .into_iter()
-        .find_map(|(text, entities)| Some(Words { text: message.text(text)?.into(), entities: message.list(entities).into() }));
-    plain.or_else(|| message.object("rich_message").map(rich)).unwrap_or_default()
+    let plain = plain.into_iter().find_map(|(text, entities)| {
+        Some(Words {
+            text: message.text(text)?.into(),
+            entities: message.list(entities).into(),
+        })
+    });
+    plain
+        .or_else(|| message.object("rich_message").map(rich))
+        .unwrap_or_default()
 }
 
 /// What is said in a rich message is spread over its blocks: paragraphs, tables, captions. Its files
@@ -29,7 +34,10 @@ fn rich(message: Fields<'_>) -> Words<'static> {
     for block in message.list("blocks") {
         flat.block(block);
     }
-    Words { text: flat.text.trim_end().to_owned().into(), entities: flat.entities.into() }
+    Words {
+        text: flat.text.trim_end().to_owned().into(),
+        entities: flat.entities.into(),
+    }
 }
 
 /// Returns every block of a rich message, those inside others too.
@@ -71,7 +79,9 @@ impl Flat {
             }
             return self.end_line();
         }
-        let Some(block) = Fields::of(value) else { return };
+        let Some(block) = Fields::of(value) else {
+            return;
+        };
         let start = self.units;
         if let Some(label) = block.text("label") {
             self.say(label);
@@ -97,7 +107,8 @@ impl Flat {
             Some("blockquote" | "pullquote") => "blockquote",
             _ => return self.end_line(),
         };
-        self.entities.push(json!({"type": mark, "offset": start, "length": self.units - start}));
+        self.entities
+            .push(json!({"type": mark, "offset": start, "length": self.units - start}));
         self.end_line();
     }
 

@@ -16,7 +16,10 @@ fn turns(chat: i64, count: usize) -> Vec<u64> {
     (0..count)
         .map(|_| {
             now += u64::try_from(lines.wait(Some(chat), 1, at(start, now)).as_millis()).unwrap();
-            assert!(lines.take(Some(chat), 1, at(start, now)), "there is room after the wait");
+            assert!(
+                lines.take(Some(chat), 1, at(start, now)),
+                "there is room after the wait"
+            );
             now
         })
         .collect()
@@ -32,7 +35,12 @@ fn a_group_takes_twenty_in_any_minute() {
     let turns = turns(-7, 45);
     assert_eq!(turns[..4], [0, 0, 0, 1000]);
     assert_eq!((turns[19], turns[20], turns[22]), (17_000, 60_000, 60_000));
-    assert!(turns.windows(21).all(|minute| minute[20] - minute[0] >= 60_000), "{turns:?}");
+    assert!(
+        turns
+            .windows(21)
+            .all(|minute| minute[20] - minute[0] >= 60_000),
+        "{turns:?}"
+    );
 }
 
 #[test]
@@ -44,7 +52,10 @@ fn all_chats_together_take_thirty_in_any_second() {
         assert!(pace.lines().take(Some(chat), 1, start));
     }
     pace.gates(Some(30));
-    assert_eq!(pace.lines().wait(Some(30), 1, at(start, 400)), Duration::from_millis(600));
+    assert_eq!(
+        pace.lines().wait(Some(30), 1, at(start, 400)),
+        Duration::from_millis(600)
+    );
     assert!(!pace.lines().take(Some(30), 1, at(start, 999)));
     assert!(pace.lines().take(Some(30), 1, at(start, 1000)));
 }
@@ -117,7 +128,11 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
     }
     // Three at once after the pause: the second gave up its place, the fourth need not wait a second.
     assert_eq!(*order.lock().unwrap(), [0, 2, 3]);
-    assert_eq!(pace.lines().wait(Some(1), 3, Instant::now() + Duration::from_secs(3)), Duration::ZERO);
+    assert_eq!(
+        pace.lines()
+            .wait(Some(1), 3, Instant::now() + Duration::from_secs(3)),
+        Duration::ZERO
+    );
 }
 
 #[tokio::test]
@@ -128,6 +143,12 @@ async fn what_may_be_left_out_never_takes_the_last_room() {
     assert!(!pace.spare(1, Duration::ZERO).await);
     let begun = Instant::now();
     pace.turn(Some(1)).await;
-    assert!(begun.elapsed() < Duration::from_millis(500), "the answer goes at once");
-    assert!(!pace.spare(1, Duration::from_secs(1)).await, "it would take two seconds");
+    assert!(
+        begun.elapsed() < Duration::from_millis(500),
+        "the answer goes at once"
+    );
+    assert!(
+        !pace.spare(1, Duration::from_secs(1)).await,
+        "it would take two seconds"
+    );
 }

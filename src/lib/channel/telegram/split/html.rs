@@ -55,9 +55,18 @@ impl Flow {
         let mut open: Vec<Tag> = Vec::new();
         for (style, text) in self.runs(piece).chain([(Style::default(), "")]) {
             let wanted: Vec<Tag> = style.tags().collect();
-            let kept = open.iter().zip(&wanted).take_while(|(have, want)| have == want).count();
-            open.drain(kept..).rev().for_each(|tag| self.close(tag, &mut out));
-            wanted.iter().skip(kept).for_each(|tag| self.open(*tag, &mut out));
+            let kept = open
+                .iter()
+                .zip(&wanted)
+                .take_while(|(have, want)| have == want)
+                .count();
+            open.drain(kept..)
+                .rev()
+                .for_each(|tag| self.close(tag, &mut out));
+            wanted
+                .iter()
+                .skip(kept)
+                .for_each(|tag| self.open(*tag, &mut out));
             open = wanted;
             escape(text, &mut out);
         }
@@ -68,7 +77,11 @@ impl Flow {
         match tag {
             Tag::Simple(name) => out.extend(["<", name, ">"]),
             Tag::Quote(_) => out.push_str("<blockquote>"),
-            Tag::Pre(language) => match self.languages.get(language).filter(|language| !language.is_empty()) {
+            Tag::Pre(language) => match self
+                .languages
+                .get(language)
+                .filter(|language| !language.is_empty())
+            {
                 Some(language) => {
                     out.push_str("<pre><code class=\"language-");
                     escape_attribute(language, out);
@@ -78,7 +91,10 @@ impl Flow {
             },
             Tag::Link(link) => {
                 out.push_str("<a href=\"");
-                escape_attribute(self.links.get(link).map_or("", |link| link.url.as_str()), out);
+                escape_attribute(
+                    self.links.get(link).map_or("", |link| link.url.as_str()),
+                    out,
+                );
                 out.push_str("\">");
             }
         }
@@ -88,7 +104,9 @@ impl Flow {
         match tag {
             Tag::Simple(name) => out.extend(["</", name, ">"]),
             Tag::Quote(_) => out.push_str("</blockquote>"),
-            Tag::Pre(language) if self.languages.get(language).is_none_or(String::is_empty) => out.push_str("</pre>"),
+            Tag::Pre(language) if self.languages.get(language).is_none_or(String::is_empty) => {
+                out.push_str("</pre>")
+            }
             Tag::Pre(_) => out.push_str("</code></pre>"),
             Tag::Link(_) => out.push_str("</a>"),
         }

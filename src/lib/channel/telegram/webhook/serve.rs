@@ -46,7 +46,13 @@ struct Door {
 }
 
 /// Serves for ever.
-pub(super) async fn serve(telegram: &Telegram, listener: Listener, path: &str, secret: &Secret, batches: &mpsc::Sender<Batch>) {
+pub(super) async fn serve(
+    telegram: &Telegram,
+    listener: Listener,
+    path: &str,
+    secret: &Secret,
+    batches: &mpsc::Sender<Batch>,
+) {
     // Dropped with this future, and the connections with it: Telegram brings again what was not answered.
     let mut connections = JoinSet::new();
     loop {
@@ -85,14 +91,29 @@ pub(super) async fn serve(telegram: &Telegram, listener: Listener, path: &str, s
 impl Telegram {
     /// Returns the path at which messages are brought by way of somebody else's listener, if they are.
     pub fn hook_path(&self) -> Option<&str> {
-        self.hook.as_ref().filter(|hook| hook.listen.is_none()).map(|hook| hook.path.as_str())
+        self.hook
+            .as_ref()
+            .filter(|hook| hook.listen.is_none())
+            .map(|hook| hook.path.as_str())
     }
 
     /// Answers a request that came in at that path.
     pub async fn brought(&self, request: Request<Body>) -> Response<Full<Bytes>> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(Told { secret, batches }) = told else { return plainly(StatusCode::SERVICE_UNAVAILABLE) };
-        let door = Door { path: None, secret, us: self.identity(), batches, pulse: self.pulse.clone() };
+        let told = self
+            .told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let Some(Told { secret, batches }) = told else {
+            return plainly(StatusCode::SERVICE_UNAVAILABLE);
+        };
+        let door = Door {
+            path: None,
+            secret,
+            us: self.identity(),
+            batches,
+            pulse: self.pulse.clone(),
+        };
         answer(&door, request).await
     }
 }
@@ -102,37 +123,66 @@ async fn answer(door: &Door, request: Request<Body>) -> Response<Full<Bytes>> {
 }
 
 fn plainly(status: StatusCode) -> Response<Full<Bytes>> {
-    let words = if status == StatusCode::OK { "ok" } else { status.canonical_reason().unwrap_or_default() };
-    let response = Response::builder().status(status).header(CONTENT_TYPE, "text/plain");
-    response.body(Full::from(format!("{words}\n"))).unwrap_or_default()
+    let words = if status == StatusCode::OK {
+        "ok"
+    } else {
+        status.canonical_reason().unwrap_or_default()
+    };
+    let response = Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, "text/plain");
+    response
+        .body(Full::from(format!("{words}\n")))
+        .unwrap_or_default()
 }
 
 async fn take(door: &Door, request: Request<Body>) -> Result<(), StatusCode> {
-    let is_elsewhere = door.path.as_ref().is_some_and(|path| request.uri().path() != path);
+    let is_elsewhere = door
+        .path
+        .as_ref()
+        .is_some_and(|path| request.uri().path() != path);
     if is_elsewhere || request.method() != Method::POST {
         return Err(StatusCode::NOT_FOUND);
     }
-    let secret = request.headers().get(SECRET_HEADER).map_or(&b""[..], |value| value.as_bytes());
+    let secret = request
+        .headers()
+        .get(SECRET_HEADER)
+        .map_or(&b""[..], |value| value.as_bytes());
     if !same(secret, door.secret.expose().as_bytes()) {
         return Err(StatusCode::UNAUTHORIZED);
     }
-    let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let length = request
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length > MAX_BODY) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
-    let body = tokio::time::timeout(SLOW, Limited::new(request.into_body(), MAX_BODY).collect()).await;
-    let body = body.map_err(|_| StatusCode::REQUEST_TIMEOUT)?.map_err(|error| {
-        let too_large = error.is::<http_body_util::LengthLimitError>();
-        if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST }
-    })?;
-    let update: Value = serde_json::from_slice(&body.to_bytes()).map_err(|_| StatusCode::BAD_REQUEST)?;
+    let body =
+        tokio::time::timeout(SLOW, Limited::new(request.into_body(), MAX_BODY).collect()).await;
+    let body = body
+        .map_err(|_| StatusCode::REQUEST_TIMEOUT)?
+        .map_err(|error| {
+            let too_large = error.is::<http_body_util::LengthLimitError>();
+            if too_large {
+                StatusCode::PAYLOAD_TOO_LARGE
+            } else {
+                StatusCode::BAD_REQUEST
+            }
+        })?;
+    let update: Value =
+        serde_json::from_slice(&body.to_bytes()).map_err(|_| StatusCode::BAD_REQUEST)?;
     update_id(&update).ok_or(StatusCode::BAD_REQUEST)?;
     // Without our name nobody could say whether a group speaks to us; it comes again in a moment.
     if door.us.username.is_none() && is_of_group(&update) {
         return Err(StatusCode::SERVICE_UNAVAILABLE);
     }
     let (done, taken) = oneshot::channel();
-    let batch = Batch { offset: None, items: incoming(&update, &door.us).into_iter().collect(), done };
+    let batch = Batch {
+        offset: None,
+        items: incoming(&update, &door.us).into_iter().collect(),
+        done,
+    };
     let stored = async { door.batches.send(batch).await.is_ok() && taken.await.is_ok() };
     if !tokio::time::timeout(STORED, stored).await.unwrap_or(false) {
         return Err(StatusCode::SERVICE_UNAVAILABLE);
@@ -143,7 +193,12 @@ async fn take(door: &Door, request: Request<Body>) -> Result<(), StatusCode> {
 
 /// Compares in a time that tells only the length.
 fn same(given: &[u8], wanted: &[u8]) -> bool {
-    given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    given.len() == wanted.len()
+        && given
+            .iter()
+            .zip(wanted)
+            .fold(0, |difference, (a, b)| difference | (a ^ b))
+            == 0
 }
 
 #[cfg(test)]
@@ -153,6 +208,11 @@ mod tests {
     #[test]
     fn only_the_whole_secret_is_the_secret() {
         assert!(same(b"abc", b"abc"));
-        assert!(!same(b"", b"abc") && !same(b"abd", b"abc") && !same(b"abca", b"abc") && !same(b"ab", b"abc"));
+        assert!(
+            !same(b"", b"abc")
+                && !same(b"abd", b"abc")
+                && !same(b"abca", b"abc")
+                && !same(b"ab", b"abc")
+        );
     }
 }

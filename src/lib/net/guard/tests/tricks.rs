@@ -203,14 +203,24 @@ async fn no_address_leads_inside_however_it_is_written() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let (tricks, good): (Vec<_>, Vec<_>) = TABLE.iter().partition(|(_, _, fate)| matches!(fate, Bad(_)));
-    assert!(tricks.len() >= 80 && good.len() >= 15, "{} and {}", tricks.len(), good.len());
+    let (tricks, good): (Vec<_>, Vec<_>) = TABLE
+        .iter()
+        .partition(|(_, _, fate)| matches!(fate, Bad(_)));
+    assert!(
+        tricks.len() >= 80 && good.len() >= 15,
+        "{} and {}",
+        tricks.len(),
+        good.len()
+    );
 }
 
 #[tokio::test]
 async fn a_refusal_says_what_to_do_about_it() {
     let guard = Guard::new(Rules::new(&[80, 443], &[]));
-    let error = get(&guard, "http://127.0.0.1:80/status").await.expect_err("this machine").to_string();
+    let error = get(&guard, "http://127.0.0.1:80/status")
+        .await
+        .expect_err("this machine")
+        .to_string();
     assert_eq!(
         error,
         "127.0.0.1 is an address of this machine, which is not fetched from; the owner can allow it with \

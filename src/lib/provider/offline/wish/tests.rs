@@ -4,12 +4,20 @@ use super::*;
 
 #[test]
 fn a_question_is_looked_up_by_what_it_is_about() {
-    let check = |text: &str, expected: &str| assert_eq!(read(text, None), Wish::Question(expected), "{text}");
-    check("When is my sister's birthday?", "When is my sister's birthday?");
+    let check = |text: &str, expected: &str| {
+        assert_eq!(read(text, None), Wish::Question(expected), "{text}")
+    };
+    check(
+        "When is my sister's birthday?",
+        "When is my sister's birthday?",
+    );
     check("hey, where is my passport", "where is my passport");
     check("what do you know about me?", "me?");
     check("Tell me about the harbour", "the harbour");
-    check("do you remember my sister's birthday?", "my sister's birthday?");
+    check(
+        "do you remember my sister's birthday?",
+        "my sister's birthday?",
+    );
     check("do you know who Anna is", "who Anna is");
     check("search for boiler service", "boiler service");
     check("did Bob call", "did Bob call");
@@ -42,7 +50,9 @@ fn a_statement_is_no_question() {
 
 #[test]
 fn a_question_about_the_agent_is_known() {
-    let check = |text: &str, expected: Topic| assert_eq!(read(text, Some("Ada")), Wish::Myself(expected), "{text}");
+    let check = |text: &str, expected: Topic| {
+        assert_eq!(read(text, Some("Ada")), Wish::Myself(expected), "{text}")
+    };
     check("Hello, who are you?", Topic::Who);
     check("Hi Ada! What can you do?", Topic::Abilities);
     check("help", Topic::Abilities);
@@ -55,7 +65,9 @@ fn a_question_about_the_agent_is_known() {
 
 #[test]
 fn small_talk_is_known() {
-    let check = |text: &str, expected: Talk| assert_eq!(read(text, Some("Ada")), Wish::Small(expected), "{text}");
+    let check = |text: &str, expected: Talk| {
+        assert_eq!(read(text, Some("Ada")), Wish::Small(expected), "{text}")
+    };
     check("Hello!", Talk::Hello);
     check("hi Ada", Talk::Hello);
     check("thanks for remembering", Talk::Thanks);
@@ -66,16 +78,27 @@ fn small_talk_is_known() {
 
 #[test]
 fn what_to_summarise_is_told_apart() {
-    let check = |text: &str, expected: Subject<'_>| assert_eq!(read(text, None), Wish::Summary(expected), "{text}");
+    let check = |text: &str, expected: Subject<'_>| {
+        assert_eq!(read(text, None), Wish::Summary(expected), "{text}")
+    };
     check("summarise: One. Two.", Subject::Text("One. Two."));
     check("TL;DR: One. Two.", Subject::Text("One. Two."));
-    check("Please summarize this:\nOne. Two.", Subject::Text("One. Two."));
-    check("can you summarise notes/plan.md?", Subject::File("notes/plan.md"));
+    check(
+        "Please summarize this:\nOne. Two.",
+        Subject::Text("One. Two."),
+    );
+    check(
+        "can you summarise notes/plan.md?",
+        Subject::File("notes/plan.md"),
+    );
     check("sum up the file plan", Subject::File("plan"));
     check("summarise `a.md`", Subject::File("a.md"));
     check("summarise", Subject::Attached);
     check("summarise the attached file please", Subject::Attached);
-    check("give me a summary of this conversation", Subject::Conversation);
+    check(
+        "give me a summary of this conversation",
+        Subject::Conversation,
+    );
     check("what did we talk about today?", Subject::Conversation);
     check("summarise our chat so far", Subject::Conversation);
     check("summarise the meeting", Subject::Unknown);

@@ -18,8 +18,13 @@ pub(super) type Day = (String, f64);
 /// Returns the last `count` days up to that of `now`, the oldest first, with what each cost.
 pub(super) fn days(now: i64, count: i64, zone: Tz, cost: impl Fn(&str) -> f64) -> Vec<Day> {
     let today = clock::local_date(now, zone);
-    let dates = (0..count).rev().filter_map(|back| today.checked_sub_days(chrono::Days::new(u64::try_from(back).ok()?)));
-    dates.map(|date| date.to_string()).map(|date| (date.clone(), cost(&date))).collect()
+    let dates = (0..count)
+        .rev()
+        .filter_map(|back| today.checked_sub_days(chrono::Days::new(u64::try_from(back).ok()?)));
+    dates
+        .map(|date| date.to_string())
+        .map(|date| (date.clone(), cost(&date)))
+        .collect()
 }
 
 /// Returns the chart; each bar names its day and sum.
@@ -36,7 +41,11 @@ pub(super) fn bars(days: &[Day]) -> String {
     for (at, (date, usd)) in days.iter().enumerate() {
         let left = step * f64::from(u32::try_from(at).unwrap_or(u32::MAX)) + GAP / 2.0;
         // A day that cost something is seen.
-        let tall = if most > 0.0 && *usd > 0.0 { (usd / most * room).max(1.0) } else { 0.0 };
+        let tall = if most > 0.0 && *usd > 0.0 {
+            (usd / most * room).max(1.0)
+        } else {
+            0.0
+        };
         let top = HEAD + room - tall;
         let (date, bar) = (escaped(date), step - GAP);
         svg.push_str(&format!(
@@ -46,7 +55,10 @@ pub(super) fn bars(days: &[Day]) -> String {
             date.get(8..).unwrap_or_default()
         ));
     }
-    svg.push_str(&format!("<text class=\"most\" x=\"{:.1}\" y=\"11\">${most:.4}</text></svg>", width - 2.0));
+    svg.push_str(&format!(
+        "<text class=\"most\" x=\"{:.1}\" y=\"11\">${most:.4}</text></svg>",
+        width - 2.0
+    ));
     svg
 }
 
@@ -57,11 +69,29 @@ mod tests {
     #[test]
     fn the_tallest_bar_fills_the_room_and_nothing_has_none() {
         let now = clock::parse_rfc3339("2026-03-01T12:00:00Z").expect("a time");
-        let days = days(now, 3, Tz::UTC, |day| if day == "2026-03-01" { 0.5 } else { 0.0 });
-        assert_eq!(days, [("2026-02-27".into(), 0.0), ("2026-02-28".into(), 0.0), ("2026-03-01".into(), 0.5)]);
+        let days = days(
+            now,
+            3,
+            Tz::UTC,
+            |day| if day == "2026-03-01" { 0.5 } else { 0.0 },
+        );
+        assert_eq!(
+            days,
+            [
+                ("2026-02-27".into(), 0.0),
+                ("2026-02-28".into(), 0.0),
+                ("2026-03-01".into(), 0.5)
+            ]
+        );
         let svg = bars(&days);
-        assert!(svg.contains("height=\"60.0\"") && svg.matches("height=\"0.0\"").count() == 2, "{svg}");
-        assert!(svg.contains("2026-03-01: $0.5000") && !svg.contains("NaN"), "{svg}");
+        assert!(
+            svg.contains("height=\"60.0\"") && svg.matches("height=\"0.0\"").count() == 2,
+            "{svg}"
+        );
+        assert!(
+            svg.contains("2026-03-01: $0.5000") && !svg.contains("NaN"),
+            "{svg}"
+        );
         assert!(!bars(&[]).contains("NaN"));
     }
 }

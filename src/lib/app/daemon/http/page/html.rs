@@ -21,12 +21,20 @@ impl Html {
 
     /// Adds a name and what it stands for.
     pub(super) fn pair(&mut self, name: &str, value: &str) {
-        self.raw("<dt>").text(name).raw("</dt><dd>").text(value).raw("</dd>");
+        self.raw("<dt>")
+            .text(name)
+            .raw("</dt><dd>")
+            .text(value)
+            .raw("</dd>");
     }
 
     /// Adds a section that cannot be shown.
     pub(super) fn trouble(&mut self, title: &str, why: &str) {
-        self.raw("<section><h2>").text(title).raw("</h2><p class=\"trouble\">").text(why).raw("</p></section>");
+        self.raw("<section><h2>")
+            .text(title)
+            .raw("</h2><p class=\"trouble\">")
+            .text(why)
+            .raw("</p></section>");
     }
 
     /// Adds a table, unless it is empty.
@@ -38,7 +46,9 @@ impl Html {
         for title in &table.titles {
             self.raw("<th scope=\"col\">").text(title).raw("</th>");
         }
-        self.raw("</tr></thead><tbody>").raw(&table.rows).raw("</tbody></table>");
+        self.raw("</tr></thead><tbody>")
+            .raw(&table.rows)
+            .raw("</tbody></table>");
     }
 
     pub(super) fn into_text(self) -> String {
@@ -55,7 +65,10 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(titles: &[&'static str]) -> Self {
-        Self { titles: titles.to_vec(), rows: String::new() }
+        Self {
+            titles: titles.to_vec(),
+            rows: String::new(),
+        }
     }
 
     /// Adds a row; each cell may be anybody's words.
@@ -90,15 +103,22 @@ mod tests {
 
     #[test]
     fn no_words_become_markup() {
-        let hostile = "</td><script>alert(1)</script><img src=x onerror='a'> \"&amp;\u{202e}\u{200b}";
+        let hostile =
+            "</td><script>alert(1)</script><img src=x onerror='a'> \"&amp;\u{202e}\u{200b}";
         let mut table = Table::new(&["A"]);
         table.row(&[hostile]);
         let mut page = Html::default();
         page.text(hostile).table(&table);
         page.pair(hostile, hostile);
         let text = page.into_text();
-        assert!(!text.contains("<script") && !text.contains("<img") && !text.contains('\u{202e}'), "{text}");
-        assert!(text.contains("&lt;script&gt;") && text.contains("&amp;amp;") && !text.contains('\''), "{text}");
+        assert!(
+            !text.contains("<script") && !text.contains("<img") && !text.contains('\u{202e}'),
+            "{text}"
+        );
+        assert!(
+            text.contains("&lt;script&gt;") && text.contains("&amp;amp;") && !text.contains('\''),
+            "{text}"
+        );
         assert_eq!(text.matches("<td>").count(), 1);
     }
 }

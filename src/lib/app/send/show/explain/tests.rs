@@ -3,8 +3,19 @@ use crate::app::query::ExplainedJob;
 use crate::session::Recollection;
 
 fn whole() -> Explain {
-    let block = |name: &str, tier, tokens, cached| Block { name: name.into(), tier, tokens, cached, cut: tokens > 5_000 };
-    let memory = |place: &str, score, dropped| Recollection { kind: "fact".into(), place: place.into(), score, dropped };
+    let block = |name: &str, tier, tokens, cached| Block {
+        name: name.into(),
+        tier,
+        tokens,
+        cached,
+        cut: tokens > 5_000,
+    };
+    let memory = |place: &str, score, dropped| Recollection {
+        kind: "fact".into(),
+        place: place.into(),
+        score,
+        dropped,
+    };
     let model = ModelCall {
         model_call: "primary".into(),
         purpose: None,
@@ -32,16 +43,28 @@ fn whole() -> Explain {
         received_at: Some("2025-11-21T22:56:00.000Z".into()),
         started_at: Some("2025-11-21T22:56:00.800Z".into()),
         finished_at: Some("2025-11-21T22:57:10.000Z".into()),
-        waits: Waits { queue_ms: Some(800), approvals_ms: Some(62_000), gather_ms: Some(0), ..Waits::default() },
+        waits: Waits {
+            queue_ms: Some(800),
+            approvals_ms: Some(62_000),
+            gather_ms: Some(0),
+            ..Waits::default()
+        },
         prompt_blocks: vec![
             block("tools", PromptTier::Tools, 3_000, Some(true)),
             block("本居宣長.md", PromptTier::Stable, 12_345, Some(false)),
         ],
-        memories: vec![memory("a.md:3", Some(1.5), false), memory("b.md:1", None, true)],
+        memories: vec![
+            memory("a.md:3", Some(1.5), false),
+            memory("b.md:1", None, true),
+        ],
         steps: vec![
             Step::Model(model.clone()),
             Step::Tool(tool),
-            Step::Model(ModelCall { ok: Some(false), purpose: Some("recall".into()), ..model }),
+            Step::Model(ModelCall {
+                ok: Some(false),
+                purpose: Some("recall".into()),
+                ..model
+            }),
         ],
         approvals: vec![Approval {
             id: "k3f9".into(),
@@ -82,7 +105,11 @@ fn whole() -> Explain {
         unpriced_calls: 1,
         budget_usd: Some(0.5),
         tainted: Some(true),
-        job: Some(ExplainedJob { id: "b".into(), at: Some("2025-11-21T22:56:00.000Z".into()), name: Some("brief".into()) }),
+        job: Some(ExplainedJob {
+            id: "b".into(),
+            at: Some("2025-11-21T22:56:00.000Z".into()),
+            name: Some("brief".into()),
+        }),
         children: vec![Child {
             message: "sub:1".into(),
             run_id: Some("019b".into()),
@@ -131,8 +158,26 @@ fn a_narrow_screen_and_a_long_run_stay_readable() {
     let mut long = whole();
     long.steps = vec![long.steps[0].clone(); 40];
     let shown = lines(&long, chrono_tz::UTC, 60);
-    assert!(shown.iter().all(|line| unicode_width::UnicodeWidthStr::width(line.as_str()) <= 60), "{shown:#?}");
-    assert!(shown.contains(&"           … and 26 more: --json".to_owned()), "{shown:#?}");
-    let empty = lines(&Explain { state: "queued", ..Explain::default() }, chrono_tz::UTC, 60);
-    assert_eq!(empty.first().map(String::as_str), Some("run        none yet"));
+    assert!(
+        shown
+            .iter()
+            .all(|line| unicode_width::UnicodeWidthStr::width(line.as_str()) <= 60),
+        "{shown:#?}"
+    );
+    assert!(
+        shown.contains(&"           … and 26 more: --json".to_owned()),
+        "{shown:#?}"
+    );
+    let empty = lines(
+        &Explain {
+            state: "queued",
+            ..Explain::default()
+        },
+        chrono_tz::UTC,
+        60,
+    );
+    assert_eq!(
+        empty.first().map(String::as_str),
+        Some("run        none yet")
+    );
 }

@@ -3,7 +3,14 @@ use serde_json::json;
 use super::*;
 
 fn page(full: bool) -> Page {
-    Page { zone: chrono_tz::Europe::Berlin, person: "Ada".to_owned(), agent: "jo".to_owned(), full, began: false, speaking: None }
+    Page {
+        zone: chrono_tz::Europe::Berlin,
+        person: "Ada".to_owned(),
+        agent: "jo".to_owned(),
+        full,
+        began: false,
+        speaking: None,
+    }
 }
 
 fn check(full: bool, events: &[serde_json::Value], expected: &[&str]) {
@@ -11,7 +18,9 @@ fn check(full: bool, events: &[serde_json::Value], expected: &[&str]) {
     let pieces: Vec<String> = events
         .iter()
         .map(|event| {
-            let known = serde_json::from_value(event.clone()).ok().filter(|event: &Event| event.kind != Kind::Unknown);
+            let known = serde_json::from_value(event.clone())
+                .ok()
+                .filter(|event: &Event| event.kind != Kind::Unknown);
             let unknown = || Shown::Unknown(event.as_object().expect("an object").clone());
             page.piece(known.map_or_else(unknown, |event| Shown::Known(Box::new(event))))
         })
@@ -28,7 +37,10 @@ fn event(seq: u64, more: &serde_json::Value) -> serde_json::Value {
 
 fn said(seq: u64, role: &str, run: &str, content: &serde_json::Value) -> serde_json::Value {
     let inbox = (role == "user").then_some("in");
-    event(seq, &json!({"type": "message", "role": role, "content": content, "run_id": run, "inbox_id": inbox, "trust": "owner"}))
+    event(
+        seq,
+        &json!({"type": "message", "role": role, "content": content, "run_id": run, "inbox_id": inbox, "trust": "owner"}),
+    )
 }
 
 #[test]
@@ -44,12 +56,25 @@ fn a_turn_is_read_as_a_conversation_with_its_tools_in_lines() {
     check(
         false,
         &[
-            said(2, "user", "r", &json!([{"type": "text", "text": "how full is\nthe disk?"}])),
+            said(
+                2,
+                "user",
+                "r",
+                &json!([{"type": "text", "text": "how full is\nthe disk?"}]),
+            ),
             said(3, "assistant", "r", &call),
             event(5, &result),
-            said(6, "assistant", "r", &json!([{"type": "text", "text": "40 %"}])),
+            said(
+                6,
+                "assistant",
+                "r",
+                &json!([{"type": "text", "text": "40 %"}]),
+            ),
             stranger,
-            event(8, &json!({"type": "error", "run_id": "s", "text": "no\u{1b}[2J answer"})),
+            event(
+                8,
+                &json!({"type": "error", "run_id": "s", "text": "no\u{1b}[2J answer"}),
+            ),
         ],
         &[
             "2025-11-21 23:56:01  Ada",
@@ -71,7 +96,12 @@ fn a_turn_is_read_as_a_conversation_with_its_tools_in_lines() {
 
 #[test]
 fn in_full_everything_is_there_and_nothing_drives_the_terminal() {
-    let mut answer = said(4, "assistant", "r", &json!([{"type": "text", "text": "\u{1b}]0;title\u{7}done\r"}]));
+    let mut answer = said(
+        4,
+        "assistant",
+        "r",
+        &json!([{"type": "text", "text": "\u{1b}]0;title\u{7}done\r"}]),
+    );
     answer["model"] = json!("primary");
     answer["usage"] = json!({"input_tokens": 40, "output_tokens": 2});
     answer["cost_nano_usd"] = json!(1_500_000);
@@ -80,9 +110,20 @@ fn in_full_everything_is_there_and_nothing_drives_the_terminal() {
     check(
         true,
         &[
-            event(1, &json!({"type": "session", "session_id": "019a", "key": "cli:ada", "contact": "Ada\n", "created_at": ""})),
-            said(2, "user", "r", &json!([{"type": "context", "text": "⟦time⟧"}, {"type": "text", "text": "hi"}])),
-            event(3, &json!({"type": "tool_call", "run_id": "r", "id": "1", "name": "read"})),
+            event(
+                1,
+                &json!({"type": "session", "session_id": "019a", "key": "cli:ada", "contact": "Ada\n", "created_at": ""}),
+            ),
+            said(
+                2,
+                "user",
+                "r",
+                &json!([{"type": "context", "text": "⟦time⟧"}, {"type": "text", "text": "hi"}]),
+            ),
+            event(
+                3,
+                &json!({"type": "tool_call", "run_id": "r", "id": "1", "name": "read"}),
+            ),
             event(4, &result),
             answer,
             event(5, &json!({"type": "dream", "of": ["sheep\u{1b}"]})),

@@ -6,10 +6,16 @@ use super::*;
 fn marked(text: &str) -> (String, Vec<Value>) {
     let (mut plain, mut entities) = (String::new(), Vec::new());
     for (at, part) in text.split(['[', ']']).enumerate() {
-        let (kind, words) = if at % 2 == 1 { part.split_once(':').expect("[kind:words]") } else { ("", part) };
+        let (kind, words) = if at % 2 == 1 {
+            part.split_once(':').expect("[kind:words]")
+        } else {
+            ("", part)
+        };
         if !kind.is_empty() {
             let (offset, length) = (plain.encode_utf16().count(), words.encode_utf16().count());
-            let user = kind.strip_prefix("text_mention=").map(|id| json!({"id": id, "is_bot": true, "first_name": "x"}));
+            let user = kind
+                .strip_prefix("text_mention=")
+                .map(|id| json!({"id": id, "is_bot": true, "first_name": "x"}));
             let kind = kind.split('=').next();
             entities.push(json!({"type": kind, "offset": offset, "length": length, "user": user}));
         }
@@ -68,25 +74,47 @@ fn a_call_is_a_mark_a_command_or_a_name() {
     for (texts, expected) in [(CALLS, true), (SILENCE, false)] {
         for text in texts {
             assert_eq!(read(&group(&said(text))).addressed, expected, "{text}");
-            assert!(read(&private(&said(text))).addressed, "in private everything is: {text}");
+            assert!(
+                read(&private(&said(text))).addressed,
+                "in private everything is: {text}"
+            );
             let (words, entities) = marked(text);
-            let caption = json!({"caption": words, "caption_entities": entities, "photo": [size("p", 9, 9)]});
-            assert_eq!(read(&group(&caption)).addressed, expected, "as a caption: {text}");
+            let caption =
+                json!({"caption": words, "caption_entities": entities, "photo": [size("p", 9, 9)]});
+            assert_eq!(
+                read(&group(&caption)).addressed,
+                expected,
+                "as a caption: {text}"
+            );
         }
     }
 }
 
 #[test]
 fn mention_reply_topic_and_name_in_every_mixture() {
-    let from =
-        |id: i64| json!({"message_id": 4, "date": 1, "text": "before", "from": {"id": id, "is_bot": true, "first_name": "Robo"}});
-    let root = with(from(BOT), &json!({"message_id": 77, "forum_topic_created": {"name": "t"}}));
-    let replies = [(None, false), (Some(from(BOT)), true), (Some(from(43)), false), (Some(root), false)];
-    let mentions = [("", false), ("[mention:@our_bot] ", true), ("[mention:@bob_the_man] ", false)];
+    let from = |id: i64| json!({"message_id": 4, "date": 1, "text": "before", "from": {"id": id, "is_bot": true, "first_name": "Robo"}});
+    let root = with(
+        from(BOT),
+        &json!({"message_id": 77, "forum_topic_created": {"name": "t"}}),
+    );
+    let replies = [
+        (None, false),
+        (Some(from(BOT)), true),
+        (Some(from(43)), false),
+        (Some(root), false),
+    ];
+    let mentions = [
+        ("", false),
+        ("[mention:@our_bot] ", true),
+        ("[mention:@bob_the_man] ", false),
+    ];
     for (mention, called) in mentions {
         for name in ["go", "go Robo"] {
             for (reply, answers) in &replies {
-                for topic in [json!({}), json!({"is_topic_message": true, "message_thread_id": 77})] {
+                for topic in [
+                    json!({}),
+                    json!({"is_topic_message": true, "message_thread_id": 77}),
+                ] {
                     let mut extra = with(said(&format!("{mention}{name}")), &topic);
                     extra["reply_to_message"] = reply.clone().into();
                     let expected = called || *answers || name.contains("Robo");
@@ -96,7 +124,10 @@ fn mention_reply_topic_and_name_in_every_mixture() {
         }
     }
     // What is meant for another bot is not for us, even below our own message.
-    let extra = with(said("[bot_command:/go@other_bot] Robo"), &json!({"reply_to_message": from(BOT)}));
+    let extra = with(
+        said("[bot_command:/go@other_bot] Robo"),
+        &json!({"reply_to_message": from(BOT)}),
+    );
     assert!(!read(&group(&extra)).addressed);
 }
 
@@ -104,32 +135,69 @@ fn mention_reply_topic_and_name_in_every_mixture() {
 fn commands_of_a_group_are_ours_only_when_they_call_us() {
     let command = |text: &str| read(&group(&said(text))).command;
     assert_eq!(command("[bot_command:/status]"), Some(Command::Status));
-    assert_eq!(command("[bot_command:/stop@our_bot] please"), Some(Command::Stop { all: false }));
+    assert_eq!(
+        command("[bot_command:/stop@our_bot] please"),
+        Some(Command::Stop { all: false })
+    );
     assert_eq!(command("[bot_command:/stop@other_bot]"), None);
     assert_eq!(command("[code:/stop]"), None);
     assert_eq!(command("[mention:@our_bot] what does /stop do?"), None);
     // Before our name is known nobody can tell whom it is for.
-    let nameless = Identity { username: None, ..us() };
+    let nameless = Identity {
+        username: None,
+        ..us()
+    };
     let read = |text: &str| incoming(&group(&said(text)), &nameless).expect("a message");
-    assert_eq!((read("[bot_command:/stop@our_bot]").command, read("[bot_command:/stop@our_bot]").addressed), (None, false));
-    assert!(read("[text_mention=42:you]").addressed && read("Robo?").addressed && read("[bot_command:/stop]").addressed);
+    assert_eq!(
+        (
+            read("[bot_command:/stop@our_bot]").command,
+            read("[bot_command:/stop@our_bot]").addressed
+        ),
+        (None, false)
+    );
+    assert!(
+        read("[text_mention=42:you]").addressed
+            && read("Robo?").addressed
+            && read("[bot_command:/stop]").addressed
+    );
 }
 
 #[test]
 fn words_that_are_passed_on_call_nobody() {
-    let origin = json!({"forward_origin": {"type": "hidden_user", "sender_user_name": "Eve", "date": 1}});
+    let origin =
+        json!({"forward_origin": {"type": "hidden_user", "sender_user_name": "Eve", "date": 1}});
     for text in CALLS {
-        assert!(!read(&group(&with(said(text), &origin))).addressed, "{text}");
-        assert!(read(&private(&with(said(text), &origin))).addressed, "{text}");
+        assert!(
+            !read(&group(&with(said(text), &origin))).addressed,
+            "{text}"
+        );
+        assert!(
+            read(&private(&with(said(text), &origin))).addressed,
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn without_names_nobody_is_called_by_one() {
-    let nameless = Identity { aliases: vec![String::new(), " ".to_owned()], ..us() };
-    assert!(!incoming(&group(&said("Robo, hello ")), &nameless).expect("a message").addressed);
-    let odd = Identity { aliases: vec![" C++ ".to_owned(), "MY Agent".to_owned(), "🤖".to_owned()], ..us() };
-    let calls = |text: &str| incoming(&group(&said(text)), &odd).expect("a message").addressed;
+    let nameless = Identity {
+        aliases: vec![String::new(), " ".to_owned()],
+        ..us()
+    };
+    assert!(
+        !incoming(&group(&said("Robo, hello ")), &nameless)
+            .expect("a message")
+            .addressed
+    );
+    let odd = Identity {
+        aliases: vec![" C++ ".to_owned(), "MY Agent".to_owned(), "🤖".to_owned()],
+        ..us()
+    };
+    let calls = |text: &str| {
+        incoming(&group(&said(text)), &odd)
+            .expect("a message")
+            .addressed
+    };
     assert!(calls("c++ is my agent") && calls("ask My agent.") && calls("hi🤖hi"));
     assert!(!calls("my agents") && !calls("cc+"));
 }

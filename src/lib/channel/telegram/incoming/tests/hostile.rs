@@ -6,19 +6,37 @@ use super::*;
 
 #[test]
 fn what_says_where_it_came_from_is_heard_however_odd_the_rest_is() {
-    let mut odd =
-        private(&json!({"text": "hi", "date": "tomorrow", "entities": {"type": 3}, "photo": "no list", "reply_to_message": []}));
+    let mut odd = private(
+        &json!({"text": "hi", "date": "tomorrow", "entities": {"type": 3}, "photo": "no list", "reply_to_message": []}),
+    );
     odd["message"]["chat"] = json!({"id": "1001"});
     odd["message"]["from"] = json!({"id": "1001", "first_name": 5});
     odd["message"]["message_id"] = json!("5");
     odd["update_id"] = json!("7");
     let incoming = read(&odd);
-    assert_eq!((incoming.key.as_str(), incoming.text.as_str(), incoming.message_id.as_str()), ("tg:42:7", "hi", "5"));
-    assert_eq!((incoming.group, incoming.addressed, incoming.sender.map(|sender| sender.id)), (None, true, Some("1001".into())));
+    assert_eq!(
+        (
+            incoming.key.as_str(),
+            incoming.text.as_str(),
+            incoming.message_id.as_str()
+        ),
+        ("tg:42:7", "hi", "5")
+    );
+    assert_eq!(
+        (
+            incoming.group,
+            incoming.addressed,
+            incoming.sender.map(|sender| sender.id)
+        ),
+        (None, true, Some("1001".into()))
+    );
 
     odd["message"]["chat"]["id"] = json!(i64::MIN);
     let incoming = read(&odd);
-    assert_eq!((incoming.chat.chat, incoming.group), (i64::MIN.to_string(), Some(String::new())));
+    assert_eq!(
+        (incoming.chat.chat, incoming.group),
+        (i64::MIN.to_string(), Some(String::new()))
+    );
     odd["message"]["chat"]["id"] = json!(u64::MAX);
     assert_eq!(super::incoming(&odd, &us()), None);
 }
@@ -43,7 +61,12 @@ fn marks_that_lie_outside_or_cut_a_letter_are_left_out() {
     }
     let mut all = bad.to_vec();
     all.push(mark(json!("3"), json!(8)));
-    assert!(read(&group(&json!({"text": "😀 @our_bot 😀", "entities": [mark(json!(3), json!("8"))]}))).addressed);
+    assert!(
+        read(&group(
+            &json!({"text": "😀 @our_bot 😀", "entities": [mark(json!(3), json!("8"))]})
+        ))
+        .addressed
+    );
     assert!(read(&group(&json!({"text": "😀 @our_bot 😀", "entities": all}))).addressed);
 }
 
@@ -55,7 +78,12 @@ fn nuls_depth_and_size_pass_through() {
     let rich: Value = serde_json::from_str(&rich).expect("below the depth that is parsed");
     assert_eq!(read(&private(&json!({"rich_message": rich}))).text, "x");
     let many = vec![json!({"type": "mention", "offset": 0, "length": 8}); 5000];
-    assert!(read(&group(&json!({"text": format!("@our_bot {}", "x".repeat(100_000)), "entities": many}))).addressed);
+    assert!(
+        read(&group(
+            &json!({"text": format!("@our_bot {}", "x".repeat(100_000)), "entities": many})
+        ))
+        .addressed
+    );
 }
 
 pub(super) fn any_json() -> impl Strategy<Value = Value> {
@@ -69,10 +97,16 @@ pub(super) fn any_json() -> impl Strategy<Value = Value> {
         Just(json!("😀@our_bot")),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
-        let key = prop_oneof![any::<String>(), Just("id".to_owned()), Just("text".to_owned()), Just("type".to_owned())];
+        let key = prop_oneof![
+            any::<String>(),
+            Just("id".to_owned()),
+            Just("text".to_owned()),
+            Just("type".to_owned())
+        ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map(key, inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+            prop::collection::hash_map(key, inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
 }
@@ -80,16 +114,21 @@ pub(super) fn any_json() -> impl Strategy<Value = Value> {
 /// Good updates with something of everything.
 fn good() -> Vec<Value> {
     let file = json!({"file_id": "f", "width": 1, "height": 1, "duration": 3, "emoji": "😀", "set_name": "x", "file_name": "n"});
-    let reply =
-        json!({"message_id": 4, "from": {"id": BOT, "is_bot": true, "first_name": "Us"}, "caption": "c", "photo": [file]});
+    let reply = json!({"message_id": 4, "from": {"id": BOT, "is_bot": true, "first_name": "Us"}, "caption": "c", "photo": [file]});
     let origin = json!({"type": "channel", "chat": {"id": -1, "title": "N"}, "author_signature": "B", "sender_user": {"id": 1}});
     let entities = json!([{"type": "mention", "offset": 3, "length": 8}, {"type": "text_mention", "offset": 0, "length": 2, "user": {"id": BOT}}]);
     let place = json!({"latitude": 1.0, "longitude": 2.0, "live_period": 3});
     let blocks = json!([{"type": "paragraph", "text": ["a", {"type": "code", "text": "b"}]}, {"type": "list", "items": [{"label": "1", "blocks": []}]}]);
     vec![
-        group(&json!({"text": "😀 @our_bot Robo", "entities": entities, "reply_to_message": reply, "quote": {"text": "q"}})),
-        group(&json!({"caption": "😀 @our_bot", "caption_entities": entities, "photo": [file, file], "media_group_id": "1"})),
-        private(&json!({"sticker": file, "animation": file, "document": file, "forward_origin": origin, "via_bot": {"id": 1}})),
+        group(
+            &json!({"text": "😀 @our_bot Robo", "entities": entities, "reply_to_message": reply, "quote": {"text": "q"}}),
+        ),
+        group(
+            &json!({"caption": "😀 @our_bot", "caption_entities": entities, "photo": [file, file], "media_group_id": "1"}),
+        ),
+        private(
+            &json!({"sticker": file, "animation": file, "document": file, "forward_origin": origin, "via_bot": {"id": 1}}),
+        ),
         private(
             &json!({"venue": {"location": place, "title": "t", "address": "a"}, "location": place, "external_reply": {"origin": origin, "audio": file}}),
         ),
@@ -111,7 +150,10 @@ pub(super) fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
     };
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| below(name, value)),
-        Value::Array(items) => items.iter().enumerate().for_each(|(at, value)| below(&at.to_string(), value)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(at, value)| below(&at.to_string(), value)),
         _ => {}
     }
 }

@@ -16,15 +16,26 @@ fn query(data: &Value) -> Value {
 }
 
 fn approval(id: &str, verdict: Approval) -> Option<Command> {
-    Some(Command::Approval { id: id.to_owned(), verdict, why: None })
+    Some(Command::Approval {
+        id: id.to_owned(),
+        verdict,
+        why: None,
+    })
 }
 
 #[test]
 fn who_pressed_is_the_sender_and_the_message_tells_where() {
     let expected = Incoming {
         key: "tg:42:7".into(),
-        sender: Some(Sender { id: "1001".into(), name: "Ada L".into(), username: Some("ada".into()) }),
-        chat: ChatRef { chat: "1001".into(), topic: None },
+        sender: Some(Sender {
+            id: "1001".into(),
+            name: "Ada L".into(),
+            username: Some("ada".into()),
+        }),
+        chat: ChatRef {
+            chat: "1001".into(),
+            topic: None,
+        },
         group: None,
         addressed: true,
         message_id: "5".into(),
@@ -40,21 +51,43 @@ fn who_pressed_is_the_sender_and_the_message_tells_where() {
         edited: false,
     };
     assert_eq!(read(&query(&json!("a:y:k3f9w2"))), expected);
-    for (data, command) in
-        [("a:s:k3f9w2", approval("k3f9w2", Approval::Session)), ("a:n:k3f9w2", approval("k3f9w2", Approval::Deny))]
-    {
-        assert_eq!(read(&query(&json!(data))), Incoming { command, ..expected.clone() });
+    for (data, command) in [
+        ("a:s:k3f9w2", approval("k3f9w2", Approval::Session)),
+        ("a:n:k3f9w2", approval("k3f9w2", Approval::Deny)),
+    ] {
+        assert_eq!(
+            read(&query(&json!(data))),
+            Incoming {
+                command,
+                ..expected.clone()
+            }
+        );
     }
     let mut in_topic = query(&json!("a:y:k3f9w2"));
     let chat = json!({"id": -100_500, "type": "supergroup", "title": "Family", "is_forum": true});
-    for (name, value) in [("chat", chat), ("message_thread_id", json!(9)), ("is_topic_message", json!(true))] {
+    for (name, value) in [
+        ("chat", chat),
+        ("message_thread_id", json!(9)),
+        ("is_topic_message", json!(true)),
+    ] {
         in_topic["callback_query"]["message"][name] = value;
     }
-    let chat = ChatRef { chat: "-100500".into(), topic: Some("9".into()) };
-    assert_eq!(read(&in_topic), Incoming { chat, group: Some("Family".into()), ..expected.clone() });
+    let chat = ChatRef {
+        chat: "-100500".into(),
+        topic: Some("9".into()),
+    };
+    assert_eq!(
+        read(&in_topic),
+        Incoming {
+            chat,
+            group: Some("Family".into()),
+            ..expected.clone()
+        }
+    );
     // Of an old message only this is left ("inaccessible message").
     let mut old = query(&json!("a:y:k3f9w2"));
-    old["callback_query"]["message"] = json!({"chat": {"id": 1001, "type": "private"}, "message_id": 5, "date": 0});
+    old["callback_query"]["message"] =
+        json!({"chat": {"id": 1001, "type": "private"}, "message_id": 5, "date": 0});
     assert_eq!(read(&old), expected);
 }
 
@@ -72,7 +105,11 @@ fn a_press_of_anything_else_is_only_answered() {
         json!({"a": "y"}),
     ] {
         let incoming = read(&query(&data));
-        assert_eq!((incoming.command, incoming.press.as_deref()), (None, Some("4382bfdwdsb323b2d9")), "{data}");
+        assert_eq!(
+            (incoming.command, incoming.press.as_deref()),
+            (None, Some("4382bfdwdsb323b2d9")),
+            "{data}"
+        );
     }
 }
 
