@@ -2,7 +2,7 @@
 //! byte says how long a message may be.
 #![no_main]
 
-use agent_toolkit::channel::telegram::format::check::holds;
+use agent_toolkit::channel::telegram::send::format::check::holds;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -5,10 +5,13 @@
 
 // 0 ground
 pub mod clock;
+pub mod embedding;
+pub mod language;
 pub mod message;
 pub mod secret;
 pub mod sys;
 pub mod text;
+pub mod trust;
 // 1 settings
 pub mod config;
 pub mod logging;
@@ -17,7 +20,6 @@ pub mod auth;
 pub mod channel;
 pub mod control;
 pub mod db;
-pub mod embed;
 pub mod mcp;
 pub mod net;
 pub mod provider;
@@ -27,8 +29,7 @@ pub mod audit;
 pub mod cost;
 pub mod jobs;
 pub mod media;
-pub mod memory;
-pub mod monitor;
+pub mod monitor_state;
 pub mod people;
 pub mod queue;
 pub mod session;
@@ -37,7 +38,9 @@ pub mod undo;
 pub mod workspace;
 // 4 mind
 pub mod agent;
-pub mod context;
+pub mod llm;
+pub mod memory;
+pub mod prompt;
 // 5 hands
 pub mod tools;
 // 6 path

@@ -1,24 +1,25 @@
 //! The mind at work: the loop of model and tools, what tools are, and the guards around them.
 
-mod broken;
-mod calls;
-mod compact;
-mod gate;
-mod guard;
-mod harvest;
-mod more;
-mod order;
-#[cfg(test)]
-mod proofs;
-mod run;
-mod schema;
-mod team;
+mod argument_schema;
+mod compaction;
+mod consolidation;
+mod end_turn;
+mod loop_detector;
+mod more_tools;
+mod subagents;
 mod tool;
+mod tool_calls;
+mod tool_policy;
+mod turn_loop;
+mod turn_request;
 
-pub use broken::break_off;
-pub use compact::Room;
-pub use gate::{Asked, Owner, Question, Reach, Verdict};
-pub use order::{Ended, Limits, Order, Reply, Written};
-pub use run::Agent;
-pub use team::{Errand, Sent, Team};
+pub use compaction::Room;
+pub use end_turn::break_off;
+pub use subagents::{Errand, Sent, Team};
 pub use tool::{Changing, Context, Effect, Offer, Progress, Registry, Rights, Tool, ToolOutput};
+pub use tool_policy::{Asked, Owner, Question, Reach, Verdict};
+pub use turn_loop::Agent;
+pub use turn_request::{Ended, Limits, Order, Reply, Written};
+
+#[cfg(test)]
+mod conversation_tests;

@@ -9,9 +9,10 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::gate::{self, Circumstances, Decision, Question, Reach};
-use super::more;
-use super::team::Team;
+use super::more_tools;
+use super::subagents::Team;
+use super::tool_policy;
+use super::tool_policy::{Circumstances, Decision, Question, Reach};
 use crate::config::Policy;
 use crate::memory::Viewer;
 use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
@@ -302,7 +303,7 @@ impl Registry {
         let specs = usual
             .into_iter()
             .map(|tool| tool.spec())
-            .chain(more::spec(&rare))
+            .chain(more_tools::spec(&rare))
             .collect();
         Offer {
             tools: by_name,
@@ -337,9 +338,9 @@ impl Offer {
         let usual = self
             .specs
             .iter()
-            .filter(|spec| spec.name != more::NAME && may(&spec.name))
+            .filter(|spec| spec.name != more_tools::NAME && may(&spec.name))
             .cloned();
-        self.specs = usual.chain(more::spec(&self.rare)).collect();
+        self.specs = usual.chain(more_tools::spec(&self.rare)).collect();
         self
     }
 
@@ -362,7 +363,7 @@ impl Offer {
 
     /// Returns a tool's name as it is; `unknown` for a word that is none.
     pub(super) fn known<'a>(&self, name: &'a str) -> &'a str {
-        if name == more::NAME || self.get(name).is_some() {
+        if name == more_tools::NAME || self.get(name).is_some() {
             name
         } else {
             "unknown"
@@ -371,7 +372,7 @@ impl Offer {
 
     /// Returns the call that is meant: of a seldom used tool the tool's own.
     pub(super) fn meant(&self, call: ToolCall) -> ToolCall {
-        more::meant(call)
+        more_tools::meant(call)
     }
 
     /// Decides about a call. What no tool is called, or does not fit, runs and fails by itself.
@@ -382,8 +383,9 @@ impl Offer {
         circumstances: Circumstances,
         was_read: &dyn Fn(&str) -> bool,
     ) -> Decision {
-        let fits =
-            |tool: &&Arc<dyn Tool>| super::schema::check(&tool.spec().schema, &call.input).is_ok();
+        let fits = |tool: &&Arc<dyn Tool>| {
+            super::argument_schema::check(&tool.spec().schema, &call.input).is_ok()
+        };
         let Some(tool) = self.get(&call.name).filter(fits) else {
             return Decision::Run;
         };
@@ -392,7 +394,7 @@ impl Offer {
             .get(tool.spec().name.as_ref())
             .copied()
             .unwrap_or_default();
-        gate::decide(
+        tool_policy::decide(
             tool.as_ref(),
             (&call.input, context),
             policy,
@@ -412,8 +414,8 @@ impl Offer {
 
     /// Runs a call: unknown names, bad arguments and panics become errors for the model.
     pub async fn run(&self, name: &str, input: &Value, context: &Context) -> ToolOutput {
-        if name == more::NAME {
-            return more::describe(&self.rare, input);
+        if name == more_tools::NAME {
+            return more_tools::describe(&self.rare, input);
         }
         let Some(tool) = self.get(name).cloned() else {
             let known: Vec<&str> = self.tools.keys().map(String::as_str).collect();
@@ -422,7 +424,7 @@ impl Offer {
                 known.join(", ")
             ));
         };
-        if let Err(reason) = super::schema::check(&tool.spec().schema, input) {
+        if let Err(reason) = super::argument_schema::check(&tool.spec().schema, input) {
             return ToolOutput::error(format!("the arguments do not fit: {reason}"));
         }
         let (arguments, context, running) = (input.clone(), context.clone(), tool.clone());

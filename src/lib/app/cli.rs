@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
 
-use crate::config::{self, Environment, Home, HomeFlags};
+use crate::config;
+use crate::config::{Environment, Home, HomeFlags};
 use crate::{auth, db, sys};
 
 /// Flags that mean the same everywhere.

@@ -1,16 +1,19 @@
 //! The five programs. Only here is anything printed and an exit code chosen.
 
-mod bar;
 pub mod cli;
-mod client;
+pub mod color;
+mod commitment_reminders;
 pub mod consolidate;
 pub mod daemon;
-mod erase;
+pub(crate) mod doctor;
+pub mod documents;
+mod forget;
+pub(crate) mod http;
 pub mod index;
+mod llm_client;
 pub mod monitor;
-pub mod paint;
-pub mod query;
-mod reminders;
+mod progress_bar;
+pub(crate) mod render;
 pub mod send;
 mod table;
 

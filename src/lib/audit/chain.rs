@@ -9,7 +9,8 @@ use nix::fcntl::OFlag;
 
 use super::Place;
 use super::entry::{Entry, Event, Head, sha256};
-use crate::sys::atomic::{self, Durability};
+use crate::sys::atomic;
+use crate::sys::atomic::Durability;
 use crate::{clock, sys};
 
 /// The end of the file in which the last whole entry is looked for. Ten thousand entries wait at most while

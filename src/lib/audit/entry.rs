@@ -178,7 +178,7 @@ impl Entry {
         let mut body = body.to_vec();
         body.push(b'}');
         let entry: Self = serde_json::from_slice(&body).map_err(|_| Unfit::Alien)?;
-        if self::hash(&entry.prev, &body) != hash {
+        if super::entry::hash(&entry.prev, &body) != hash {
             return Err(Unfit::Changed);
         }
         Ok(Self {

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::Place;
 use super::chain;
+use super::digest_key::Key;
 use super::entry::{Asked, Event, sha256};
-use super::key::Key;
 use super::writer::{MOST, Shared, Word, Writer};
 use crate::clock;
 use crate::config::Home;

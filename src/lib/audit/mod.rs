@@ -19,17 +19,15 @@
 //! names it at each start).
 
 mod chain;
+mod digest_key;
 mod entry;
-mod key;
 mod log;
-mod show;
-#[cfg(test)]
-mod tests;
+mod recent;
 mod verify;
 mod writer;
 
 pub use log::{Call, Log, Running, settings};
-pub use show::newest;
+pub use recent::newest;
 pub use verify::{Damage, Kind, Note, Report, verify};
 
 use std::path::PathBuf;
@@ -57,3 +55,6 @@ impl Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::sys::atomic::{self, Durability};
+use crate::sys::atomic;
+use crate::sys::atomic::Durability;
 
 const SOON: Duration = Duration::from_secs(20);
 const CALL: Call<'static> = Call {

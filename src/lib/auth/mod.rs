@@ -19,18 +19,18 @@
 //! the others the sign-in has ended, and the message says why.
 
 mod callback;
-mod file;
 mod keys;
 mod oauth;
-mod probe;
-mod renew;
+mod refresh;
+mod store;
+mod verify_key;
 
 pub use callback::{Callback, Listener};
-pub use file::{Contents, Entry, Grip, State, Store, Tokens};
 pub use keys::{Keys, Origin, ProviderKey, Source};
 pub use oauth::{Flow, Granted, OPENROUTER, is_openrouter};
-pub use probe::{Verdict, probe};
-pub use renew::Renewals;
+pub use refresh::Renewals;
+pub use store::{Contents, Entry, Grip, State, Store, Tokens};
+pub use verify_key::{Verdict, probe};
 
 use std::path::PathBuf;
 

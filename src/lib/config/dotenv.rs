@@ -22,7 +22,7 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, BadLine> {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=').ok_or((number, "there is no `=`"))?;
         let name = name.trim_end();
-        if !super::check::is_variable(name) {
+        if !super::validate::is_variable(name) {
             return Err((
                 number,
                 "what stands before `=` is not the name of a variable",

@@ -9,33 +9,32 @@
 //! never renamed and never written; an unknown key is a warning, so that a file of a newer or older
 //! release still loads.
 
-mod check;
-mod commands;
+mod auto_load;
+mod command_patterns;
 mod dotenv;
-mod env;
+mod environment;
 mod error;
 mod home;
+mod key_names;
 mod load;
-mod names;
 mod provider_file;
 mod secrets;
-mod share;
-mod signed_in;
+mod share_dir;
 mod toml_file;
 mod types;
+mod validate;
 
-pub use check::{Note, Warning};
-pub use commands::runs_others;
-pub use env::{Environment, machine_zone};
+pub use command_patterns::runs_others;
+pub use environment::{Environment, machine_zone};
 pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags};
+pub(crate) use key_names::edits;
 pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
-pub(crate) use names::edits;
 pub use provider_file::{
     Model, Models, OAuth, Provider, ProviderType, present as provider_files, provider,
 };
 pub use secrets::{SecretOrigin, Secrets};
-pub use share::share_dir;
+pub use share_dir::share_dir;
 pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
     Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,
@@ -43,3 +42,4 @@ pub use types::{
     ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stream, Synthesis,
     Telegram, Thresholds, Tier, TimeOfDay, Tools, Web, Zone,
 };
+pub use validate::{Note, Warning};

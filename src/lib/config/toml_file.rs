@@ -108,7 +108,7 @@ fn collect(
     names: &mut Vec<(String, usize)>,
 ) {
     for (key, value) in table.iter() {
-        let path = super::names::join(parent, key.get_ref());
+        let path = super::key_names::join(parent, key.get_ref());
         names.push((path.clone(), key.span().start));
         values.push((path.clone(), value.span()));
         if let Some(inner) = value.get_ref().as_table() {

@@ -24,7 +24,7 @@
 //! | `heartbeat` | | the agent wakes, if there is a reason to |
 //! | `reload`, `spool` | | the configuration, the spool are read |
 
-pub mod attached;
+pub mod attachments;
 mod command;
 pub mod replies;
 pub mod spool;

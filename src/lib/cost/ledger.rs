@@ -9,8 +9,10 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
-use super::alerts::{self, Span};
-use super::caps::{self, Refusal};
+use super::alerts;
+use super::alerts::Span;
+use super::caps;
+use super::caps::Refusal;
 use crate::clock;
 use crate::config::Cost;
 use crate::db;

@@ -52,7 +52,7 @@ impl Rates {
 
 /// Returns the price of `seconds` of sound in nano US dollars, rounded up; `None` when the file of
 /// `model` states none. Tokens that are free say that all of it is.
-pub(super) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
+pub(crate) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
     let (minute, request) = match (model.cost_per_minute, model.cost_per_request) {
         (None, None) => (model.rates == Some([0.0; 4])).then_some((0.0, 0.0))?,
         (minute, request) => (minute.unwrap_or(0.0), request.unwrap_or(0.0)),

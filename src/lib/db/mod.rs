@@ -5,15 +5,15 @@
 //! waiting ones share one `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each inside a savepoint
 //! of its own, so that one that fails takes nothing of the others with it.
 
-mod aside;
 mod erase;
-mod examine;
-mod read;
+mod integrity;
+mod quarantine;
+mod read_only;
 
-pub use aside::{BESIDE, beside, set_aside};
 pub use erase::{Hit, count_rows, erase_rows, wring_out};
-pub use examine::{Health, examine};
-pub use read::open_read;
+pub use integrity::{Health, examine};
+pub use quarantine::{BESIDE, beside, set_aside};
+pub use read_only::open_read;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

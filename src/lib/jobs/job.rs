@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Error;
-use super::crontab::Crontab;
+use super::cron_expression::Crontab;
 use super::schedule::{Schedule, parse_at, parse_every, parse_zone};
 use crate::{clock, text};
 

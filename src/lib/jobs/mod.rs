@@ -9,15 +9,15 @@
 //! `schedule` knows the three kinds of times (once, every so often, by a crontab line), `due` says what is to
 //! be done about a job now, `heartbeat` whether the agent wakes by itself.
 
-mod crontab;
+mod cron_expression;
 mod due;
-pub mod heartbeat;
+pub mod heartbeat_gate;
 mod job;
-pub mod runs;
+pub mod run_log;
 mod schedule;
 mod store;
 
-pub use crontab::Crontab;
+pub use cron_expression::Crontab;
 pub use due::{Due, Skipped, Stuck, due};
 pub use job::{Ask, Job, Missed, Overlap, Period, Status, Talk, Time, When, period};
 pub use schedule::{MOST_COUNTED, Schedule, parse_at, parse_every, parse_zone};

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::job::Job;
 use crate::control::Id;
-use crate::sys::{self, atomic};
+use crate::sys;
+use crate::sys::atomic;
 
 /// All jobs, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq)]

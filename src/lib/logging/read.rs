@@ -6,7 +6,8 @@ use std::path::Path;
 use chrono::NaiveDate;
 use serde_json::{Map, Value};
 
-use crate::sys::{self, jsonl};
+use crate::sys;
+use crate::sys::jsonl;
 
 /// Returns the newest `count` entries of the files in `dir`, oldest first, as they were written:
 /// `timestamp`, `level`, `message` and the fields of the event. Files are read from their end. Lines

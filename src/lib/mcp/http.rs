@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Fault;
-use super::wire::{self, LIST_CHANGED, MAX_MESSAGE, Message, VERSION};
+use super::json_rpc;
+use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message, VERSION};
 use crate::net;
 use crate::provider::sse::{Events, Patience, chain};
 use crate::secret::Secret;
@@ -75,7 +76,7 @@ impl Link {
             return self.answer_in_events(response, id).await;
         }
         let body = body(response, MAX_MESSAGE).await?;
-        match wire::read(&body) {
+        match json_rpc::read(&body) {
             Some(Message::Answer(of, answer)) if of == id => answer,
             _ => Err(Fault::Protocol(format!(
                 "it answers what is no message of the protocol: {}",
@@ -107,13 +108,13 @@ impl Link {
                     MAX_MESSAGE >> 20
                 )));
             }
-            match wire::read(event.as_bytes()) {
+            match json_rpc::read(event.as_bytes()) {
                 Some(Message::Answer(of, answer)) if of == id => {
                     events.drain().await;
                     return answer;
                 }
                 Some(Message::Request(id, method)) => {
-                    self.send(&wire::answer(&id, &method)).await?
+                    self.send(&json_rpc::answer(&id, &method)).await?
                 }
                 Some(Message::Notice(method)) if method == LIST_CHANGED => {
                     self.changed.notify_one()

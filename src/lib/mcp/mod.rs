@@ -16,14 +16,14 @@
 //! Our own client, because it is small and everything above is about bounds: the official crate reads
 //! lines of any length and brings seven more crates.
 
-mod answer;
+mod client;
 mod http;
-mod offer;
-mod peer;
+mod json_rpc;
 mod server;
 mod stdio;
+mod tool_list;
+mod tool_result;
 mod trust;
-mod wire;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -34,9 +34,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use answer::Answer;
-pub use offer::{Offer, Offered};
 pub use server::{Program, Server, Settings, Way};
+pub use tool_list::{Offer, Offered};
+pub use tool_result::Answer;
 pub use trust::{Off, Seen, SeenServer, Standing, Trust, Trusted, Verdict, standing};
 
 /// Servers that are told to end have so long.

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::peer::{Link, Peer, START};
-use super::{Answer, Fault, Offer, Shared, Verdict, http, locked, offer, stdio};
+use super::client::{Link, Peer, START};
+use super::{Answer, Fault, Offer, Shared, Verdict, http, locked, stdio, tool_list};
 use crate::net;
 use crate::sandbox::Spec;
 use crate::secret::Secret;
@@ -360,7 +360,7 @@ impl Server {
             ..
         } = &self.settings;
         let taken = locked(&self.shared.taken).clone();
-        let now = offer::read(name, identity, listed, &taken);
+        let now = tool_list::read(name, identity, listed, &taken);
         let verdict = self
             .shared
             .trust

@@ -13,9 +13,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Fault;
-use super::wire::{self, LIST_CHANGED, MAX_MESSAGE, Message};
+use super::json_rpc;
+use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message};
 use crate::net;
-use crate::sandbox::{self, Service, Spec, Status};
+use crate::sandbox;
+use crate::sandbox::{Service, Spec, Status};
 
 /// A server that takes no input for so long is given up.
 const WRITE: Duration = Duration::from_secs(30);
@@ -244,7 +246,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
         if since.elapsed() > WINDOW {
             (since, unasked) = (Instant::now(), (0, 0));
         }
-        match wire::read(&line) {
+        match json_rpc::read(&line) {
             Some(Message::Answer(id, answer)) => {
                 let asked = locked(&shared.pending).remove(&id);
                 if let Some(asked) = asked {
@@ -255,7 +257,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
             Some(Message::Request(id, method)) => {
                 // It gets no answer when it reads none.
                 if let Some(lines) = own.upgrade() {
-                    let _ = lines.try_send(self::line(&wire::answer(&id, &method)));
+                    let _ = lines.try_send(super::stdio::line(&json_rpc::answer(&id, &method)));
                 }
             }
             Some(Message::Notice(method)) if method == LIST_CHANGED => shared.changed.notify_one(),

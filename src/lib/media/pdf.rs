@@ -17,7 +17,8 @@ use pdf_extract::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{self, Limits, Status};
+use crate::sandbox;
+use crate::sandbox::{Limits, Status};
 
 /// The hidden first argument with which a program of ours must call [`pdf_main`] before it does
 /// anything else.

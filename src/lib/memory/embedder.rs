@@ -9,21 +9,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::auth::{Keys, ProviderKey};
-use crate::config::{self, Embeddings, Environment, Home, Models, Provider};
+use crate::config;
+use crate::config::{Embeddings, Environment, Home, Models, Provider};
 use crate::cost::{Ledger, Till};
-use crate::embed::directory;
-use crate::embed::table::{self, Table};
-use crate::embed::{Embedder, Error, Opener};
+use crate::embedding::directory;
+use crate::embedding::static_table;
+use crate::embedding::static_table::Table;
+use crate::embedding::{Embedder, Error, Opener};
 use crate::net;
 use crate::provider::Key;
-use crate::provider::embedding::Remote;
+use crate::provider::embeddings::Remote;
 
 /// Returns what opens the embedder of `home` as its settings are then. While anybody has the table, nobody
 /// reads it a second time. What a server is paid goes to `ledger`, where this process has one; else cost.db is opened
 /// when a server is asked.
 pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener {
     let (home, env) = (home.clone(), env.clone());
-    let there: Mutex<Weak<table::Shared>> = Mutex::default();
+    let there: Mutex<Weak<static_table::Shared>> = Mutex::default();
     Arc::new(move || {
         let config =
             config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
@@ -92,10 +94,10 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
         Error::Unusable(format!(
             "{} is not found: no files came with the programs; AGENT_SHARE=DIR says where they lie, and \
              `[memory.embeddings] provider = \"none\"` does without",
-            table::FILE
+            static_table::FILE
         ))
     })?;
-    let table = Table::open(&share.join(table::FILE))?;
+    let table = Table::open(&share.join(static_table::FILE))?;
     if dims != 0 && usize::try_from(dims) != Ok(table.dims()) {
         return Err(Error::Unusable(format!(
             "`[memory.embeddings] dims` is {dims}, and a vector of the table has {} numbers: write 0 there, or name a model",
@@ -117,8 +119,9 @@ fn provider<'a>(name: &str, models: &'a Models) -> Result<&'a Arc<Provider>, Err
 mod tests {
     use super::*;
     use crate::config::HomeFlags;
-    use crate::embed::Kind;
-    use crate::sys::atomic::{self, Durability};
+    use crate::embedding::Kind;
+    use crate::sys::atomic;
+    use crate::sys::atomic::Durability;
 
     /// A home with this agent.toml, and a server of vectors that has no model for conversations.
     struct Place(tempfile::TempDir);
@@ -194,9 +197,9 @@ mod tests {
             place.refused(),
             "share/embeddings/table.bin: No such file or directory (os error 2)"
         );
-        let file = place.0.path().join("share").join(table::FILE);
+        let file = place.0.path().join("share").join(static_table::FILE);
         std::fs::create_dir_all(file.parent().expect("parent")).expect("dir");
-        atomic::write(&file, &table::tests::small(), Durability::Rename).expect("write");
+        atomic::write(&file, &static_table::tests::small(), Durability::Rename).expect("write");
         place.put("providers.d/vec.toml", "no TOML");
         let mut embedder = place.open().expect("table").expect("some");
         let Embedder::Table(table) = &mut embedder else {

@@ -12,12 +12,12 @@ pub mod consolidate;
 pub mod embedder;
 pub mod extract;
 pub mod facts;
-pub mod get;
 pub mod index;
 pub mod items;
-mod past;
 pub mod recall;
 mod scope;
+mod session_prefix;
+pub mod show_lines;
 mod sources;
 
 pub use scope::{JOINED, Scope, Viewer};
@@ -27,13 +27,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use consolidate::{Means, Options};
-use facts::commitments::{self, Change, Commitment};
+use facts::commitments;
+use facts::commitments::{Change, Commitment};
 use index::{Filter, Found, Place, Query, Searcher, Source};
 use recall::{Asked, Recall, Recalled};
 
 use crate::config::{Home, Synthesis};
-use crate::cost::Client;
-use crate::embed::Opener;
+use crate::embedding::Opener;
+use crate::llm::Client;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
 

@@ -30,7 +30,7 @@ impl Scope {
     }
 
     /// Returns the scope that is kept as `text`; one of a newer version is nobody's that this one knows.
-    pub(in crate::memory) fn stored(text: String) -> Self {
+    pub(crate) fn stored(text: String) -> Self {
         Self::parse(&text).unwrap_or(Self::Chat(text))
     }
 

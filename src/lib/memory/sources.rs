@@ -5,15 +5,16 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::past::Past;
 use super::scope::Scope;
+use super::session_prefix::Past;
 use crate::config::Home;
 use crate::sandbox::{BeneathError, Root};
-use crate::session::{self, Gone};
+use crate::session;
+use crate::session::Gone;
 use crate::sys::jsonl;
 
 /// A longer file is left out, and said: nobody writes memories of this size.
-pub(super) const MAX_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 /// Directories below `memory/` this deep are looked into.
 const MAX_DEPTH: usize = 16;
 
@@ -61,7 +62,7 @@ impl Source {
 
 /// A file that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// As printed: `workspace/memory/x.md`.
     pub shown: String,
     pub path: PathBuf,
@@ -73,7 +74,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// Returns the SHA-256 of what counts: of its content, which is `bytes`, and of what was said `before`.
-    pub(super) fn sha256(&self, bytes: &[u8], before: Option<Past>) -> Vec<u8> {
+    pub(crate) fn sha256(&self, bytes: &[u8], before: Option<Past>) -> Vec<u8> {
         let but = self
             .gone
             .and_then(|gone| gone.but)
@@ -84,13 +85,13 @@ impl Candidate {
 }
 
 /// Returns the conversation that the file shown as `shown` is a transcript of.
-pub(super) fn session_of(shown: &str) -> Option<&str> {
+pub(crate) fn session_of(shown: &str) -> Option<&str> {
     session::session_of(shown.strip_prefix("state/sessions/")?.rsplit('/').next()?)
 }
 
 /// What changes when a file does, nearly always.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     pub size: i64,
     /// Nanoseconds since 1970 of the last change of content and of anything (mtime, ctime); 0 and 0
     /// for one that says nothing.
@@ -98,7 +99,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    pub(super) fn of(meta: &Metadata) -> Self {
+    pub(crate) fn of(meta: &Metadata) -> Self {
         let ns = |secs: i64, nanos: i64| secs.saturating_mul(1_000_000_000).saturating_add(nanos);
         let times = (
             ns(meta.mtime(), meta.mtime_nsec()),
@@ -112,7 +113,7 @@ impl Stamp {
 
     /// Returns it as something to compare with at the next look: a file changed within the last two
     /// seconds before `now_ms` may change again without its times saying so.
-    pub(super) fn settled(self, now_ms: i64) -> Self {
+    pub(crate) fn settled(self, now_ms: i64) -> Self {
         let newest = self.times.0.max(self.times.1) / 1_000_000;
         if newest + 2000 < now_ms {
             self
@@ -136,7 +137,7 @@ pub struct Skipped {
 
 impl Skipped {
     /// Returns true when `path` is this or lies below it: then nobody knows whether it is gone.
-    pub(super) fn hides(&self, path: &str) -> bool {
+    pub(crate) fn hides(&self, path: &str) -> bool {
         path.strip_prefix(&self.path)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
@@ -144,7 +145,7 @@ impl Skipped {
 
 /// Returns the files there are, ordered by name, and what could not be looked at. Links and special
 /// files are passed over in silence: they are nobody's memory.
-pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
+pub(crate) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
     let mut listing = Listing {
         home,
         found: Vec::new(),
@@ -160,7 +161,7 @@ pub(super) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
 
 /// Returns the notes there are: `USER.md`, `MEMORY.md` and what lies below `memory/`, and what could
 /// not be looked at.
-pub(super) fn notes(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
+pub(crate) fn notes(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
     let mut listing = Listing {
         home,
         found: Vec::new(),
@@ -289,13 +290,13 @@ impl Listing<'_> {
 }
 
 /// Reads the files of one home.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     home: &'a Home,
     workspace: Option<Root>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(home: &'a Home) -> Self {
+    pub(crate) fn new(home: &'a Home) -> Self {
         Self {
             home,
             workspace: Root::open(home.workspace()).ok(),
@@ -304,7 +305,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the bytes of a file, in the workspace without ever leaving it: programs of the agent
     /// may put a link in a directory's place at any moment.
-    pub(super) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
+    pub(crate) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
         let failed = |why: String| {
             Unread::Failed(Skipped {
                 path: file.shown.clone(),
@@ -362,7 +363,7 @@ fn number(line: &[u8]) -> Option<u64> {
 }
 
 /// Why there are no bytes.
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// The file went away.
     Gone,
     /// It cannot be read.
@@ -383,7 +384,7 @@ fn read_plain(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the SHA-256 of a file's content.
-pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     ring::digest::digest(&ring::digest::SHA256, bytes)
         .as_ref()
         .to_vec()
@@ -391,7 +392,7 @@ pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns whose a file of the workspace is: a file about a person is that person's, the rest is the
 /// owner's.
-pub(super) fn scope_of(shown: &str) -> Scope {
+pub(crate) fn scope_of(shown: &str) -> Scope {
     match shown.strip_prefix("workspace/memory/people/") {
         Some(rest) => Scope::Person(rest.split(['.', '/']).next().unwrap_or_default().to_owned()),
         None => Scope::Owner,
@@ -399,7 +400,7 @@ pub(super) fn scope_of(shown: &str) -> Scope {
 }
 
 /// Returns the first `YYYY-MM-DD` in `text`.
-pub(super) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
+pub(crate) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
     let places = text
         .match_indices(|c: char| c.is_ascii_digit())
         .map(|(at, _)| at);
@@ -410,7 +411,7 @@ pub(super) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
 
 /// Returns when a file was written that says so in its name: when it was last changed, but on the day
 /// that it is called by. Any other: when it was last changed. Milliseconds since 1970 UTC.
-pub(super) fn time_of(shown: &str, stamp: Stamp) -> i64 {
+pub(crate) fn time_of(shown: &str, stamp: Stamp) -> i64 {
     const DAY_MS: i64 = 24 * 3_600_000;
     let changed = stamp.times.0 / 1_000_000;
     let day = date_in(shown.rsplit('/').next().unwrap_or_default())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::press;
+use super::approval_reply;
 
 /// A word that goes to the daemon and never to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +123,8 @@ impl Command {
             "status" => Some(Self::Status),
             "cost" => Some(Self::Cost),
             "jobs" => Some(Self::Jobs),
-            "approve" => Some(press::spoken(Approval::Approve, rest)),
-            "deny" => Some(press::spoken(Approval::Deny, rest)),
+            "approve" => Some(approval_reply::spoken(Approval::Approve, rest)),
+            "deny" => Some(approval_reply::spoken(Approval::Deny, rest)),
             _ => None,
         }
     }

@@ -3,18 +3,18 @@
 //! A conversation is a list of [`Message`]s made of [`Block`]s. No vendor's field name and no
 //! channel's type appears here; `provider/` and `channel/` translate at their own wall.
 
+mod agent_event;
+pub mod approval_reply;
 mod command;
 mod envelope;
-mod event;
 mod media;
-pub mod press;
 
+pub use agent_event::{AgentEvent, Step};
 pub use command::{Approval, Button, Command, JobOrder};
 pub use envelope::{
     About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task,
     Trust, own_name,
 };
-pub use event::{AgentEvent, Step};
 pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
 
 use serde::{Deserialize, Serialize};

@@ -1,19 +1,17 @@
 //! Where the daemon listens ([`Listener`]), and how it goes out: the HTTP client for servers that the owner named, the guard for addresses that
 //! anybody may have chosen ([`Guard`]), and the waiting between tries.
 
-mod address;
-mod guard;
-mod listen;
-mod place;
-mod refusal;
-mod unpack;
+mod decompress;
+mod listener;
+mod public_address;
+mod ssrf_guard;
 
 use std::time::Duration;
 
-pub use guard::{Answer, Guard, Limits, Request, Resolve};
-pub use listen::{Listener, Stream, probe};
-pub use place::{Origin, Rules, join, parameter, with_query};
-pub use refusal::Error;
+pub use listener::{Listener, Stream, probe};
+pub use ssrf_guard::refusal::Error;
+pub use ssrf_guard::target::{Origin, Rules, join, parameter, with_query};
+pub use ssrf_guard::{Answer, Guard, Limits, Request, Resolve};
 
 use crate::secret::redact;
 use crate::text;

@@ -9,40 +9,22 @@
 //! [`subagents`] are sent by a turn and answer to it. [`jobs`] makes what is done at its times an input like any other. [`progress`] shows a turn in its chat while it runs.
 //! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files, [`forgetting`] lets facts and people count no more; [`orders`] is the intake of the shell, [`requests`] that of the HTTP API; [`alerts`] tells the owner what the limits leave.
 
-mod alerts;
-mod approve;
-mod attach;
-mod audited;
-mod between;
+mod approvals;
+mod audit_events;
 mod commands;
 mod deliver;
-mod fetch;
-mod forgetting;
-mod fresh;
-mod gather;
 mod intake;
-mod jobs;
-mod lanes;
-mod orders;
-mod outcome;
 mod persist;
-mod progress;
-mod prompt;
-mod recall;
-mod requests;
-mod silence;
-mod stream;
+mod schedule;
 mod subagents;
-mod transcribe;
 mod turn;
-mod undoing;
 
-pub use deliver::Outgoing;
-pub use gather::Bundle;
-pub use jobs::{Schedule, Waking, heartbeat, waking};
-pub use lanes::drive;
-pub use requests::Refusal;
-pub use transcribe::Listener;
+pub use deliver::delivery::Outgoing;
+pub use intake::http::Refusal;
+pub use intake::jobs::{Schedule, Waking, heartbeat, waking};
+pub use schedule::debounce::Bundle;
+pub use schedule::scheduler::drive;
+pub use turn::transcribe::Listener;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -56,12 +38,13 @@ use tokio_util::task::TaskTracker;
 use crate::agent::Agent;
 use crate::channel::Channel;
 use crate::config::Config;
-use crate::control::replies::{self, Reply};
+use crate::control::replies;
+use crate::control::replies::Reply;
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
 use crate::workspace::Grounds;
-use crate::{audit, context, people, queue, session, undo};
+use crate::{audit, people, prompt, queue, session, undo};
 
 /// Everything the path needs; the daemon puts it together.
 pub struct Pipeline {
@@ -78,7 +61,7 @@ pub struct Pipeline {
     /// What the agent remembers.
     pub memory: Arc<Memory>,
     /// What the system text is made of.
-    pub context: Arc<context::Sources>,
+    pub context: Arc<prompt::Sources>,
     /// The doors, by name.
     pub channels: HashMap<&'static str, Arc<dyn Channel>>,
     /// Where answers to commands go.

@@ -4,28 +4,22 @@
 //! file. [`repair()`] makes any list of messages a valid request before it is sent.
 
 pub mod anthropic;
-pub mod embedding;
-#[cfg(test)]
-mod exchanges;
+mod api_key;
+mod classify_error;
+pub mod embeddings;
+mod flatten_tools;
 pub mod gemini;
 mod http;
-mod key;
-#[cfg(test)]
-mod loopback;
 pub mod offline;
 pub mod openai;
 mod repair;
-mod said;
 pub(crate) mod sse;
-#[cfg(test)]
-pub(crate) mod strict;
-mod told;
 pub mod transcription;
 mod wire;
 
-pub use key::{Ask, Given, Key};
+pub use api_key::{Ask, Given, Key};
+pub use flatten_tools::without_tools;
 pub use repair::repair;
-pub use told::without_tools;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -238,3 +232,10 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod recorded_exchanges;
+#[cfg(test)]
+mod test_server;
+#[cfg(test)]
+pub(crate) mod vendor_rules;

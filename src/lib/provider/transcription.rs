@@ -7,8 +7,8 @@
 use reqwest::multipart::{Form, Part};
 
 use super::Error;
+use super::api_key::Key;
 use super::http::Endpoint;
-use super::key::Key;
 
 /// The largest recording the vendor takes, bytes (its guide "Speech to text", read 2026-11).
 pub const MAX_BYTES: u64 = 25 << 20;
@@ -64,14 +64,19 @@ impl Transcriptions {
 mod tests {
     use serde_json::json;
 
-    use super::super::loopback::{Reply, Server};
     use super::*;
+    use crate::provider::test_server::{Reply, Server};
     use crate::secret::Secret;
 
-    async fn answered(reply: Reply) -> (Result<String, Error>, super::super::loopback::Recorded) {
+    async fn answered(
+        reply: Reply,
+    ) -> (
+        Result<String, Error>,
+        crate::provider::test_server::Recorded,
+    ) {
         let server = Server::start([reply]).await;
         let key = Some(Secret::new("sk-1".to_owned()));
-        let client = Transcriptions::new(super::super::loopback::client(), &server.url, key);
+        let client = Transcriptions::new(crate::provider::test_server::client(), &server.url, key);
         let answer = client
             .transcribe(
                 "whisper-1",

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::{NewPart, Part};
 use super::{Store, outbox, view};
 use crate::db;
 use crate::message::Approval;
-use crate::queue::{NewPart, Part};
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;

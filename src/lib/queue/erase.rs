@@ -6,7 +6,8 @@ use std::path::Path;
 use rusqlite::TransactionBehavior;
 
 use super::MIGRATIONS;
-use crate::db::{self, Hit};
+use crate::db;
+use crate::db::Hit;
 
 /// Deletes what `hit` finds in the database at `path` and returns how many rows of each table that is; with `dry_run` only
 /// counts them. An input that waits is not answered, a part that waits does not go out.

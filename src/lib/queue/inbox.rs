@@ -3,9 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::approvals;
-use super::notes::{self, Note};
-use super::outbox::{self, NewPart, Part};
-use super::subagents::{self, Ending};
+use super::outbox;
+use super::outbox::{NewPart, Part};
+use super::overheard;
+use super::overheard::Note;
+use super::subagents;
+use super::subagents::Ending;
 use super::{Store, from_json, remember, routes, to_json};
 use crate::control::replies::{Reply, STOPPED};
 use crate::db;
@@ -151,7 +154,7 @@ impl Store {
                                 accepted.extend(insert(connection, envelope)?);
                             }
                         }
-                        Verdict::Note(session, note) => notes::insert(connection, session, note)?,
+                        Verdict::Note(session, note) => overheard::insert(connection, session, note)?,
                         Verdict::Refuse(Some(notice)) => {
                             notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?)
                         }
@@ -371,7 +374,7 @@ impl Store {
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
                 if let Some((session, note)) = &finish.note {
-                    notes::insert(connection, session, note)?;
+                    overheard::insert(connection, session, note)?;
                 }
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
                 let parts = (1..)

@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::notes::{self, Note};
+use super::overheard;
+use super::overheard::Note;
 use super::{Store, from_json, to_json};
 use crate::db;
 use crate::message::{Button, ChatRef, OutFile, Route, SessionKey};
@@ -156,7 +157,7 @@ fn tell_the_agent(
         "your message {:?} did not arrive: {reason}",
         text::shorten(&words, 200)
     );
-    notes::insert(
+    overheard::insert(
         connection,
         &SessionKey(session),
         &Note {

@@ -3,8 +3,10 @@
 
 use rusqlite::{Connection, Row};
 
-use super::inbox::{self, Accepted};
-use super::notes::{self, Note};
+use super::inbox;
+use super::inbox::Accepted;
+use super::overheard;
+use super::overheard::Note;
 use super::{Store, from_json};
 use crate::control::replies::Reply;
 use crate::db;
@@ -165,7 +167,7 @@ pub(super) fn tell_stopped(
     now: i64,
 ) -> rusqlite::Result<()> {
     let note = |session: &SessionKey, of_owner: bool, text: String| {
-        notes::insert(
+        overheard::insert(
             connection,
             session,
             &Note {

@@ -285,9 +285,9 @@ fn beside<'a>(run: &'a str, ids: &[&'a str]) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::MIGRATIONS;
     use super::*;
     use crate::message::{ChatRef, Route, Sender, SessionKey, Source};
+    use crate::queue::MIGRATIONS;
 
     /// A queue as the release with the first `schema` migrations left it.
     fn queue(schema: usize) -> (tempfile::TempDir, std::path::PathBuf) {

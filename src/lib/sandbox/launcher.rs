@@ -22,10 +22,12 @@ use nix::unistd::{
     setsid,
 };
 
-use super::closed::Search;
-use super::confine::{self, Access};
-use super::newroot::{self, Paths};
-use super::{At, Failure, Plan, Report, Walls, kernel, seccomp};
+use super::mount_root;
+use super::mount_root::Paths;
+use super::private_files::Search;
+use super::restrict;
+use super::restrict::Access;
+use super::{At, Failure, Plan, Report, Walls, seccomp, syscalls};
 
 /// The exit code of a launcher that reported a failed step. Nobody reads it.
 const SETUP_FAILED: u8 = 125;
@@ -55,7 +57,7 @@ struct Pipes {
 
 impl Pipes {
     fn take() -> Result<Self, Failure> {
-        kernel::close_from(3).at("close descriptors")?;
+        syscalls::close_from(3).at("close descriptors")?;
         let step = "arrange the pipes";
         let daemon = BufReader::new(File::from(
             std::io::stdin().as_fd().try_clone_to_owned().at(step)?,
@@ -101,7 +103,7 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
     };
     if plan.walls == Walls::Namespaces {
         enter_namespaces(plan.network)?;
-        if let Some(init) = kernel::fork().at("fork")? {
+        if let Some(init) = syscalls::fork().at("fork")? {
             return wait_for(init);
         }
         prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
@@ -109,14 +111,14 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
             // Or the kill(-1) of the end would reach the whole machine.
             return Err("not process 1").at("make namespaces");
         }
-        newroot::build(&plan, &paths, secrets)?;
-        kernel::drop_capabilities().at("drop capabilities")?;
+        mount_root::build(&plan, &paths, secrets)?;
+        syscalls::drop_capabilities().at("drop capabilities")?;
         supervise(&plan, Some(&Access::in_new_root(paths)), pipes)
     } else {
         prctl::set_dumpable(false).at("close the launcher's memory")?;
         let tmp = TemporaryDir::make()?;
         let access = Access::in_host_root(&plan, &paths, secrets, tmp.0.clone())?;
-        confine::keep_signals_inside()?;
+        restrict::keep_signals_inside()?;
         supervise(&plan, Some(&access), pipes)
     }
 }
@@ -139,7 +141,7 @@ fn enter_namespaces(network: bool) -> Result<(), Failure> {
     sethostname("sandbox").at("name the host")?;
     if !network {
         // Programs that talk to themselves want it; those that do not will not miss it.
-        let _ = kernel::loopback_up();
+        let _ = syscalls::loopback_up();
     }
     Ok(())
 }
@@ -171,7 +173,7 @@ fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<
     signals.add(Signal::SIGCHLD);
     signals.thread_block().at("block signals")?;
     let children = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).at("watch children")?;
-    let Some(command) = kernel::fork().at("fork")? else {
+    let Some(command) = syscalls::fork().at("fork")? else {
         let Err(failure) = become_command(plan, access);
         return Err(failure);
     };
@@ -225,11 +227,11 @@ fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Fa
     // No terminal, and a process group that level `off` can kill.
     setsid().at("start a session")?;
     prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
-    kernel::default_signals();
+    syscalls::default_signals();
     SigSet::empty().thread_set_mask().at("unblock signals")?;
     umask(Mode::from_bits_truncate(0o022));
     chdir(&plan.cwd).at(&format!("enter {}", plan.cwd.display()))?;
-    confine::limits(plan)?;
+    restrict::limits(plan)?;
     let (shell, arguments, environment) = (
         c"/bin/sh",
         [c"sh".into(), c"-c".into(), c_string(&plan.command)?],
@@ -237,10 +239,10 @@ fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Fa
     );
     if let Some(access) = access {
         prctl::set_no_new_privs().at("give up new privileges")?;
-        confine::landlock(plan, access)?;
-        kernel::drop_capabilities().at("drop capabilities")?;
+        restrict::landlock(plan, access)?;
+        syscalls::drop_capabilities().at("drop capabilities")?;
     }
-    kernel::close_on_exec_from(3).at("close descriptors")?;
+    syscalls::close_on_exec_from(3).at("close descriptors")?;
     seccomp::apply(plan)?;
     execve(shell, &arguments, &environment).at("start /bin/sh")
 }

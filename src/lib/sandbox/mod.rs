@@ -26,17 +26,17 @@
 //! nothing else (`pure`).
 
 mod beneath;
-mod clip;
-mod closed;
-mod confine;
-mod kernel;
+mod compute;
+mod detect;
 mod launcher;
-mod newroot;
-mod probe;
-mod pure;
+mod mount_root;
+mod output_cap;
+mod private_files;
+mod restrict;
 mod run;
 mod seccomp;
 mod service;
+mod syscalls;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,9 +44,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Place, Root};
+pub use compute::{Limits, compute, compute_main, in_memory};
+pub use detect::{level, probe};
 pub use launcher::launcher_main;
-pub use probe::{level, probe};
-pub use pure::{Limits, compute, compute_main, in_memory};
 pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
 

@@ -12,8 +12,8 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::clip::Clip;
-use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, probe};
+use super::output_cap::Clip;
+use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect};
 
 /// How long the launcher has to kill and reap everything.
 pub(super) const KILL_GRACE: Duration = Duration::from_millis(700);
@@ -60,9 +60,9 @@ pub(super) async fn level_for(spec: &Spec) -> Result<Level, Error> {
     if spec.off {
         return Ok(Level::Off);
     }
-    match probe::known() {
+    match detect::known() {
         Some(level) => Ok(level.clone()),
-        None => tokio::task::spawn_blocking(|| probe::level().clone())
+        None => tokio::task::spawn_blocking(|| detect::level().clone())
             .await
             .map_err(|e| Error::Start(std::io::Error::other(e))),
     }

@@ -14,7 +14,7 @@ use seccompiler::{
     sock_filter,
 };
 
-use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, kernel};
+use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, syscalls};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -264,7 +264,7 @@ fn socket_families(plan: &Plan) -> Vec<i32> {
         (Walls::Landlock, true) => vec![libc::AF_INET, libc::AF_INET6],
         // In the machine's network the abstract sockets of its other programs are in reach, unless
         // Landlock keeps them apart.
-        (_, true) if kernel::landlock_abi() < LANDLOCK_ALONE_ABI => {
+        (_, true) if syscalls::landlock_abi() < LANDLOCK_ALONE_ABI => {
             vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         }
         _ => vec![

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::prompt::Prompt;
+use super::prompt_trace::Prompt;
 use crate::message::{About, Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 
 /// One line: `{"v":1,"ts":"…","seq":7,"type":"message", …}`.

@@ -10,7 +10,8 @@ use super::state::{Position, State};
 use super::transcript::{Session, session_of};
 use crate::message::{SessionKey, own_name};
 use crate::people::People;
-use crate::sys::{self, atomic, jsonl};
+use crate::sys;
+use crate::sys::{atomic, jsonl};
 
 /// The index: key → entry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,17 +11,17 @@
 //! lock held while anything waits. A turn that panics loses only the copy in memory.
 
 mod event;
-mod freshness;
+mod expiry;
 mod index;
-mod prompt;
+mod prompt_trace;
 mod state;
 mod transcript;
 mod view;
 
 pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
-pub use freshness::Over;
+pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
-pub use prompt::{Prompt, PromptBlock, PromptTier, Recollection};
+pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
 pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens,
 };
@@ -37,7 +37,8 @@ use chrono_tz::Tz;
 use crate::clock;
 use crate::message::SessionKey;
 use crate::people::People;
-use crate::sys::{self, atomic};
+use crate::sys;
+use crate::sys::atomic;
 
 /// Sessions kept in memory between turns.
 const KEPT: usize = 64;

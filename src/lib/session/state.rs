@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
-use crate::text::{self, estimate_tokens};
+use crate::text;
+use crate::text::estimate_tokens;
 
 /// A session as it stands after `last_seq`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

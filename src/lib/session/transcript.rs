@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
 use crate::clock;
-use crate::sys::{self, atomic, jsonl};
+use crate::sys;
+use crate::sys::{atomic, jsonl};
 
 /// A file in which a compaction ends beyond this, bytes, is followed by another (specification §10).
 const FULL: u64 = 1_000_000;

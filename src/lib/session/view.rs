@@ -8,7 +8,8 @@ use super::event::{Event, Head, Kind};
 use super::index::{Entry, Index, Wanted};
 use super::transcript::{files, order, session_of, view};
 use crate::people::People;
-use crate::sys::{self, jsonl};
+use crate::sys;
+use crate::sys::jsonl;
 
 /// A session as a listing shows it.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use ring::digest::{Context, SHA256};
 
+use super::catalog::open;
 use super::find::Tree;
-use super::shelf::open;
 use super::shown;
 
 /// The most files and bytes a skill may have to be trusted: nobody reads more than that.

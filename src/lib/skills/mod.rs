@@ -17,23 +17,21 @@
 //! reads it. A skill of the workspace is the owner's when nobody else could have written it; any other
 //! is off until the owner trusts what it says now, and off again when that changes.
 
+mod catalog;
 mod find;
+mod front_matter;
 mod hash;
-mod head;
-mod own;
-mod shelf;
-#[cfg(test)]
-mod tests;
+mod ownership;
 mod trust;
 
-pub use shelf::{Skills, Standing};
+pub use catalog::{Skills, Standing};
 pub use trust::{Says, Trust, Trusted};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::text;
-use crate::text::hidden::Hidden;
+use crate::text::hidden_chars::Hidden;
 
 /// The largest SKILL.md, bytes.
 pub const MAX_FILE: u64 = 64 * 1024;
@@ -152,3 +150,6 @@ pub fn is_name(name: &str) -> bool {
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::{Home, HomeFlags};
-use crate::sys::atomic::{self, Durability};
+use crate::sys::atomic;
+use crate::sys::atomic::Durability;
 
 /// A home and a share/, both of which are empty.
 struct Place {

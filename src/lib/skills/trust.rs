@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{self, atomic, lock};
+use crate::sys;
+use crate::sys::{atomic, lock};
 
 /// The owner's word about skills, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,14 +2,14 @@
 //! systemd.
 
 pub mod atomic;
-pub mod claim;
 pub mod fifo;
+mod file_stamp;
 pub mod jsonl;
 pub mod lock;
-pub mod notify;
-mod version;
+pub mod machine_lock;
+pub mod sd_notify;
 
-pub use version::Version;
+pub use file_stamp::Version;
 
 use std::path::{Path, PathBuf};
 

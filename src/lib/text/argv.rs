@@ -4,7 +4,7 @@
 //! conversation) must mean what `/bin/sh` makes of the text. So only those texts are read in which a
 //! shell has nothing to do but to split words; every other is a shell text and has no argv.
 
-use super::hidden;
+use super::hidden_chars;
 
 /// Longer commands are nobody's habit.
 const MAX: usize = 4096;
@@ -41,7 +41,7 @@ const GRAMMAR: [&str; 20] = [
 pub fn plain(command: &str) -> Option<Vec<String>> {
     if command.len() > MAX
         || command.contains(char::is_control)
-        || hidden::without(command) != command
+        || hidden_chars::without(command) != command
     {
         return None;
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::post::post;
+use super::send_command::post;
 use super::{Needs, output, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::control::Command;
-use crate::control::attached::{MAX_FILE, MAX_FILES};
+use crate::control::attachments::{MAX_FILE, MAX_FILES};
 use crate::message::Route;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::Root;

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::{Needs, blocking, number, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::memory::index::{Filter, Hit, Query};
-use crate::memory::items::{self, Item, Stated};
-use crate::memory::{Memory, Scope, Viewer, get};
+use crate::memory::items;
+use crate::memory::items::{Item, Stated};
+use crate::memory::{Memory, Scope, Viewer, show_lines};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{BeneathError, Root};
 use crate::{clock, people};
@@ -174,7 +175,7 @@ impl Tool for Get {
             text(input, "path").to_owned(),
         );
         Box::pin(blocking(move || {
-            get::lines(memory.home(), &viewer, &path, first, last)
+            show_lines::lines(memory.home(), &viewer, &path, first, last)
                 .map_err(|error| error.to_string())
         }))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::post::post;
+use super::send_command::post;
 use super::{Needs, output, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::control::Command;

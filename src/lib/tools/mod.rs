@@ -3,14 +3,14 @@
 mod commitment;
 mod exec;
 mod files;
-mod forget;
 mod mcp;
 mod media;
 mod memory;
+mod memory_forget;
 mod message;
 mod pin;
-mod post;
 mod schedule;
+mod send_command;
 mod silent;
 mod skill;
 mod spawn;
@@ -73,7 +73,7 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let needs = Arc::new(needs);
     tools.extend(memory::all(&needs));
     tools.push(Arc::new(commitment::CommitmentUpdate(needs.clone())));
-    tools.push(Arc::new(forget::Forget(needs.clone())));
+    tools.push(Arc::new(memory_forget::Forget(needs.clone())));
     tools.push(Arc::new(message::Message(needs.clone())));
     tools.extend(schedule::all(&needs));
     tools.push(Arc::new(spawn::Spawn));

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::post::order;
+use super::send_command::order;
 use super::{Needs, blocking, output, text};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::clock;
 use crate::control::{Command, Id};
-use crate::jobs::{self, Ask, Job};
+use crate::jobs;
+use crate::jobs::{Ask, Job};
 use crate::memory::Scope;
 use crate::message::JobOrder;
 use crate::provider::{BoxFuture, ToolSpec};

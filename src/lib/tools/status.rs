@@ -8,7 +8,8 @@ use super::{Needs, blocking};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::session::{self, State};
+use crate::session;
+use crate::session::State;
 use crate::{clock, cost};
 
 pub(super) struct SessionStatus(pub Arc<Needs>);

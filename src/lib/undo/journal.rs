@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Error, MAX_OLD, is_run};
 use crate::clock;
-use crate::sys::{self, atomic, jsonl};
+use crate::sys;
+use crate::sys::{atomic, jsonl};
 use crate::workspace::Marks;
 
 /// The journals of all runs, and the marks on files that go with them.

@@ -9,18 +9,13 @@
 //! skills/                                           see the room of that name
 //! ```
 
-mod files;
-mod grounds;
-mod marks;
-mod read;
-mod shape;
+mod path_policy;
+mod protected_files;
 mod templates;
 
-pub use files::{Files, PromptFile, prompt_dirs};
-pub use grounds::{Error as GroundsError, Grounds, Sight, Spot};
-pub use marks::Marks;
-pub use read::MAX_CHARS;
-pub use shape::{is_memory, is_shape, make_shape, memory, shape};
+pub use crate::trust::untrusted_files::Marks;
+pub use path_policy::{Error as GroundsError, Grounds, Sight, Spot};
+pub use protected_files::{is_memory, is_shape, make_shape, memory, shape};
 pub use templates::{Created, Fate, add_provider, has_provider, init, template};
 
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use std::{
 
 use agent_toolkit::{
     clock,
-    monitor::{self, ChannelState, ProviderState, State},
+    monitor_state::{self, ChannelState, ProviderState, State},
     sys::{fifo, lock},
 };
 use nix::sys::signal::Signal;
@@ -65,7 +65,7 @@ impl Pretender {
     fn show(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.clone();
         change(&mut state);
-        monitor::write(&self.sandbox.path("state/monitor.json"), &state)
+        monitor_state::write(&self.sandbox.path("state/monitor.json"), &state)
             .expect("the sandbox is writable");
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use agent_toolkit::{
     control::{self, Attachment, Command as Order, Id, Words, replies},
     message::{Approval, JobOrder},
-    monitor,
+    monitor_state,
 };
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn the_fields_of_monitor_json_are_those_of_the_page() {
     let mut wrong = compare(
         &page.file,
         "JSON DOCUMENT",
-        &keys(&to_json(monitor::State::default())),
+        &keys(&to_json(monitor_state::State::default())),
         &fields(items()),
     );
     let inner = |name: &str, values: &[Value]| {
@@ -77,18 +77,18 @@ fn the_fields_of_monitor_json_are_those_of_the_page() {
     wrong.extend(inner(
         "lanes",
         &[
-            to_json(monitor::Lane::default()),
-            to_json(monitor::TurnLine::default()),
+            to_json(monitor_state::Lane::default()),
+            to_json(monitor_state::TurnLine::default()),
         ],
     ));
-    wrong.extend(inner("queue", &[to_json(monitor::Queue::default())]));
+    wrong.extend(inner("queue", &[to_json(monitor_state::Queue::default())]));
     wrong.extend(inner(
         "channels",
-        &[to_json(monitor::ChannelState::default())],
+        &[to_json(monitor_state::ChannelState::default())],
     ));
     wrong.extend(inner(
         "providers",
-        &[to_json(monitor::ProviderState::default())],
+        &[to_json(monitor_state::ProviderState::default())],
     ));
     report(&wrong);
 }

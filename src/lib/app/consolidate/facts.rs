@@ -4,9 +4,12 @@ use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use super::{Context, FactsArguments, PROGRAM, document, joined, whose};
-use crate::app::cli::{self, Exit, Failure};
-use crate::app::table::{self, Column};
-use crate::memory::facts::{self, Fact, Filter};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::table;
+use crate::app::table::Column;
+use crate::memory::facts;
+use crate::memory::facts::{Fact, Filter};
 use crate::{clock, text};
 
 const COLUMNS: [Column; 5] = [

@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::promises::commitment;
+use super::commitments::commitment;
 use super::run::{change_document, line};
 use super::{Context, ForgetArguments, PROGRAM, joined, whose, why};
-use crate::app::cli::{self, Exit, Failure};
-use crate::app::erase::{self, Alone, Erasing, Survey};
-use crate::app::send::talk;
-use crate::app::table::{self, Column};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::forget;
+use crate::app::forget::{Alone, Erasing, Survey};
+use crate::app::send::submit;
+use crate::app::table;
+use crate::app::table::Column;
 use crate::control::Command;
-use crate::memory::consolidate::{self, Named};
+use crate::memory::consolidate;
+use crate::memory::consolidate::Named;
 use crate::memory::facts::{Forgot, Target};
 use crate::text;
 
@@ -26,7 +30,7 @@ const BY_DAEMON: Duration = Duration::from_secs(300);
 pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exit, Failure> {
     let words = joined(Some(&wanted.what), &wanted.more).unwrap_or_default();
     if wanted.hard && !wanted.dry_run {
-        erase::read_the_rest(&context.home, &context.env)?;
+        forget::read_the_rest(&context.home, &context.env)?;
     }
     let target = target(context, &words, wanted.hard && !wanted.dry_run)?;
     if wanted.hard {
@@ -34,7 +38,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exi
     }
     let forgot = match consolidate::forget(&context.home, &target, wanted.dry_run)? {
         Ok(forgot) => forgot,
-        Err(pid) => return Err(erase::busy(pid)),
+        Err(pid) => return Err(forget::busy(pid)),
     };
     show_forgot(context, wanted, &forgot);
     if !wanted.dry_run {
@@ -140,7 +144,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         target: words.to_owned(),
         hard: true,
     };
-    let reply = talk::slow_order(
+    let reply = submit::slow_order(
         &context.home,
         &order,
         "it may still be erased: look with --dry-run",
@@ -204,7 +208,7 @@ fn confirmed() -> Result<bool, Failure> {
 /// Returns whom or what `words` mean.
 fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, text::visible(&message));
-    match erase::meant(&context.home, &context.env, words)? {
+    match forget::meant(&context.home, &context.env, words)? {
         Named::One(target) => Ok(target),
         Named::Several(many) => Err(why::several("forget", words, &many)),
         Named::People(several) => {
@@ -223,7 +227,7 @@ fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Fail
         Named::Nothing => {
             // What a run was killed at when all but this was done.
             if hard {
-                erase::wring_out(&context.home)?;
+                forget::wring_out(&context.home)?;
             }
             Err(Failure::new(Exit::Failed, text::visible(&format!("there is no fact and no person `{words}`"))).hint(format!(
                 "{PROGRAM} facts shows them all; person:NAME is whoever is called so, also where no fact is known"

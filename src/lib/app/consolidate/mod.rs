@@ -1,12 +1,12 @@
 //! `agent-consolidate`: draws facts from notes and conversations, and shows them.
 
+mod commitments;
 mod facts;
 mod forget;
-mod promises;
+mod maintain;
 mod reader;
 mod run;
-mod state;
-mod upkeep;
+mod status;
 mod why;
 
 use std::process::ExitCode;
@@ -15,8 +15,9 @@ use chrono_tz::Tz;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::{Value, json};
 
-use super::cli::{self, Exit, Failure, Shared};
-use super::query;
+use super::cli;
+use super::cli::{Exit, Failure, Shared};
+use super::documents;
 use crate::clock;
 use crate::config::{Environment, Home};
 use crate::memory::facts::{Error, Fact};
@@ -194,13 +195,13 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 backfill: run.backfill || own.backfill,
             },
         ),
-        Some(Verb::Status) => state::run(&context),
+        Some(Verb::Status) => status::run(&context),
         Some(Verb::Facts(wanted)) => facts::run(&context, wanted),
-        Some(Verb::Episodes(wanted)) => promises::episodes(&context, wanted),
-        Some(Verb::Commitments(wanted)) => promises::commitments(&context, wanted),
+        Some(Verb::Episodes(wanted)) => commitments::episodes(&context, wanted),
+        Some(Verb::Commitments(wanted)) => commitments::commitments(&context, wanted),
         Some(Verb::Why(wanted)) => why::run(&context, wanted),
-        Some(Verb::Maintain) => upkeep::maintain(&context),
-        Some(Verb::Undo(wanted)) => upkeep::undo(&context, wanted),
+        Some(Verb::Maintain) => maintain::maintain(&context),
+        Some(Verb::Undo(wanted)) => maintain::undo(&context, wanted),
         Some(Verb::Forget(wanted)) => forget::run(&context, wanted),
     }
 }
@@ -216,7 +217,7 @@ struct Context<'a> {
 impl Context<'_> {
     /// Returns the agent's zone; UTC where the settings cannot be read.
     fn zone(&self) -> Tz {
-        query::zone(&self.home, &self.env).0
+        documents::zone(&self.home, &self.env).0
     }
 
     /// Says a word beside the data.

@@ -6,9 +6,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::Context;
 use crate::app::cli::{Exit, Failure};
-use crate::app::client;
+use crate::app::llm_client;
 use crate::auth::Keys;
-use crate::config::{self, Loaded};
+use crate::config;
+use crate::config::Loaded;
 use crate::cost::Ledger;
 use crate::memory::consolidate::{Model, Paid, Trouble, estimate_usd, reader};
 
@@ -59,7 +60,7 @@ fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, Paid), Fail
         .map_err(|error| Failure::new(Exit::Failed, format!("no request can be made: {error}")))?;
     let keys = Arc::new(Keys::open(&context.home, &context.env)?);
     let ledger = Ledger::start(&context.home.cost_db(), loaded.config.agent.timezone.0)?;
-    let client = Arc::new(client::build(loaded, &keys, ledger)?);
+    let client = Arc::new(llm_client::build(loaded, &keys, ledger)?);
     let paid = Paid::of(client, runtime.handle().clone());
     let paid =
         paid.ok_or_else(|| Failure::new(Exit::Config, "[routing] consolidation names no model"))?;

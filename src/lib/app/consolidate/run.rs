@@ -4,14 +4,17 @@ use serde_json::{Value, json};
 
 use super::reader::Reader;
 use super::{Context, PROGRAM, RunArguments, document, whose};
-use crate::app::bar::{self, Bar};
-use crate::app::cli::{self, Exit, Failure};
-use crate::app::reminders;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::commitment_reminders;
+use crate::app::progress_bar;
+use crate::app::progress_bar::Bar;
 use crate::config;
 use crate::memory::consolidate::{
     Asks, Change, Means, Model, Options, Outcome, Report, Skipped, run as consolidate,
 };
-use crate::memory::facts::{self, Fact};
+use crate::memory::facts;
+use crate::memory::facts::Fact;
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, Failure> {
@@ -36,7 +39,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
     });
     bar.end();
     match outcome? {
-        Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
+        Outcome::Busy(pid) => progress_bar::busy(PROGRAM, context.shared, context.json, pid),
         Outcome::Done(report) => {
             tell(context, options, &report);
             if !options.dry_run {
@@ -50,7 +53,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
 /// Has the owner reminded of what was promised until a day.
 pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
     let config = config::load_config(&context.home, &context.env)?;
-    let orders = reminders::order(&context.home, &config)?;
+    let orders = commitment_reminders::order(&context.home, &config)?;
     if orders > 0 && context.shared.verbose > 0 {
         context.note(&format!(
             "{} ordered or taken back",

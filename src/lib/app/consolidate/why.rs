@@ -4,8 +4,10 @@ use chrono_tz::Tz;
 use serde_json::json;
 
 use super::{Context, WhyArguments, document, facts as listing, joined, whose};
-use crate::app::cli::{self, Exit, Failure};
-use crate::memory::facts::{self, Fact, Meant, Origin};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::memory::facts;
+use crate::memory::facts::{Fact, Meant, Origin};
 use crate::{clock, text};
 
 /// More matches than these are not named.

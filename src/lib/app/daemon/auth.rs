@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::cli::{self, Exit, Failure, Shared};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
 use crate::auth::{Contents, Keys, Origin, ProviderKey, Source, State, Verdict, probe};
 use crate::clock;
-use crate::config::{self, Environment, Home, Provider};
+use crate::config;
+use crate::config::{Environment, Home, Provider};
 use crate::net;
-use crate::provider::{self, Ask};
+use crate::provider;
+use crate::provider::Ask;
 use crate::secret::Secret;
 
 /// Shorter keys are not shown at all: four letters would be too much of them.

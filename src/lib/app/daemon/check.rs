@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use super::super::cli::{self, Exit, Failure, Shared};
-use super::super::client;
-use super::{build, http};
+use super::assemble;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::http;
+use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
-use crate::context;
+use crate::prompt;
 use crate::skills::Skills;
 
 pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     let loaded = config::load(&home, &env, &[])?;
     let keys = Arc::new(Keys::open(&home, &env)?);
-    client::check(&loaded.models, &keys)?;
+    llm_client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
-    build::telegram(&loaded.config, secrets, Arc::default())?;
+    assemble::telegram(&loaded.config, secrets, Arc::default())?;
     let api = http::settings(&loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings
@@ -25,14 +27,14 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         .map(ToString::to_string)
         .collect();
     let skills = Skills::new(&home, config::share_dir(&env).as_deref());
-    let sources = context::Sources::new(&home, Arc::new(skills));
+    let sources = prompt::Sources::new(&home, Arc::new(skills));
     warnings.extend(
-        context::survey(&sources, &loaded)
+        prompt::survey(&sources, &loaded)
             .into_iter()
             .map(|remark| remark.words),
     );
     warnings.extend(api.and_then(|settings| settings.warning));
-    warnings.extend(build::signed_out(&loaded.models, &keys));
+    warnings.extend(assemble::signed_out(&loaded.models, &keys));
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     if json {
         let settings: Vec<_> = loaded

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use clap::{ArgAction, Command, ValueEnum};
 use clap_complete::Shell as Generator;
 
-use super::super::cli::{self, Exit, Failure};
-use super::super::commands;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::commands;
 
 /// A shell that can complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

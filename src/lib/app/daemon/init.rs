@@ -1,8 +1,10 @@
 //! `agent-daemon init`: make the home.
 
-use super::super::cli::{self, Exit, Failure, Shared};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
 use crate::config::machine_zone;
-use crate::workspace::{self, Fate};
+use crate::workspace;
+use crate::workspace::Fate;
 
 pub(super) fn init(shared: &Shared) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::super::cli::{self, Exit, Failure, Shared};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
 use crate::auth::{Keys, State};
 use crate::config;
 

@@ -1,32 +1,31 @@
 //! `agent-daemon`: the long-running process, and what prepares a home for it.
 
+pub(super) mod assemble;
 mod auth;
-mod build;
+mod background_tasks;
 mod check;
-mod chores;
+pub(super) mod command_intake;
 mod completions;
-mod doctor;
-mod doors;
-mod http;
-mod ingress;
 mod init;
+mod listeners;
 mod login;
 mod logout;
-mod run;
-mod servers;
+mod mcp_servers;
+mod publish_state;
+mod serve;
 mod stdio;
 mod ticker;
-mod watch;
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use doors::Doors;
-use run::End;
+use listeners::Doors;
+use serve::End;
 
-use super::cli::{self, Exit, Failure, Shared};
+use super::cli;
+use super::cli::{Exit, Failure, Shared};
 use crate::{media, sandbox, tools};
 
 /// The agent's daemon: channels, queue, agent loop
@@ -136,7 +135,7 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         verb,
     } = arguments;
     match verb.unwrap_or(Verb::Run(Doors::default())) {
-        Verb::Run(after) => match run::run(&shared, before.or(after))? {
+        Verb::Run(after) => match serve::run(&shared, before.or(after))? {
             End::Exit(exit) => Ok(exit),
             End::Anew => Err(anew()),
         },
@@ -147,7 +146,7 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         .hint("agent-daemon run --help")),
         Verb::Init { yes: _ } => init::init(&shared),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
-        Verb::Doctor { fix } => doctor::doctor(&shared, fix, json),
+        Verb::Doctor { fix } => super::doctor::doctor(&shared, fix, json),
         Verb::Login(arguments) => login::login(&shared, &arguments, json),
         Verb::Logout { provider, all } => logout::logout(&shared, provider.as_deref(), all, json),
         Verb::Auth { check } => auth::auth(&shared, check, json),

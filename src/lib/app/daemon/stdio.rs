@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::super::cli;
+use crate::app::cli;
 use crate::channel::{Channel, Health, Outgoing, Rendered, SendError};
 use crate::clock;
 use crate::control::MAX_COMMAND;

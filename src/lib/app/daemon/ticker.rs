@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::pipeline::Pipeline;
-use crate::sys::notify::Systemd;
+use crate::sys::sd_notify::Systemd;
 
 /// After a bug the jobs are looked at again after so long.
 const AFTER_A_BUG_MS: i64 = 60_000;

@@ -14,8 +14,9 @@ use chrono::NaiveDate;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Context, find};
-use crate::app::cli::{self, Exit, Failure};
+use super::{Context, search};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
 use crate::memory::index::{Filter, Query, Searcher};
 
 /// A longer line is no question.
@@ -107,8 +108,8 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
     let is_known =
         |value: Option<&str>, known: &[&str]| value.is_none_or(|value| known.contains(&value));
     for (field, value, known) in [
-        ("source", asked.source.as_deref(), &find::SOURCES[..]),
-        ("strategy", asked.strategy.as_deref(), &find::STRATEGIES),
+        ("source", asked.source.as_deref(), &search::SOURCES[..]),
+        ("strategy", asked.strategy.as_deref(), &search::STRATEGIES),
     ] {
         if !is_known(value, known) {
             let failure = Failure::new(Exit::Data, format!("unknown {field}"))
@@ -122,16 +123,16 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
         min_score: asked.min_score.unwrap_or(0.0),
         filter: Filter {
             scopes: None,
-            sources: find::sources(asked.source.as_slice()),
+            sources: search::sources(asked.source.as_slice()),
             days: Filter::days(asked.after, asked.before),
         },
-        strategy: find::strategy(asked.strategy.as_deref().unwrap_or_default()),
+        strategy: search::strategy(asked.strategy.as_deref().unwrap_or_default()),
         today,
         ..Query::new(asked.query)
     };
     match searcher.search(&query) {
         Ok(found) => {
-            json!({"id": asked.id, "results": found.hits.iter().map(find::result).collect::<Vec<_>>()})
+            json!({"id": asked.id, "results": found.hits.iter().map(search::result).collect::<Vec<_>>()})
         }
         Err(why) => error(asked.id, &Failure::from(why)),
     }

@@ -1,8 +1,8 @@
 //! `agent-index`: brings the search index up to date, and searches it.
 
 mod batch;
-mod find;
-mod state;
+mod search;
+mod status;
 mod sync;
 mod watch;
 
@@ -13,11 +13,14 @@ use chrono_tz::Tz;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use super::cli::{self, Exit, Failure, Shared};
+use super::cli;
+use super::cli::{Exit, Failure, Shared};
 use crate::clock;
-use crate::config::{self, Home};
+use crate::config;
+use crate::config::Home;
 use crate::memory::embedder;
-use crate::memory::index::{self, Place};
+use crate::memory::index;
+use crate::memory::index::Place;
 
 const PROGRAM: &str = "agent-index";
 
@@ -89,7 +92,7 @@ struct SearchArguments {
     #[arg(long)]
     explain: bool,
     /// Search only what comes from here; may be repeated
-    #[arg(long, value_parser = PossibleValuesParser::new(find::SOURCES))]
+    #[arg(long, value_parser = PossibleValuesParser::new(search::SOURCES))]
     source: Vec<String>,
     /// Search only what is of this day or later
     #[arg(long, value_name = "YYYY-MM-DD")]
@@ -98,7 +101,7 @@ struct SearchArguments {
     #[arg(long, value_name = "YYYY-MM-DD")]
     before: Option<NaiveDate>,
     /// By what to search
-    #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(find::STRATEGIES))]
+    #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(search::STRATEGIES))]
     strategy: String,
     /// Leave out results with a lower score, 0 to 1
     #[arg(long, value_name = "X", value_parser = share)]
@@ -168,9 +171,9 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 dry_run: false,
             },
         ),
-        Some(Verb::Search(wanted)) => find::run(&context, wanted),
+        Some(Verb::Search(wanted)) => search::run(&context, wanted),
         Some(Verb::Batch) => batch::run(&context),
-        Some(Verb::Status) => state::run(&context),
+        Some(Verb::Status) => status::run(&context),
         Some(Verb::Watch) => watch::run(&context),
     }
 }

@@ -5,9 +5,11 @@ use std::io::IsTerminal;
 use serde_json::json;
 
 use super::{Context, PROGRAM, SyncArguments};
-use crate::app::bar::{self, Bar};
-use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Mode, Outcome, Report, sync};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::progress_bar;
+use crate::app::progress_bar::Bar;
+use crate::memory::index::{self, Mode, Outcome, Report};
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, Failure> {
@@ -19,10 +21,10 @@ pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, 
         cli::prepare(&context.home)?;
     }
     let bar = Bar::new(context.shared, "indexing", "files");
-    let outcome = sync(&context.place, mode, &mut |progress| bar.show(progress));
+    let outcome = index::sync(&context.place, mode, &mut |progress| bar.show(progress));
     bar.end();
     match outcome? {
-        Outcome::Busy(pid) => bar::busy(PROGRAM, context.shared, context.json, pid),
+        Outcome::Busy(pid) => progress_bar::busy(PROGRAM, context.shared, context.json, pid),
         Outcome::Done(report) => tell(context, mode, &report),
     }
     Ok(Exit::Ok)

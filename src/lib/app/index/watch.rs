@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use notify::{ErrorKind, RecursiveMode, Watcher};
 
 use super::{Context, PROGRAM, sync as once};
-use crate::app::cli::{self, Exit, Failure};
-use crate::memory::index::{Mode, Outcome, sync};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::memory::index::{Mode, Outcome};
 
 /// Quiet after a change before it is indexed (specification §2), and the longest wait for it.
 const QUIET: Duration = Duration::from_millis(1500);
@@ -72,7 +73,7 @@ fn settle(changes: &mpsc::Receiver<()>) {
 }
 
 fn index(context: &Context<'_>) -> Result<Outcome, Failure> {
-    let outcome = sync(&context.place, Mode::default(), &mut |_| {})?;
+    let outcome = crate::memory::index::sync(&context.place, Mode::default(), &mut |_| {})?;
     if let Outcome::Done(report) = &outcome {
         once::tell(context, Mode::default(), report);
     }

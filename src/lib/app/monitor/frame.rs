@@ -4,9 +4,9 @@
 //! does not jump. When the lines do not fit, the frame is made again with less detail, until it does.
 
 use super::View;
-use super::line::{Ink, Line, clean, cut, width, wrap};
-use super::parts;
-use crate::app::paint::Paint;
+use super::sections;
+use super::styled_line::{Ink, Line, clean, cut, width, wrap};
+use crate::app::color::Paint;
 
 /// Where what is said begins, after its name.
 const TEXT: usize = 10;
@@ -126,13 +126,13 @@ fn compose(view: &View<'_>, columns: usize, detail: Detail) -> Vec<Line> {
     let mut page = Page {
         columns,
         detail,
-        lines: vec![parts::head(view, columns)],
+        lines: vec![sections::head(view, columns)],
     };
     for part in [
-        parts::next_step,
-        parts::troubles,
-        parts::facts,
-        parts::at_work,
+        sections::next_step,
+        sections::troubles,
+        sections::facts,
+        sections::at_work,
     ] {
         let before = page.lines.len();
         part(&mut page, view);

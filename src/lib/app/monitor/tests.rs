@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::frame::{Frame, draw};
-use super::life::Life;
+use super::liveness::Life;
 use super::{Advice, Paint, Status, View};
 use crate::clock;
-use crate::monitor::{ChannelState, Lane, ProviderState, Queue, State, TurnLine};
+use crate::monitor_state::{ChannelState, Lane, ProviderState, Queue, State, TurnLine};
 
 const NOW: i64 = 1_700_000_000_000;
 const NARROW: Frame = Frame {

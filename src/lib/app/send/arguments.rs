@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 
-use super::super::cli::{self, Exit, Failure, Shared};
-use super::super::query::{By, Period};
 use super::job;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::documents::{By, Period};
 use crate::control::{Id, MAX_COMMAND};
-use crate::message::{Approval, press};
+use crate::message::{Approval, approval_reply};
 
 /// The longest name of a sender, characters.
 const MAX_NAME: usize = 200;
@@ -593,7 +594,7 @@ fn decision(
 
 fn parse_request(text: &str) -> Result<String, Failure> {
     let id = text.trim().to_ascii_lowercase();
-    if press::is_request(&id) {
+    if approval_reply::is_request(&id) {
         return Ok(id);
     }
     Err(

@@ -8,10 +8,12 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
-use super::super::cli::{self, Exit, Failure};
 use super::arguments::Chat;
-use super::talk;
-use super::wait::{self, Ended, News, Show};
+use super::submit;
+use super::wait;
+use super::wait::{Ended, News, Show};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
 use crate::config::Home;
 use crate::control::{Command, Id, Words};
 use crate::sys::fifo::Rung;
@@ -22,8 +24,8 @@ const HISTORY: usize = 1000;
 /// Talks until end of file. Returns 1 when standard input is no terminal and a line was not
 /// answered.
 pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failure> {
-    if !talk::listens(home)? {
-        return Err(talk::no_daemon(home));
+    if !submit::listens(home)? {
+        return Err(submit::no_daemon(home));
     }
     let person = std::io::stdin().is_terminal();
     let history = home.state().join("chat_history");
@@ -143,7 +145,7 @@ fn answer(
         stream: true,
         attachments: Vec::new(),
     };
-    if talk::leave(home, &id, &command)? == Rung::NoReader {
+    if submit::leave(home, &id, &command)? == Rung::NoReader {
         return Err(Failure::new(
             Exit::TryAgain,
             format!("the daemon has gone; {id} waits for it"),
@@ -166,7 +168,7 @@ fn answer(
                 .clone()
                 .unwrap_or_else(|| format!("cli:{}", chat.from));
             cli::words("\n");
-            talk::stop(home, Some(session), false).map(drop)
+            submit::stop(home, Some(session), false).map(drop)
         }
     }
 }

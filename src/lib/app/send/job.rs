@@ -3,12 +3,15 @@
 
 use serde_json::Value;
 
-use super::super::cli::{self, Exit, Failure};
-use super::super::query;
 use super::arguments::parse_id;
-use super::show::{self, Asker};
-use super::talk::{self, ORDER_WAIT};
+use super::submit;
+use super::submit::ORDER_WAIT;
 use super::wait;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::documents;
+use crate::app::render;
+use crate::app::render::Asker;
 use crate::control::replies::Status;
 use crate::control::{Command, Id};
 use crate::jobs::Ask;
@@ -88,16 +91,16 @@ pub(super) fn ordered(
 /// Answers, or gives the order.
 pub(super) fn job(asker: &Asker<'_>, ordered: Ordered) -> Result<Exit, Failure> {
     let Ordered::Order { id, order, queue } = ordered else {
-        return Ok(show::jobs(asker, &query::jobs(asker.home)?));
+        return Ok(render::jobs(asker, &documents::jobs(asker.home)?));
     };
     let home = asker.home;
     let order = checked(asker, &id, order)?;
-    if !queue && !talk::listens(home)? {
-        return Err(talk::no_daemon(home));
+    if !queue && !submit::listens(home)? {
+        return Err(submit::no_daemon(home));
     }
-    match talk::leave(home, &id, &Command::Job(order))? {
-        Rung::NoReader if queue => return talk::queued(&id, asker.json),
-        Rung::NoReader if talk::withdraw(home, &id) => return Err(talk::no_daemon(home)),
+    match submit::leave(home, &id, &Command::Job(order))? {
+        Rung::NoReader if queue => return submit::queued(&id, asker.json),
+        Rung::NoReader if submit::withdraw(home, &id) => return Err(submit::no_daemon(home)),
         Rung::NoReader | Rung::Heard | Rung::Full => {}
     }
     let (tell, news) = std::sync::mpsc::channel();
@@ -150,7 +153,7 @@ fn checked(asker: &Asker<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Fail
         .as_deref()
         .filter(|to| *to != "owner" && to.parse::<i64>().is_err())
     {
-        talk::check_contact(asker.home, to)?;
+        submit::check_contact(asker.home, to)?;
     }
     let zone = config::load_config(asker.home, asker.env)?.agent.timezone.0;
     ask.tz.get_or_insert_with(|| zone.name().to_owned());

@@ -6,11 +6,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::cli::{self, Exit, Failure};
 use super::skill::{SHOWN, hash_begins};
-use crate::config::{self, Environment, Home};
-use crate::mcp::{self, Off, Offered, Seen, Standing, Trust};
-use crate::text::{self, hidden};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::config;
+use crate::config::{Environment, Home};
+use crate::mcp;
+use crate::mcp::{Off, Offered, Seen, Standing, Trust};
+use crate::text;
+use crate::text::hidden_chars;
 use crate::{clock, logging};
 
 /// Hidden characters of one text that are named.
@@ -227,7 +231,7 @@ fn of_tool(tool: &Offered) -> Vec<String> {
     strings(&tool.schema, &mut all);
     let found: Vec<String> = all
         .iter()
-        .flat_map(|words| hidden::find(words, MAX_NAMED))
+        .flat_map(|words| hidden_chars::find(words, MAX_NAMED))
         .map(|hidden| hidden.to_string())
         .collect();
     if !found.is_empty() {

@@ -1,7 +1,8 @@
 //! `--pair`: who may talk in Telegram. Works without a daemon, under the lock of people.json; a
 //! running daemon reads the file again.
 
-use super::super::cli::{self, Exit, Failure};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
 use crate::clock;
 use crate::config::Home;
 use crate::logging;

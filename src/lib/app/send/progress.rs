@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::super::cli;
+use crate::app::cli;
 use crate::config::Home;
 use crate::control::replies::{Reply, Status};
-use crate::monitor::{self, Lane};
+use crate::monitor_state;
+use crate::monitor_state::Lane;
 use crate::text;
 
 /// An answer that is quick shows nothing.
@@ -86,7 +87,7 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
         return "waiting for your word".to_owned();
     }
     // A monitor that cannot be read shows nothing; the answer comes all the same.
-    let state = monitor::read(&home.monitor())
+    let state = monitor_state::read(&home.monitor())
         .ok()
         .flatten()
         .unwrap_or_default();

@@ -7,8 +7,10 @@ use std::io::IsTerminal;
 
 use serde_json::json;
 
-use super::super::cli::{self, Exit, Failure};
-use crate::config::{self, Environment, Home};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::config;
+use crate::config::{Environment, Home};
 use crate::skills::{Says, Skills, Standing, Why};
 use crate::{clock, logging, text};
 

@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 
 use notify::{RecursiveMode, Watcher};
 
-use super::super::cli::{self, Exit, Failure};
-use super::super::query;
-use super::asks::{self, Asks};
+use super::approvals;
+use super::approvals::Asks;
 use super::progress::Progress;
-use super::tail::Tail;
-use super::talk;
+use super::stream::Tail;
+use super::submit;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::documents;
 use crate::config::Home;
 use crate::control::Id;
-use crate::control::replies::{self, Reply, Status};
+use crate::control::replies;
+use crate::control::replies::{Reply, Status};
 use crate::queue;
 
 /// Without news the queue is looked at this often.
@@ -71,7 +74,7 @@ pub(super) fn result(
         // In this order: what leaves the spool is in the queue already.
         let known = || -> Result<bool, Failure> {
             Ok(spooled.exists()
-                || query::reply(home, id)?.is_some()
+                || documents::reply(home, id)?.is_some()
                 || queue::knows(&home.queue_db(), id.as_str())?)
         };
         let mut is_known = known()?;
@@ -92,7 +95,7 @@ pub(super) fn result(
             );
         }
     }
-    match query::reply(home, id)? {
+    match documents::reply(home, id)? {
         Some(reply) if reply.is_final() => print(&reply, json),
         Some(reply) => {
             if json {
@@ -162,7 +165,7 @@ pub(super) fn wait(
     let mut progress = Progress::begin(show.quiet);
     let mut tail = show.stream.then(|| Tail::of(home, id));
     let mut looked = Instant::now();
-    let mut answer = query::reply(home, id)?;
+    let mut answer = documents::reply(home, id)?;
     let mut told = false;
     let mut asks = Asks::default();
     loop {
@@ -208,20 +211,20 @@ pub(super) fn wait(
             tail.read(|| progress.end());
         }
         if listens {
-            asks::heed(home);
+            approvals::heed(home);
         }
         progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {
             answer = replies::read(&home.replies(), id)?;
         } else if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            if !told && !show.quiet && !talk::listens(home)? {
+            if !told && !show.quiet && !submit::listens(home)? {
                 told = true;
                 progress.beside(|| {
                     cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"))
                 });
             }
-            answer = query::reply(home, id)?;
+            answer = documents::reply(home, id)?;
         }
     }
 }

@@ -1,8 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::super::Tokens;
 use super::*;
+use crate::auth::Tokens;
 use crate::config::{HomeFlags, OAuth, ProviderType};
 use crate::sys::atomic;
 

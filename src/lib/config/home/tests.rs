@@ -1,7 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::super::error::Kind;
 use super::*;
+use crate::config::error::Kind;
 
 fn resolve(flags: HomeFlags, variables: &[(&str, &str)]) -> Result<Home, Error> {
     let env = crate::config::Environment::of(variables);

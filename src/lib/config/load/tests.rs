@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::super::home::HomeFlags;
-use super::super::types::{Group, Level, Members, Mode, OnBusy};
 use super::*;
+use crate::config::home::HomeFlags;
+use crate::config::types::{Group, Level, Members, Mode, OnBusy};
 
 /// A home in a throw-away directory.
 struct Place(tempfile::TempDir);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Model, OAuth, Provider, ProviderType};
-use crate::config::check::{Warning, is_amount, is_http, is_private_way, is_variable};
 use crate::config::error::Error;
 use crate::config::home::Home;
-use crate::config::names;
+use crate::config::key_names;
 use crate::config::toml_file::TomlFile;
+use crate::config::validate::{Warning, is_amount, is_http, is_private_way, is_variable};
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -173,7 +173,7 @@ fn known_keys() -> Vec<String> {
         models: BTreeMap::from([("*".to_owned(), Entry::default())]),
     };
     let value = serde_json::to_value(file).unwrap_or_default();
-    names::leaves(&value)
+    key_names::leaves(&value)
         .into_iter()
         .map(|(path, _)| path)
         .collect()

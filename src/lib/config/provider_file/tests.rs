@@ -1,7 +1,7 @@
 use std::io::Write;
 
-use super::super::{Environment, HomeFlags, Loaded};
 use super::*;
+use crate::config::{Environment, HomeFlags, Loaded};
 
 /// Loads a home with these provider files; `extra` is more of agent.toml.
 fn loaded(files: &[(&str, &str)], extra: &str) -> Result<Loaded, String> {
@@ -32,7 +32,7 @@ fn loaded(files: &[(&str, &str)], extra: &str) -> Result<Loaded, String> {
     )
     .expect("home");
     let short = |text: String| text.replace(&format!("{}/", dir.path().display()), "");
-    super::super::load(&home, &Environment::default(), &[])
+    crate::config::load(&home, &Environment::default(), &[])
         .map_err(|error| short(format!("{error} | {}", error.hint())))
 }
 

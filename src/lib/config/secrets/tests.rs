@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
-use super::super::error::Kind;
-use super::super::home::HomeFlags;
 use super::*;
+use crate::config::error::Kind;
+use crate::config::home::HomeFlags;
 
 struct Place(tempfile::TempDir);
 

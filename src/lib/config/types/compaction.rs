@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::super::Model;
+use crate::config::Model;
 
 /// `[compaction]`; tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono_tz::Tz;
 
-use super::super::{Alert, Ledger, Outcome, alerts};
 use super::*;
+use crate::cost::{Alert, Ledger, Outcome, alerts};
 use crate::message::Usage;
 use crate::{clock, db};
 

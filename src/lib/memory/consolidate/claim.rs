@@ -5,7 +5,7 @@
 
 use rusqlite::Row;
 
-use crate::monitor;
+use crate::monitor_state;
 
 /// How long a claim of a process that lives is respected (specification §13).
 pub(super) const LEASE_MS: i64 = 15 * 60 * 1000;
@@ -28,7 +28,7 @@ impl Owner {
             run: uuid::Uuid::now_v7().to_string(),
             pid,
             started: started(pid).unwrap_or(0),
-            boot_id: monitor::boot_id(),
+            boot_id: monitor_state::boot_id(),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use rusqlite::TransactionBehavior;
 
-use super::super::facts::{self, ALIAS, Error, Fact, Filter, Forgot, Meant, Person, Target};
-use super::upkeep::{Ended, with_lock};
+use super::maintain::{Ended, with_lock};
 use crate::config::Home;
+use crate::memory::facts;
+use crate::memory::facts::{ALIAS, Error, Fact, Filter, Forgot, Meant, Person, Target};
 use crate::people::People;
 use crate::{clock, db};
 
@@ -212,11 +213,11 @@ pub fn wring_out(home: &Home) -> Result<Ended<()>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{
+    use super::*;
+    use crate::memory::consolidate::tests::{
         SAID, Scripted, answer, conversation, home, put, rules, values, with,
     };
-    use super::super::{Options, run};
-    use super::*;
+    use crate::memory::consolidate::{Options, run};
     use crate::people::Contact;
 
     fn again(home: &Home) -> Vec<String> {

@@ -15,24 +15,22 @@
 
 mod claim;
 mod forget;
-mod model;
+mod maintain;
+mod metered_model;
+mod model_reader;
 mod notes;
-mod paid;
-mod rows;
 mod run;
-mod speech;
 mod status;
-#[cfg(test)]
-mod tests;
-mod upkeep;
+mod transcripts;
+mod watermarks;
 
 pub use super::facts::{Change, Error};
 pub use super::sources::Skipped;
 pub use forget::{Named, forget, named, wring_out};
-pub use model::{Model, Trouble};
-pub use paid::{Paid, estimate_usd, reader};
+pub use maintain::{Conflict, Ended, Run, Undone, Upkeep, alone, maintain, runs, undo};
+pub use metered_model::{Paid, estimate_usd, reader};
+pub use model_reader::{Model, Trouble};
 pub use status::{Parked, Status, parked, status};
-pub use upkeep::{Conflict, Ended, Run, Undone, Upkeep, alone, maintain, runs, undo};
 
 use std::path::PathBuf;
 
@@ -200,3 +198,6 @@ fn try_out(
     };
     run::all(home, copy, means, options, each)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::super::extract::{self, Claim};
-use super::super::facts::store::Statement;
-use super::super::scope::Scope;
-use super::super::sources::{self, Candidate, Source};
+use crate::memory::extract;
+use crate::memory::extract::Claim;
+use crate::memory::facts::store::Statement;
+use crate::memory::scope::Scope;
+use crate::memory::sources;
+use crate::memory::sources::{Candidate, Source};
 use crate::workspace;
 
 /// Returns what the file states.
@@ -114,8 +116,8 @@ fn plain(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sources::Stamp;
     use super::*;
+    use crate::memory::sources::Stamp;
 
     fn check(shown: &str, source: Source, text: &str, expected: &[(&str, &str, &str, i64)]) {
         let stamp = Stamp {

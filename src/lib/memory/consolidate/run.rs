@@ -6,16 +6,20 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::super::Progress;
-use super::super::facts::store::{self, Applied, Part, Statement};
-use super::super::facts::{self, Change, Places, commitments, episodes};
-use super::super::scope::Scope;
-use super::super::sources::{self, Candidate, Reader, Skipped, Stamp, Unread};
 use super::claim::Owner;
-use super::model::{self, Found, Line, Trouble, Who};
-use super::speech::{Span, Talk};
-use super::{Asks, Error, Means, Options, Report, notes, rows};
+use super::model_reader;
+use super::model_reader::{Found, Line, Trouble, Who};
+use super::transcripts::{Span, Talk};
+use super::{Asks, Error, Means, Options, Report, notes, watermarks};
 use crate::config::Home;
+use crate::memory::Progress;
+use crate::memory::facts;
+use crate::memory::facts::store;
+use crate::memory::facts::store::{Applied, Part, Statement};
+use crate::memory::facts::{Change, Places, commitments, episodes};
+use crate::memory::scope::Scope;
+use crate::memory::sources;
+use crate::memory::sources::{Candidate, Reader, Skipped, Stamp, Unread};
 use crate::{clock, db, session};
 
 /// Files that are claimed and committed together, at most, and their bytes.
@@ -59,7 +63,7 @@ pub(super) fn all(
     if worked.is_err() {
         // The process may live on; where this fails, too, its claims end by themselves.
         let owner = run.owner.clone();
-        let _ = run.write(|connection| rows::release(connection, &owner));
+        let _ = run.write(|connection| watermarks::release(connection, &owner));
     }
     worked.map(|()| run.report)
 }
@@ -105,7 +109,7 @@ impl Run<'_, '_> {
             backfill, session, ..
         } = self.options;
         if backfill {
-            self.write(rows::forget)?;
+            self.write(watermarks::forget)?;
         }
         let is_wanted = |id: &String| session.is_none_or(|wanted| wanted == id);
         let talks = session::all_transcripts(&self.home.sessions(), &self.home.archive())
@@ -167,7 +171,7 @@ impl Run<'_, '_> {
     // ------------------------------------------------------------------ notes
 
     fn notes(&mut self, files: &[Candidate], count: &mut dyn FnMut()) -> Result<(), Error> {
-        let mut known = rows::files(&self.connection).map_err(self.fail())?;
+        let mut known = watermarks::files(&self.connection).map_err(self.fail())?;
         let reader = Reader::new(self.home);
         let now = clock::now_ms();
         let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
@@ -255,7 +259,7 @@ impl Run<'_, '_> {
             self.write(|connection| {
                 let mut all = restamped.iter();
                 all.try_for_each(|(path, stamp, dead)| {
-                    rows::restamp(connection, path, *stamp, dead.as_deref())
+                    watermarks::restamp(connection, path, *stamp, dead.as_deref())
                 })
             })?;
         }
@@ -271,7 +275,7 @@ impl Run<'_, '_> {
         let mut ours = Vec::with_capacity(all);
         self.write(|connection| {
             for work in &batch {
-                ours.push(rows::claim_file(
+                ours.push(watermarks::claim_file(
                     connection,
                     &work.path,
                     work.before.as_deref(),
@@ -296,7 +300,8 @@ impl Run<'_, '_> {
         let done = self.write(|connection| {
             let (mut done, now) = (Vec::new(), clock::now_ms());
             for (work, statements) in &stated {
-                if !rows::holds_file(connection, &work.path, work.before.as_deref(), &owner)? {
+                if !watermarks::holds_file(connection, &work.path, work.before.as_deref(), &owner)?
+                {
                     continue;
                 }
                 let applied = store::restate(
@@ -310,8 +315,8 @@ impl Run<'_, '_> {
                     .now
                     .as_ref()
                     .map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
-                rows::file_done(connection, &work.path, state)?;
-                rows::done(
+                watermarks::file_done(connection, &work.path, state)?;
+                watermarks::done(
                     connection,
                     &owner,
                     &work.path,
@@ -353,7 +358,7 @@ impl Run<'_, '_> {
         talks: &[(String, Vec<PathBuf>)],
         count: &mut dyn FnMut(),
     ) -> Result<(), Error> {
-        let known = rows::sessions(&self.connection).map_err(self.fail())?;
+        let known = watermarks::sessions(&self.connection).map_err(self.fail())?;
         let mut seen = Vec::new();
         for (id, files) in talks {
             count();
@@ -383,7 +388,7 @@ impl Run<'_, '_> {
         if !seen.is_empty() {
             self.write(|connection| {
                 seen.iter()
-                    .try_for_each(|(id, looks)| rows::seen(connection, id, looks))
+                    .try_for_each(|(id, looks)| watermarks::seen(connection, id, looks))
             })?;
         }
         if self.options.backfill && !talks.is_empty() {
@@ -422,7 +427,7 @@ impl Run<'_, '_> {
     ) -> Result<Worked, Error> {
         let owner = self.owner.clone();
         if !self.write(|connection| {
-            rows::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms())
+            watermarks::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms())
         })? {
             return Ok(Worked::Left);
         }
@@ -433,7 +438,7 @@ impl Run<'_, '_> {
         };
         // A model that has not read it may add to this later.
         let applied = self.write(|connection| {
-            if !rows::holds_span(connection, id, watermark, &owner)? {
+            if !watermarks::holds_span(connection, id, watermark, &owner)? {
                 return Ok(None);
             }
             let (run, now) = (owner.run.as_str(), clock::now_ms());
@@ -461,19 +466,21 @@ impl Run<'_, '_> {
             let ended = match &trouble {
                 None => Worked::Done,
                 Some(Trouble::NotYet | Trouble::Later(_)) => {
-                    rows::let_go(connection, id, false).map(|_| Worked::Waits)?
+                    watermarks::let_go(connection, id, false).map(|_| Worked::Waits)?
                 }
-                Some(Trouble::Failed(_)) if rows::let_go(connection, id, true)? < MAX_FAILURES => {
+                Some(Trouble::Failed(_))
+                    if watermarks::let_go(connection, id, true)? < MAX_FAILURES =>
+                {
                     Worked::Waits
                 }
                 Some(Trouble::Failed(why)) => {
-                    rows::park(connection, id, (span.from, span.to), why, now)?;
+                    watermarks::park(connection, id, (span.from, span.to), why, now)?;
                     Worked::Parked
                 }
             };
             if ended != Worked::Waits {
-                rows::span_done(connection, id, span.to)?;
-                rows::done(connection, &owner, id, (span.from, span.to), &applied, now)?;
+                watermarks::span_done(connection, id, span.to)?;
+                watermarks::done(connection, &owner, id, (span.from, span.to), &applied, now)?;
             }
             Ok(Some((applied, promises, ended)))
         })?;
@@ -513,12 +520,12 @@ impl Run<'_, '_> {
         if words < LEAST_WORDS {
             return Ok(Ok(Found::default()));
         }
-        let names =
-            rows::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES).map_err(fail)?;
-        let question = model::question(&lines, &names, zone);
+        let names = watermarks::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES)
+            .map_err(fail)?;
+        let question = model_reader::question(&lines, &names, zone);
         if self.options.dry_run {
             self.report.asked += 1;
-            let cost = model.cost_usd(model::SYSTEM, &question);
+            let cost = model.cost_usd(model_reader::SYSTEM, &question);
             self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
             return Ok(Ok(Found::default()));
         }
@@ -534,18 +541,18 @@ impl Run<'_, '_> {
             return Ok(Err(Trouble::Later(why.clone())));
         }
         self.report.asked += 1;
-        let answer = model.ask(id, model::SYSTEM, &question);
+        let answer = model.ask(id, model_reader::SYSTEM, &question);
         if let Err(Trouble::Later(why)) = &answer {
             self.later = Some(why.clone());
         }
         Ok(answer.and_then(|answer| {
-            model::read(&answer, &lines, id, &Scope::Owner, zone).map_err(Trouble::Failed)
+            model_reader::read(&answer, &lines, id, &Scope::Owner, zone).map_err(Trouble::Failed)
         }))
     }
 
     /// What was said in transcripts that were deleted is withdrawn, when everything is gone through.
     fn gone_talks(&mut self, talks: &[(String, Vec<PathBuf>)]) -> Result<(), Error> {
-        let mut gone = rows::sessions_of_facts(&self.connection).map_err(self.fail())?;
+        let mut gone = watermarks::sessions_of_facts(&self.connection).map_err(self.fail())?;
         gone.retain(|id| talks.binary_search_by(|(known, _)| known.cmp(id)).is_err());
         for id in gone {
             let part = Part::Span {

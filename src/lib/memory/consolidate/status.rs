@@ -6,7 +6,8 @@ use rusqlite::Connection;
 use super::{Error, Means, Options, Outcome, lock_file, run};
 use crate::config::Home;
 use crate::memory::facts;
-use crate::sys::{self, lock};
+use crate::sys;
+use crate::sys::lock;
 use crate::{clock, db};
 
 /// What there is and what waits.

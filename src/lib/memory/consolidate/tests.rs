@@ -168,9 +168,10 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     let now = crate::clock::now_ms();
     let claim = |owner: &Owner| {
         assert!(
-            rows::claim_file(&connection, "workspace/MEMORY.md", None, owner, now).expect("claim")
+            watermarks::claim_file(&connection, "workspace/MEMORY.md", None, owner, now)
+                .expect("claim")
         );
-        assert!(rows::claim_span(&connection, "s1", 0, 7, owner, now).expect("claim"));
+        assert!(watermarks::claim_span(&connection, "s1", 0, 7, owner, now).expect("claim"));
     };
     let work = || {
         let Outcome::Done(report) =
@@ -193,11 +194,11 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     });
     assert_eq!(work(), (1, 1, 0));
     // The one that was thought dead comes back, and finds that it is not its turn any more.
-    assert!(!rows::holds_span(&connection, "s1", 0, &living).expect("read"));
-    assert!(!rows::claim_span(&connection, "s1", 0, 7, &living, now).expect("read"));
+    assert!(!watermarks::holds_span(&connection, "s1", 0, &living).expect("read"));
+    assert!(!watermarks::claim_span(&connection, "s1", 0, 7, &living, now).expect("read"));
     assert_eq!(work(), (0, 0, 0));
     // One that died over a file that says now what it said before holds nothing.
-    let known = rows::files(&connection)
+    let known = watermarks::files(&connection)
         .expect("read")
         .remove("workspace/MEMORY.md")
         .and_then(|file| file.sha256);
@@ -207,7 +208,7 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
         ..living
     };
     assert!(
-        rows::claim_file(
+        watermarks::claim_file(
             &connection,
             "workspace/MEMORY.md",
             known.as_deref(),

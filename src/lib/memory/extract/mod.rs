@@ -51,17 +51,6 @@ mod vocabulary;
 mod when;
 mod words;
 
-#[cfg(test)]
-mod change_tests;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod notes_tests;
-#[cfg(test)]
-mod promise_tests;
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 
 use chrono_tz::Tz;
@@ -405,3 +394,14 @@ fn once(claims: Vec<Claim>) -> Vec<Claim> {
     }
     kept
 }
+
+#[cfg(test)]
+mod change_tests;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod notes_tests;
+#[cfg(test)]
+mod promise_tests;
+#[cfg(test)]
+mod tests;

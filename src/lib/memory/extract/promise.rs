@@ -6,11 +6,14 @@
 
 use chrono::NaiveDateTime;
 
-use super::calendar::{self, Calendar};
-use super::gate::{self, has_hole, poisons};
+use super::calendar;
+use super::calendar::Calendar;
+use super::gate;
+use super::gate::{has_hole, poisons};
 use super::subject::{Role, USER, subject};
 use super::vocabulary as v;
-use super::when::{self, Deadline};
+use super::when;
+use super::when::Deadline;
 use super::words::{Word, has_any, phrase_at, without_elision};
 use super::{Sentence, Voice};
 

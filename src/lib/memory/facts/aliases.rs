@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::super::scope::Scope;
-use super::key::{folded, value_key};
+use super::normalize::{folded, value_key};
 use super::store::Statement;
+use crate::memory::scope::Scope;
 
 /// The attribute.
-pub(in crate::memory) const ALIAS: &str = "alias";
+pub(crate) const ALIAS: &str = "alias";
 
 /// Returns true for a statement that names an alias.
 pub(super) fn is_one(statement: &Statement) -> bool {

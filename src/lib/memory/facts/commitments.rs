@@ -9,10 +9,10 @@ use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::super::scope::Scope;
 use super::forgotten::Forgotten;
-use super::key::{folded, value_key};
+use super::normalize::{folded, value_key};
 use super::{Error, Places, schema};
+use crate::memory::scope::Scope;
 use crate::{clock, db, text};
 
 /// Longer ones are no promises, and longer words are cut.
@@ -113,7 +113,7 @@ pub fn due_ms(deadline: &str, zone: Tz) -> Option<i64> {
 }
 
 /// Returns a day, or a time of it, as a deadline is written.
-pub(in crate::memory) fn written(date: NaiveDate, time: Option<NaiveTime>) -> String {
+pub(crate) fn written(date: NaiveDate, time: Option<NaiveTime>) -> String {
     time.map_or_else(
         || date.to_string(),
         |time| date.and_time(time).format(LOCAL).to_string(),
@@ -122,7 +122,7 @@ pub(in crate::memory) fn written(date: NaiveDate, time: Option<NaiveTime>) -> St
 
 /// A promise as it is stated somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::memory) struct Promise {
+pub(crate) struct Promise {
     pub scope: Scope,
     pub who: String,
     pub what: String,
@@ -141,7 +141,7 @@ const COLUMNS: &str =
     "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
 
 /// Makes the commitments of `part` follow from what it states now; returns the new ones.
-pub(in crate::memory) fn restate(
+pub(crate) fn restate(
     connection: &Connection,
     run: &str,
     part: super::store::Part<'_>,
@@ -262,7 +262,7 @@ pub fn list(path: &Path, all: bool) -> Result<Vec<Commitment>, Error> {
     )
 }
 
-pub(in crate::memory) fn select(
+pub(crate) fn select(
     connection: &Connection,
     path: &Path,
     filter: &str,
@@ -360,7 +360,7 @@ pub fn update(
 
 /// Lets those expire whose time is over and who were brought up after it, or whose time has been over for a week;
 /// returns them.
-pub(in crate::memory) fn expire(
+pub(crate) fn expire(
     connection: &Connection,
     path: &Path,
     zone: Tz,
@@ -389,7 +389,7 @@ pub(in crate::memory) fn expire(
 ///
 /// # Errors
 /// When the database cannot be used.
-pub(in crate::memory) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(), Error> {
+pub(crate) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(), Error> {
     let connection = schema::open(path)?;
     let sql = "UPDATE commitments SET shown_at = ?2 WHERE id = ?1 AND shown_at IS NULL";
     let all = || {
@@ -401,8 +401,8 @@ pub(in crate::memory) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use super::super::store::Part;
     use super::*;
+    use crate::memory::facts::store::Part;
 
     fn promise(what: &str, line: i64, deadline: Option<&str>) -> Promise {
         Promise {

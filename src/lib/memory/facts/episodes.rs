@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, Row};
 
-use super::super::scope::Scope;
 use super::forgotten::Forgotten;
 use super::{Error, Places, schema};
+use crate::memory::scope::Scope;
 use crate::{db, text};
 
 /// Characters of a summary and of each word beside it.
@@ -58,7 +58,7 @@ fn words(summary: &str, lists: [&Vec<String>; 3]) -> String {
 
 /// An episode as it is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::memory) struct Told {
+pub(crate) struct Told {
     pub date: String,
     pub participants: Vec<String>,
     pub topics: Vec<String>,
@@ -73,14 +73,14 @@ pub(in crate::memory) struct Told {
 
 /// Where an episode belongs.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::memory) struct Stretch<'a> {
+pub(crate) struct Stretch<'a> {
     pub session: &'a str,
     pub first: i64,
     pub last: i64,
 }
 
 /// Puts `told` in the place of what was told of that stretch before; returns its number.
-pub(in crate::memory) fn restate(
+pub(crate) fn restate(
     connection: &Connection,
     run: &str,
     scope: &Scope,
@@ -143,10 +143,7 @@ pub fn list(path: &Path) -> Result<Vec<Episode>, Error> {
     select(&connection, path)
 }
 
-pub(in crate::memory) fn select(
-    connection: &Connection,
-    path: &Path,
-) -> Result<Vec<Episode>, Error> {
+pub(crate) fn select(connection: &Connection, path: &Path) -> Result<Vec<Episode>, Error> {
     if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
         return Ok(Vec::new());
     }

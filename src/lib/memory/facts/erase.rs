@@ -5,10 +5,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::key::{Key, value_key};
+use super::normalize::{Key, value_key};
 use super::queries::origin_of;
 use super::{Fact, Origin, schema, store};
-use crate::db::{self, Hit};
+use crate::db;
+use crate::db::Hit;
 
 /// Deletes what `hit` finds in the database at `path`, and `fact` with all that states it; returns how many rows of each
 /// table that is. With `dry_run` nothing is written.

@@ -3,12 +3,15 @@
 
 use rusqlite::{Connection, Row};
 
-use super::super::scope::Scope;
-use super::commitments::{self, Commitment};
-use super::episodes::{self, Episode};
-use super::key::{Key, folded};
-use super::store::{self, Applied};
+use super::commitments;
+use super::commitments::Commitment;
+use super::episodes;
+use super::episodes::Episode;
+use super::normalize::{Key, folded};
+use super::store;
+use super::store::Applied;
 use super::{Change, Fact};
+use crate::memory::scope::Scope;
 use crate::text;
 
 /// What is to be forgotten.
@@ -139,7 +142,7 @@ impl Forgotten {
 }
 
 /// Forgets `target`, inside the caller's transaction; `path` is that of the database.
-pub(in crate::memory) fn forget(
+pub(crate) fn forget(
     connection: &Connection,
     path: &std::path::Path,
     target: &Target,

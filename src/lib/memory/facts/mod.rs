@@ -22,25 +22,23 @@ pub mod commitments;
 pub mod episodes;
 mod erase;
 mod forgotten;
-mod key;
-mod log;
+mod normalize;
 mod queries;
+mod run_log;
 mod schema;
-pub(in crate::memory) mod store;
-#[cfg(test)]
-mod tests;
-mod timeline;
+pub(crate) mod store;
+mod supersede;
 
-pub(in crate::memory) use aliases::ALIAS;
+pub(crate) use aliases::ALIAS;
 pub use erase::{Evidence, erase, evidence};
-pub(in crate::memory) use forgotten::forget;
+pub(crate) use forgotten::forget;
 pub use forgotten::{Forgot, Person, Target};
-pub(in crate::memory) use key::{folded, value_key};
-pub(in crate::memory) use log::undo;
+pub(crate) use normalize::{folded, value_key};
 pub use queries::{Filter, Meant, find, list, why};
-pub(in crate::memory) use queries::{Places, Reader, Stated};
+pub(crate) use queries::{Places, Reader, Stated};
+pub(crate) use run_log::undo;
 pub use schema::examine;
-pub(in crate::memory) use schema::{has_promises, in_memory, memory_copy, open, open_read};
+pub(crate) use schema::{has_promises, in_memory, memory_copy, open, open_read};
 
 use std::path::PathBuf;
 
@@ -162,3 +160,6 @@ impl Error {
         matches!(self, Self::Database(db::Error::Damaged { .. }))
     }
 }
+
+#[cfg(test)]
+mod tests;

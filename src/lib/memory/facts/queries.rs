@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::super::scope::Scope;
-use super::commitments::{self, Commitment};
-use super::episodes::{self, Episode};
-use super::key::folded;
+use super::commitments;
+use super::commitments::Commitment;
+use super::episodes;
+use super::episodes::Episode;
+use super::normalize::folded;
 use super::{Error, Fact, Origin, schema};
 use crate::db;
+use crate::memory::scope::Scope;
 
 pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidence, source, source_line, valid_from, valid_to, \
                                   superseded_by, created_at, updated_at, invalidated_at";
@@ -225,21 +227,21 @@ pub(super) fn fact_of(row: &Row<'_>) -> rusqlite::Result<Fact> {
 }
 
 /// Where transcripts lie now: a conversation that ended was moved to the archive, its name is the same.
-pub(in crate::memory) struct Places {
+pub(crate) struct Places {
     sessions: PathBuf,
     known: HashMap<String, bool>,
 }
 
 impl Places {
     /// `memory.db` stands beside the directory of the transcripts.
-    pub(in crate::memory) fn of(database: &Path) -> Self {
+    pub(crate) fn of(database: &Path) -> Self {
         Self {
             sessions: database.with_file_name("sessions"),
             known: HashMap::new(),
         }
     }
 
-    pub(in crate::memory) fn bring_up_to_date(&mut self, shown: &mut String) {
+    pub(crate) fn bring_up_to_date(&mut self, shown: &mut String) {
         let Some(name) = shown
             .strip_prefix("state/sessions/")
             .filter(|name| !name.contains('/'))
@@ -256,7 +258,7 @@ impl Places {
 
 /// What is known, was promised and happened.
 #[derive(Default)]
-pub(in crate::memory) struct Stated {
+pub(crate) struct Stated {
     /// All current facts by scope, entity and attribute.
     pub facts: Vec<Fact>,
     /// The open ones.
@@ -266,7 +268,7 @@ pub(in crate::memory) struct Stated {
 }
 
 /// Reads all of it, and again only when it may have changed.
-pub(in crate::memory) struct Reader {
+pub(crate) struct Reader {
     path: PathBuf,
     open: Option<Open>,
 }
@@ -281,7 +283,7 @@ struct Open {
 
 impl Reader {
     /// Returns a reader of the database at `path`, which need not be there yet.
-    pub(in crate::memory) fn new(path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
             open: None,
@@ -292,7 +294,7 @@ impl Reader {
     ///
     /// # Errors
     /// As [`list`]. What was returned before counts no more, and the next call reads everything again.
-    pub(in crate::memory) fn changed(&mut self) -> Result<Option<Stated>, Error> {
+    pub(crate) fn changed(&mut self) -> Result<Option<Stated>, Error> {
         let read = self.read();
         if read.is_err() {
             self.close();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::db::{self, Health};
+use crate::db;
+use crate::db::Health;
 
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_facts.sql"),
@@ -28,13 +29,13 @@ const TABLES: [&str; 10] = [
 ];
 
 /// Opens the database for writing: commits are on the disk when they return.
-pub(in crate::memory) fn open(path: &Path) -> Result<Connection, db::Error> {
+pub(crate) fn open(path: &Path) -> Result<Connection, db::Error> {
     db::open(path, MIGRATIONS)
 }
 
 /// Opens the database for reading; `None` when there is none yet. What a newer version wrote may mean
 /// something else than it says.
-pub(in crate::memory) fn open_read(path: &Path) -> Result<Option<Connection>, db::Error> {
+pub(crate) fn open_read(path: &Path) -> Result<Option<Connection>, db::Error> {
     let Some(connection) = db::open_read(path)? else {
         return Ok(None);
     };
@@ -53,20 +54,20 @@ pub(in crate::memory) fn open_read(path: &Path) -> Result<Option<Connection>, db
 }
 
 /// Returns true when the database has the tables of the second version: who only reads does not make them.
-pub(in crate::memory) fn has_promises(connection: &Connection) -> rusqlite::Result<bool> {
+pub(crate) fn has_promises(connection: &Connection) -> rusqlite::Result<bool> {
     connection
         .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
         .map(|version| version >= 2)
 }
 
 /// Returns an empty database in memory.
-pub(in crate::memory) fn in_memory() -> Result<Connection, db::Error> {
+pub(crate) fn in_memory() -> Result<Connection, db::Error> {
     db::open(Path::new(":memory:"), MIGRATIONS)
 }
 
 /// Returns a copy in memory that may be changed without a trace; an empty one when there is nothing
 /// to copy.
-pub(in crate::memory) fn memory_copy(path: &Path) -> Result<Connection, db::Error> {
+pub(crate) fn memory_copy(path: &Path) -> Result<Connection, db::Error> {
     let copy = in_memory()?;
     let Some(original) = open_read(path)? else {
         return Ok(copy);

@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Row};
 
-use super::super::extract::opposite;
-use super::super::scope::Scope;
-use super::aliases::{self, Aliases};
+use super::aliases;
+use super::aliases::Aliases;
 use super::forgotten::Forgotten;
-use super::key::{Key, folded, value_key};
-use super::log::Log;
+use super::normalize::{Key, folded, value_key};
 use super::queries::{COLUMNS, fact_of};
-use super::timeline::{self, Known, Period, Said};
+use super::run_log::Log;
+use super::supersede;
+use super::supersede::{Known, Period, Said};
 use super::{Change, Fact};
+use crate::memory::extract::opposite;
+use crate::memory::scope::Scope;
 use crate::{db, text};
 
 /// Less sure statements are not kept (specification §13).
-pub(in crate::memory) const MIN_CONFIDENCE: f64 = 0.6;
+pub(crate) const MIN_CONFIDENCE: f64 = 0.6;
 /// Longer names and values are no facts, and longer words are cut.
 const MAX_NAME: usize = 120;
 const MAX_VALUE: usize = 600;
@@ -24,7 +26,7 @@ const MAX_QUOTE: usize = 400;
 
 /// Something that is stated somewhere.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::memory) struct Statement {
+pub(crate) struct Statement {
     pub scope: Scope,
     pub entity: String,
     pub attribute: String,
@@ -44,7 +46,7 @@ pub(in crate::memory) struct Statement {
 
 /// What was read as a whole: what it stated before and does not now is withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::memory) enum Part<'a> {
+pub(crate) enum Part<'a> {
     File(&'a str),
     /// Events `from` to `to` of a conversation.
     Span {
@@ -56,7 +58,7 @@ pub(in crate::memory) enum Part<'a> {
 
 /// What came of it.
 #[derive(Debug, Default, PartialEq)]
-pub(in crate::memory) struct Applied {
+pub(crate) struct Applied {
     pub changes: Vec<Change>,
     /// Facts that only got one more source.
     pub touched: usize,
@@ -64,7 +66,7 @@ pub(in crate::memory) struct Applied {
 
 impl Applied {
     /// Returns how many facts are new, superseded and gone.
-    pub(in crate::memory) fn counts(&self) -> (usize, usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let count = |wanted: fn(&Change) -> bool| {
             self.changes.iter().filter(|change| wanted(change)).count()
         };
@@ -89,7 +91,7 @@ struct Source {
 
 /// Makes the facts follow from what `part` states now and everything else states still. Aliases come first, so that
 /// the rest is filed under the name that everybody knows. `run` may be undone later.
-pub(in crate::memory) fn restate(
+pub(crate) fn restate(
     connection: &Connection,
     run: &str,
     part: Part<'_>,
@@ -414,7 +416,7 @@ fn settle(
         .enumerate()
         .map(|(number, source)| said_of(source, number, forgotten))
         .collect();
-    let periods = timeline::periods(&mut said, &known);
+    let periods = supersede::periods(&mut said, &known);
     let old = facts.iter().find(|fact| fact.is_current());
     // Only one may be current at any moment.
     if let Some(old) = old

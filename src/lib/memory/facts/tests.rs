@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 
-use super::super::scope::Scope;
 use super::store::{Applied, Part, Statement, restate};
 use super::*;
+use crate::memory::scope::Scope;
 
 /// A fact: number, value, since, until, what took its place.
 type Row = (i64, String, i64, Option<i64>, Option<i64>);
@@ -167,7 +167,7 @@ fn what_is_said_to_be_over_ends_its_fact_until_that_is_withdrawn() {
             row(2, "Siemens", 70, None, None)
         ]
     );
-    super::log::undo(&facts.connection, "4", 80)
+    super::run_log::undo(&facts.connection, "4", 80)
         .expect("undo")
         .expect("a run");
     assert_eq!(

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::super::sources::Source;
-use super::best::Best;
-use super::search::Filter;
+use super::query::search::Filter;
+use super::query::top_k::Best;
+use crate::memory::sources::Source;
 
 /// Chunks of a row.
 const SIZE: usize = 1024;
@@ -25,7 +25,7 @@ const ENTRY: usize = 4;
 
 /// What is known of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The row of `groups`: whose it is and what it comes from. 0 for no chunk.
     pub group: u16,
     /// Days since 1970 of what it is about.
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 }
 
 /// Returns the day of `time_ms`, as far as an entry can say it: 1970 to 2149.
-pub(super) fn day_of(time_ms: i64) -> u16 {
+pub(crate) fn day_of(time_ms: i64) -> u16 {
     u16::try_from((time_ms / 86_400_000).clamp(0, i64::from(u16::MAX))).unwrap_or(0)
 }
 
@@ -43,7 +43,7 @@ fn words_of(dims: usize) -> usize {
 }
 
 /// Returns which way a vector points, a bit a dimension.
-pub(super) fn code(vector: &[f32]) -> Vec<u64> {
+pub(crate) fn code(vector: &[f32]) -> Vec<u64> {
     let bits = |part: &[f32]| {
         part.iter()
             .rev()
@@ -54,7 +54,7 @@ pub(super) fn code(vector: &[f32]) -> Vec<u64> {
 
 /// The state of `totals` that tells whether what is in memory still holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// When the tables were made anew, milliseconds since 1970.
     pub made: i64,
     /// Grows with every change.
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub dims: usize,
 }
 
-pub(super) fn state(connection: &Connection) -> rusqlite::Result<State> {
+pub(crate) fn state(connection: &Connection) -> rusqlite::Result<State> {
     connection.query_row("SELECT made, version, model, dims FROM totals", [], |row| {
         let dims: i64 = row.get(3)?;
         Ok(State {
@@ -79,7 +79,7 @@ pub(super) fn state(connection: &Connection) -> rusqlite::Result<State> {
 
 /// The chunks of one database, in memory.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     state: State,
     groups: HashMap<u16, (String, String)>,
     entries: Vec<Entry>,
@@ -88,7 +88,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Reads what has changed since the last time.
-    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let state = state(connection)?;
         if state == self.state {
             return Ok(());
@@ -130,12 +130,12 @@ impl Blocks {
     }
 
     /// Returns how many chunks there may be: ids are below this.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns which chunks `filter` lets through.
-    pub(super) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
+    pub(crate) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
         let days = filter.days.clone();
         self.those(
             |scope, source| filter.lets_through(scope, source),
@@ -144,7 +144,7 @@ impl Blocks {
     }
 
     /// Returns which chunks are facts.
-    pub(super) fn facts(&self) -> impl Fn(usize) -> bool + '_ {
+    pub(crate) fn facts(&self) -> impl Fn(usize) -> bool + '_ {
         self.those(|_, source| source == Source::Fact.as_str(), |_| true)
     }
 
@@ -177,7 +177,7 @@ impl Blocks {
 
     /// Returns the `count` chunks whose vectors point most nearly the way of `code`, the nearest first; of
     /// equals those of the latest day.
-    pub(super) fn nearest(
+    pub(crate) fn nearest(
         &self,
         code: &[u64],
         count: usize,
@@ -203,7 +203,7 @@ impl Blocks {
 
     /// Returns which of two chunks comes first when nothing else tells: that of the later day, else the one that was
     /// indexed last.
-    pub(super) fn latest_first(&self, a: usize, b: usize) -> Ordering {
+    pub(crate) fn latest_first(&self, a: usize, b: usize) -> Ordering {
         let when = |id: usize| (self.entries.get(id).map(|entry| entry.day), id);
         when(b).cmp(&when(a))
     }
@@ -308,7 +308,7 @@ impl Block {
 
 /// Rows of `blocks` that are being changed.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// Numbers of a code.
     words: usize,
     blocks: BTreeMap<usize, Block>,
@@ -317,7 +317,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Returns the number of the group of a scope and a source.
-    pub(super) fn group(
+    pub(crate) fn group(
         &mut self,
         transaction: &Transaction<'_>,
         scope: &str,
@@ -341,7 +341,7 @@ impl Changes {
     }
 
     /// Begins with vectors of `dims` numbers.
-    pub(super) fn new(dims: usize) -> Self {
+    pub(crate) fn new(dims: usize) -> Self {
         Self {
             words: words_of(dims),
             ..Self::default()
@@ -349,7 +349,7 @@ impl Changes {
     }
 
     /// Says what chunk `id` is, without a vector yet; the default, that it is no more.
-    pub(super) fn set(
+    pub(crate) fn set(
         &mut self,
         transaction: &Transaction<'_>,
         id: i64,
@@ -363,7 +363,7 @@ impl Changes {
     }
 
     /// Says of which day chunk `id` is.
-    pub(super) fn set_day(
+    pub(crate) fn set_day(
         &mut self,
         transaction: &Transaction<'_>,
         id: i64,
@@ -379,7 +379,7 @@ impl Changes {
     }
 
     /// Says which way the vector of chunk `id` points.
-    pub(super) fn set_code(
+    pub(crate) fn set_code(
         &mut self,
         transaction: &Transaction<'_>,
         id: i64,
@@ -427,7 +427,7 @@ impl Changes {
     }
 
     /// Writes what was changed, as version `version`.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         transaction: &Transaction<'_>,
         version: i64,
@@ -445,9 +445,9 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema;
     use super::*;
     use crate::db;
+    use crate::memory::index::schema;
 
     fn open() -> (tempfile::TempDir, Connection) {
         let dir = tempfile::tempdir().expect("dir");

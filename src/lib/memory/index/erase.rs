@@ -1,7 +1,8 @@
 //! Takes the index away in which words stand that are to be erased; it is made anew from the files.
 
 use super::{Error, Place, schema};
-use crate::db::{self, Hit};
+use crate::db;
+use crate::db::Hit;
 use crate::sys::lock;
 
 /// Returns how many chunks have what `hit` finds.

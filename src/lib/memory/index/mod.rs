@@ -12,45 +12,28 @@
 //! searches. Its tables stand in `schema.rs`. `index.lock` is held while it is brought up to date;
 //! `index.doubt` says that a reader met damage.
 
-mod ask;
-mod best;
 mod blocks;
-mod candidates;
-mod chunk;
-mod cues;
-mod document;
-mod doubt;
+pub mod build;
+mod damage_note;
 mod erase;
-mod evidence;
-mod gather;
-mod meaning;
-mod passage;
-mod rank;
-mod rows;
+pub mod query;
 mod schema;
-mod search;
-mod stated;
 mod status;
-mod stop;
-mod summaries;
-mod sync;
-mod vectors;
-mod when;
-pub(super) mod words;
 
 pub use super::sources::Source;
+pub(crate) use build::rows::{Text, texts_of};
+pub use build::sync::{Mode, Outcome, Report, sync};
+pub use build::vectors::Made;
 pub use erase::{holds, remove};
-pub use passage::MAX_CHARS;
-pub(super) use rows::{Text, texts_of};
-pub use search::{Filter, Found, Hit, Query, Searcher, Strategy, search};
+pub use query::passage::MAX_CHARS;
+pub use query::search::{Filter, Found, Hit, Query, Searcher, Strategy, search};
 pub use status::{Status, examine, lack, status};
-pub use sync::{Mode, Outcome, Report, sync};
-pub use vectors::Made;
 
 use std::path::PathBuf;
 
 use crate::config::Home;
-use crate::embed::{self, Embedder, Opener};
+use crate::embedding;
+use crate::embedding::{Embedder, Opener};
 use crate::{db, sys};
 
 /// Where the index and its sources lie, and what makes vectors of them.
@@ -83,7 +66,7 @@ impl Place {
     }
 
     /// Returns what makes vectors, `None` for nothing.
-    fn embedder(&self) -> Result<Option<Embedder>, embed::Error> {
+    fn embedder(&self) -> Result<Option<Embedder>, embedding::Error> {
         self.opener.as_ref().map_or(Ok(None), |open| open())
     }
 
@@ -99,7 +82,7 @@ impl Place {
 
     /// Notes that a reader met damage: the next run reads the index through and makes it anew.
     pub fn doubt(&self) {
-        doubt::leave(self);
+        damage_note::leave(self);
     }
 }
 

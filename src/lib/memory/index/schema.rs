@@ -16,14 +16,15 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::chunk::{CHUNK, OVERLAP, Unit};
-use super::words::{self, Word};
+use super::build::chunk::{CHUNK, OVERLAP, Unit};
 use super::{Error, Place};
 use crate::db;
+use crate::language::tokenize;
+use crate::language::tokenize::Word;
 use crate::sys;
 
 /// One migration for ever: another schema makes the index anew.
-pub(super) const MIGRATIONS: &[&str] = &[TABLES];
+pub(crate) const MIGRATIONS: &[&str] = &[TABLES];
 
 const TABLES: &str = "
 CREATE TABLE files(
@@ -52,7 +53,7 @@ INSERT INTO totals(rules) VALUES ('');
 
 /// Throws every row away by making the tables anew; readers see the old ones until the commit. Vectors that
 /// cost a call are kept.
-pub(super) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<()> {
+pub(crate) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     for table in [
         "chunks_fts",
         "vectors",
@@ -70,18 +71,18 @@ pub(super) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<(
 }
 
 /// How rows are read; the last words of the rules.
-pub(super) const ROWS: &str = "rows 4";
+pub(crate) const ROWS: &str = "rows 4";
 
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
-pub(super) fn rules() -> String {
+pub(crate) fn rules() -> String {
     format!(
         "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, {ROWS}",
-        words::VERSION
+        tokenize::VERSION
     )
 }
 
 /// Opens the index for writing; `fsync` is not waited for, the files are the truth.
-pub(super) fn open(place: &Place) -> Result<Connection, Error> {
+pub(crate) fn open(place: &Place) -> Result<Connection, Error> {
     let path = place.database();
     let connection = db::open(&path, MIGRATIONS)?;
     connection
@@ -93,7 +94,7 @@ pub(super) fn open(place: &Place) -> Result<Connection, Error> {
 }
 
 /// Removes a database that cannot be used: what was in it is made again from the files.
-pub(super) fn remove(path: &Path) -> Result<(), sys::Error> {
+pub(crate) fn remove(path: &Path) -> Result<(), sys::Error> {
     // The log first: it must not be taken for that of the next database.
     for file in db::BESIDE
         .map(|end| db::beside(path, end))
@@ -113,7 +114,7 @@ pub(super) fn remove(path: &Path) -> Result<(), sys::Error> {
 
 /// The words of a line, or of a piece of one, as a row of `chunks` has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Its number in the file.
     pub number: u32,
     /// Bytes of its text in the chunk.
@@ -125,7 +126,7 @@ pub(super) struct Line {
 /// Returns `context` and `units` with their `words` as bytes: numbers of four bytes, the lowest
 /// first. First the place of the first unit in the file, then the words of the context with their
 /// count before them, then for each unit its line, its bytes and its words in the same way.
-pub(super) fn pack<'a>(
+pub(crate) fn pack<'a>(
     first: usize,
     context: &[Word],
     units: impl Iterator<Item = (&'a Unit, &'a [Word])>,
@@ -152,7 +153,7 @@ pub(super) fn pack<'a>(
 
 /// What [`pack`] packs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     /// The place of the first line in the file, from 0; pieces of lines count too.
     pub first: usize,
     /// Words that belong to the chunk without standing in it.
@@ -161,7 +162,7 @@ pub(super) struct Packed {
 }
 
 /// Returns what [`pack`] packed. Damaged bytes give what is whole of them.
-pub(super) fn unpack(bytes: &[u8]) -> Packed {
+pub(crate) fn unpack(bytes: &[u8]) -> Packed {
     let mut numbers = bytes
         .as_chunks::<4>()
         .0
@@ -190,7 +191,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Packed {
 
 /// Returns a vector as bytes: what its numbers are multiplied with (f32, the lowest byte first), then eight
 /// bits a number. Nothing for no vector.
-pub(super) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
+pub(crate) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
     let Some(vector) = vector else {
         return Vec::new();
     };
@@ -212,7 +213,7 @@ pub(super) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
 
 /// Returns the cosine of what [`pack_vector`] packed and `vector`, both of length 1; `None` when there is no
 /// such vector or it is one of another model.
-pub(super) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
+pub(crate) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
     let (scale, numbers) = packed.split_first_chunk::<4>()?;
     if numbers.len() != vector.len() {
         return None;
@@ -232,7 +233,7 @@ pub(super) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
 }
 
 /// Returns what [`pack_vector`] packed, about.
-pub(super) fn unpack_vector(packed: &[u8]) -> Option<Vec<f32>> {
+pub(crate) fn unpack_vector(packed: &[u8]) -> Option<Vec<f32>> {
     let (scale, numbers) = packed.split_first_chunk::<4>()?;
     let scale = f32::from_le_bytes(*scale);
     Some(
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_vector_of_bytes_is_nearly_the_same() {
-        let vector = crate::embed::normal((0..100_u8).map(|x| f32::from(x).sin()).collect())
+        let vector = crate::embedding::normal((0..100_u8).map(|x| f32::from(x).sin()).collect())
             .expect("a vector");
         let packed = pack_vector(Some(&vector));
         assert!((cosine(&packed, &vector).expect("the same model") - 1.0).abs() < 0.01);

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Error, Place, Source, rows, schema, stated};
+use super::build::{fact_lines, rows};
+use super::{Error, Place, Source, schema};
 use crate::clock;
-use crate::db::{self, Health};
+use crate::db;
+use crate::db::Health;
 use crate::sys::lock;
 
 /// What the index holds.
@@ -137,7 +139,7 @@ pub fn status(place: &Place) -> Result<Status, Error> {
                     .filter(|why| !why.is_empty()),
                 index_bytes,
                 sources: sources.clone(),
-                facts_unread: stated::read(&place.home)
+                facts_unread: fact_lines::read(&place.home)
                     .err()
                     .map(|error| error.to_string()),
                 running,

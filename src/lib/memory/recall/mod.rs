@@ -13,17 +13,13 @@
 //! `bearing.rs` says what bears on a message, `names.rs` whom it names; here it is fitted into the budget, and
 //! `retell.rs` has a model tell it in other words, where the settings say so.
 
-mod bearing;
-mod names;
-mod retell;
-#[cfg(test)]
-mod speed;
-#[cfg(test)]
-mod tests;
+mod entities;
+mod relevance;
+mod synthesis;
 
-use bearing::Line;
-pub(super) use bearing::{Bearing, Recall, telling};
-pub(super) use retell::{PATIENCE, retold};
+use relevance::Line;
+pub(super) use relevance::{Bearing, Recall, telling};
+pub(super) use synthesis::{PATIENCE, retold};
 
 use chrono_tz::Tz;
 
@@ -168,11 +164,11 @@ pub(super) fn compose(
     let mut facts_left = bearing.facts.len();
     let mut facts = 0;
     for (score, fact) in &bearing.facts {
-        if facts == bearing::MAX_FACTS {
+        if facts == relevance::MAX_FACTS {
             break;
         }
         facts_left -= 1;
-        let text = line(Kind::Fact, &bearing::fact_line(fact));
+        let text = line(Kind::Fact, &relevance::fact_line(fact));
         if !known(&text) {
             let place = format!("{}:{}", fact.source, fact.source_line);
             candidates.push(candidate(
@@ -300,3 +296,8 @@ fn one_line(text: &str) -> String {
 fn plain(text: &str) -> String {
     text.replace(['⟦', '⟧'], "")
 }
+
+#[cfg(test)]
+mod speed;
+#[cfg(test)]
+mod tests;

@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::facts::commitments::{self, Promise};
-use super::super::facts::episodes::{self, Stretch, Told};
-use super::super::facts::store::{self, Part, Statement};
-use super::super::{Memory, Scope, embedder, facts};
 use super::tests::{DAY_MS, now, owner};
 use super::*;
 use crate::config::{Environment, Home, HomeFlags};
+use crate::memory::facts::commitments;
+use crate::memory::facts::commitments::Promise;
+use crate::memory::facts::episodes;
+use crate::memory::facts::episodes::{Stretch, Told};
+use crate::memory::facts::store;
+use crate::memory::facts::store::{Part, Statement};
+use crate::memory::{Memory, Scope, embedder, facts};
 
 const FACTS: i64 = 10_000;
 const PROMISES: i64 = 200;

@@ -1,15 +1,20 @@
 //! What is recalled before a message, and by whom.
 
-use super::super::facts::commitments::{self, Promise};
-use super::super::facts::episodes::{self, Stretch, Told};
-use super::super::facts::store::{self, Part, Statement};
-use super::super::facts::{self, Fact};
-use super::super::{Memory, Scope, Viewer, consolidate, get, index};
 use super::*;
 use crate::clock;
 use crate::config::{Home, HomeFlags};
+use crate::memory::facts;
+use crate::memory::facts::Fact;
+use crate::memory::facts::commitments;
+use crate::memory::facts::commitments::Promise;
+use crate::memory::facts::episodes;
+use crate::memory::facts::episodes::{Stretch, Told};
+use crate::memory::facts::store;
+use crate::memory::facts::store::{Part, Statement};
+use crate::memory::{Memory, Scope, Viewer, consolidate, index, show_lines};
 use crate::message::{Envelope, Sender, SessionKey, Source};
-use crate::sys::atomic::{self, Durability};
+use crate::sys::atomic;
+use crate::sys::atomic::Durability;
 
 pub(super) const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -776,7 +781,7 @@ fn nobody_is_told_finds_or_reads_what_is_anothers() {
         });
         assert_eq!(changed.count(), 2, "{key}");
         for (at, path) in files.iter().enumerate() {
-            let is_read = get::lines(&house.home, &viewer, path, None, None).is_ok();
+            let is_read = show_lines::lines(&house.home, &viewer, path, None, None).is_ok();
             assert_eq!(is_read, read.contains(&at), "{key}: {path}");
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::message::Message;
-use crate::provider::loopback::{
+use crate::provider::test_server::{
     call, client, message, request, result, round_trip, said, system, thought, tools, user,
 };
 

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::message::{StopReason, Usage};
 use crate::provider::http::Answer;
-use crate::provider::loopback::{
+use crate::provider::sse::Patience;
+use crate::provider::test_server::{
     End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said,
     thought, user, with_wrong_node, wrong_value,
 };
-use crate::provider::sse::Patience;
 use crate::secret::Secret;
 
 /// A text answer as the documentation records it.

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::provider::http::Answer;
-use crate::provider::loopback::{
+use crate::provider::test_server::{
     call, client, message, request, result, said, user, with_wrong_node, wrong_value,
 };
 use crate::secret::Secret;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::provider::Request;
 use crate::provider::anthropic::Anthropic;
-use crate::provider::loopback::{End, Reply, Server, attempt, client, request, user};
+use crate::provider::test_server::{End, Reply, Server, attempt, client, request, user};
 
 /// Asks "hi" and returns the failure.
 async fn failure(reply: Reply) -> Error {

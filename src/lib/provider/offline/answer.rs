@@ -1,9 +1,12 @@
 //! Answers to questions: lines of the memory that bear on them, quoted, each with its place.
 
-use super::hits::{self, Hit, Line, Speaker};
-use super::remember::{self, Note};
-use super::turn::{Turn, own_words};
-use super::wish::{self, Wish};
+use super::intent;
+use super::intent::Wish;
+use super::remember;
+use super::remember::Note;
+use super::request::{Turn, own_words};
+use super::search_hits;
+use super::search_hits::{Hit, Line, Speaker};
 use super::words::{Words, asks};
 use crate::text;
 
@@ -44,7 +47,7 @@ pub(super) fn answer(question: &str, found: &str, turn: &Turn<'_>) -> String {
     let mut wanted = words.telling(question);
     wanted.sort_unstable();
     wanted.dedup();
-    let hits = hits::read(found);
+    let hits = search_hits::read(found);
     let (mut candidates, mut asked) = (Vec::new(), false);
     for hit in &hits {
         consider(hit, question, &wanted, &words, &mut candidates, &mut asked);
@@ -99,14 +102,14 @@ fn consider(
         let (bare, key) = substance(line, words);
         if asks(bare)
             || matches!(
-                wish::read(bare, None),
+                intent::read(bare, None),
                 Wish::Order(_) | Wish::Question(_) | Wish::Summary(_) | Wish::Myself(_)
             )
         {
             *asked |= share(wanted, &key) > 0;
             continue;
         }
-        if line.speaker != Speaker::File && matches!(wish::read(bare, None), Wish::Small(_)) {
+        if line.speaker != Speaker::File && matches!(intent::read(bare, None), Wish::Small(_)) {
             continue;
         }
         let under = words.telling(&line.headings);
@@ -172,7 +175,7 @@ fn said_here(
         };
         let (bare, key) = substance(&line, words);
         let covered = share(wanted, &key);
-        let statement = || matches!(wish::read(bare, None), Wish::Statement | Wish::Small(_));
+        let statement = || matches!(intent::read(bare, None), Wish::Statement | Wish::Small(_));
         if covered >= 34 && !asks(bare) && statement() {
             let percent = if covered == 100 { 100 } else { SURE_PERCENT };
             let score = covered * 10 + worth(&line, question) + percent;
@@ -231,7 +234,7 @@ fn recalled(turn: &Turn<'_>, wanted: &[String], words: &Words, into: &mut Vec<Ca
 
 /// Returns a line without its speaker and without the order to remember it, and its words.
 fn substance<'a>(line: &Line<'a>, words: &Words) -> (&'a str, Vec<String>) {
-    let bare = hits::bare(line);
+    let bare = search_hits::bare(line);
     let mut key = match remember::read(bare) {
         Some(Note::Keep(note)) => words.telling(&note),
         Some(Note::Secret | Note::Empty) | None => words.telling(bare),

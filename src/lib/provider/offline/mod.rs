@@ -6,29 +6,26 @@
 //! orders: heads, files, results, events and words of others are data. Deterministic.
 
 mod answer;
-mod hits;
+mod bang_commands;
+mod intent;
 mod language;
-mod orders;
 mod remember;
+mod request;
+mod search_hits;
+mod small_talk;
 mod summary;
-mod talk;
-mod turn;
-mod wish;
 mod words;
-
-#[cfg(test)]
-mod tests;
 
 use serde_json::{Value, json};
 
-use self::remember::Note;
-use self::summary::Sentence;
-use self::turn::{File, Turn, Whose};
-use self::wish::{Subject, Wish};
 use super::wire::estimate_output;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Usage};
 use crate::text;
+use intent::{Subject, Wish};
+use remember::Note;
+use request::{File, Turn, Whose};
+use summary::Sentence;
 
 /// The most characters of a message that are quoted back.
 const MAX_QUOTE_CHARS: usize = 200;
@@ -160,10 +157,10 @@ fn begin(turn: &Turn<'_>) -> Act {
             );
         }
     }
-    let wish = wish::read(turn.words, turn.name());
+    let wish = intent::read(turn.words, turn.name());
     let ours = matches!(wish, Wish::Order(_));
     let act = answer_to(wish, turn);
-    match (act, talk::language_note(turn)) {
+    match (act, small_talk::language_note(turn)) {
         (Act::Say(text), Some(note)) if !ours => Act::Say(format!("{text}\n\n{note}")),
         (act, _) => act,
     }
@@ -171,7 +168,7 @@ fn begin(turn: &Turn<'_>) -> Act {
 
 fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
     match wish {
-        Wish::Order(words) => orders::act(words, turn),
+        Wish::Order(words) => bang_commands::act(words, turn),
         Wish::Remember(Note::Keep(content)) => call(
             turn,
             "memory_write",
@@ -183,12 +180,12 @@ fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
              Keys that I am to use belong into `.env`. Your message itself is in the transcript of this conversation.",
         ),
         Wish::Summary(subject) => summarise_this(&subject, turn),
-        Wish::Myself(topic) => say(talk::about(topic, turn)),
-        Wish::Time => say(talk::time(turn)),
+        Wish::Myself(topic) => say(small_talk::about(topic, turn)),
+        Wish::Time => say(small_talk::time(turn)),
         Wish::Question(question) => match turn.offers("memory_search") {
             true => Act::Call(
                 "memory_search",
-                json!({"query": query(question), "max_results": orders::MAX_RESULTS}),
+                json!({"query": query(question), "max_results": bang_commands::MAX_RESULTS}),
             ),
             // What was said in this conversation needs no tool.
             false => match answer::answer(question, "", turn) {
@@ -199,10 +196,10 @@ fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
         Wish::Reminder => say(
             "I cannot give reminders. Say “remember to …” and I keep it as a note, which I can find when you ask.",
         ),
-        Wish::Forget => say(talk::forget(turn)),
-        Wish::Small(small) => say(talk::small(small, turn)),
-        Wish::Statement => say(talk::statement(turn)),
-        Wish::Nothing => say(talk::wordless(turn)),
+        Wish::Forget => say(small_talk::forget(turn)),
+        Wish::Small(small) => say(small_talk::small(small, turn)),
+        Wish::Statement => say(small_talk::statement(turn)),
+        Wish::Nothing => say(small_talk::wordless(turn)),
     }
 }
 
@@ -223,17 +220,17 @@ fn query(question: &str) -> &str {
 /// Speaks about the results of the call that the person's words led to.
 fn conclude(turn: &Turn<'_>) -> String {
     let [result] = turn.results.as_slice() else {
-        return orders::report(&turn.results);
+        return bang_commands::report(&turn.results);
     };
     let Some(call) = turn.call_of(result).filter(|_| turn.whose == Whose::Person) else {
-        return orders::report(&turn.results);
+        return bang_commands::report(&turn.results);
     };
-    let said = match (wish::read(turn.words, turn.name()), call.name.as_str()) {
+    let said = match (intent::read(turn.words, turn.name()), call.name.as_str()) {
         (Wish::Remember(_), "memory_write") => receipt(call, result),
         (Wish::Question(_), "memory_search") if result.is_error => {
             format!(
                 "The search did not work:\n{}",
-                orders::fenced(result.text.trim_end())
+                bang_commands::fenced(result.text.trim_end())
             )
         }
         (Wish::Question(question), "memory_search") => {
@@ -242,9 +239,9 @@ fn conclude(turn: &Turn<'_>) -> String {
         (Wish::Summary(Subject::File(file)), "read") if !result.is_error => {
             of_file(file, &result.text)
         }
-        _ => return orders::report(&turn.results),
+        _ => return bang_commands::report(&turn.results),
     };
-    match talk::language_note(turn) {
+    match small_talk::language_note(turn) {
         Some(note) => format!("{said}\n\n{note}"),
         None => said,
     }
@@ -281,7 +278,7 @@ fn receipt(call: &ToolCall, result: &ToolResult) -> String {
         None => format!(
             "The tool says of “{}”:\n{}",
             quote(content),
-            orders::fenced(told)
+            bang_commands::fenced(told)
         ),
     }
 }
@@ -354,15 +351,15 @@ fn of_conversation(turn: &Turn<'_>) -> String {
     let mut sentences = Vec::new();
     for (at, message) in turn.earlier.iter().enumerate() {
         let (who, words) = match message.role {
-            Role::User => ("You", turn::own_words(message).map(str::to_owned)),
+            Role::User => ("You", request::own_words(message).map(str::to_owned)),
             Role::Assistant => (
                 "I",
-                Some(message.plain_text()).filter(|words| !hits::is_own(words)),
+                Some(message.plain_text()).filter(|words| !search_hits::is_own(words)),
             ),
         };
         let tells = |words: &String| {
             matches!(
-                wish::read(words, None),
+                intent::read(words, None),
                 Wish::Statement
                     | Wish::Remember(Note::Keep(_))
                     | Wish::Question(_)
@@ -453,3 +450,6 @@ fn estimate_input(request: &Request) -> u64 {
         .sum();
     system + tools + said
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::provider::ToolSpec;
-use crate::provider::loopback::assistant;
-use crate::provider::loopback::{attempt, call, message, request, result, said, tools, user};
+use crate::provider::test_server::assistant;
+use crate::provider::test_server::{attempt, call, message, request, result, said, tools, user};
 
 /// Checks what the provider says to `messages` with `exec` and `read` on offer.
 async fn check(messages: Vec<Message>, expected: Block) {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::message::{Message, StopReason, Usage};
 use crate::provider::http::Answer;
-use crate::provider::loopback::{
+use crate::provider::sse::Patience;
+use crate::provider::test_server::{
     End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, round_trip,
     said, system, tools, user, with_wrong_node, wrong_value,
 };
-use crate::provider::sse::Patience;
 use crate::secret::Secret;
 
 /// A text answer as OpenAI streams it with `include_usage`.

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::provider::loopback::{
+use crate::provider::openai::PLAIN;
+use crate::provider::test_server::{
     assistant, call, message, request, result, round_trip, said, thought, user,
 };
-use crate::provider::openai::PLAIN;
 use crate::provider::{anthropic, gemini, openai};
 
 #[expect(

@@ -1,13 +1,10 @@
 //! `read`, `write`, `edit`: files of the workspace and of the directories that the settings allow, and
 //! nothing outside them.
 
-mod change;
+mod find_replace;
 mod read;
-mod replace;
-mod show;
-
-#[cfg(test)]
-mod tests;
+mod render;
+mod write_edit;
 
 use std::sync::Arc;
 
@@ -33,8 +30,8 @@ pub(super) fn all(needs: &Needs) -> Vec<Arc<dyn Tool>> {
     };
     vec![
         Arc::new(read::Read(files.clone())),
-        Arc::new(change::Write(files.clone())),
-        Arc::new(change::Edit(files)),
+        Arc::new(write_edit::Write(files.clone())),
+        Arc::new(write_edit::Edit(files)),
     ]
 }
 
@@ -67,3 +64,6 @@ async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> ToolOutput 
         Err(reason) => ToolOutput::error(reason),
     }
 }
+
+#[cfg(test)]
+mod tests;

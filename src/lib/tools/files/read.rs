@@ -5,14 +5,15 @@ use std::io::{BufReader, Read as _};
 
 use serde_json::{Value, json};
 
-use super::super::{number, text};
-use super::show::{self, Window};
+use super::render;
+use super::render::Window;
 use super::{Answer, Files, MAX_FILE, blocking};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::media;
 use crate::memory::Scope;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text::visible;
+use crate::tools::{number, text};
 use crate::workspace::Sight;
 
 /// Lines that are shown when no limit is named (specification §14).
@@ -103,7 +104,7 @@ impl Files {
                     .iter()
                     .any(|(entry, _)| self.undo.marks.has(&sight.key_of(&entry.name)));
                 Answer {
-                    text: Ok(show::directory(shown, &entries, more)),
+                    text: Ok(render::directory(shown, &entries, more)),
                     untrusted,
                 }
             }
@@ -132,7 +133,7 @@ fn content(
         ))
     };
     if let Some(kind) = media::sniff(&head) {
-        return binary(&show::kind(kind));
+        return binary(&render::kind(kind));
     }
     let mut bytes = head;
     (&file)
@@ -143,8 +144,8 @@ fn content(
         return match media::text(&bytes, true) {
             Some(text) => Ok(format!(
                 "{}{}",
-                show::encoding(&bytes),
-                show::numbered(&text, window)
+                render::encoding(&bytes),
+                render::numbered(&text, window)
             )),
             None => binary("no text"),
         };
@@ -155,5 +156,5 @@ fn content(
     if head.contains(&0) {
         return binary("no text, or a very large one in UTF-16");
     }
-    show::lines(BufReader::new(bytes.chain(file)), window, size, is_over).map_err(io)
+    render::lines(BufReader::new(bytes.chain(file)), window, size, is_over).map_err(io)
 }

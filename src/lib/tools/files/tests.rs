@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{RenameFlags, renameat2};
 use tokio_util::sync::CancellationToken;
 
-use super::show::Window;
+use super::render::Window;
 use super::*;
 use crate::agent::{Context, Reach};
 use crate::memory::Viewer;

@@ -6,10 +6,13 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::Web;
-use super::kind::{self, ContentType, Kind};
-use super::readable::{self, Page, Task, one_line};
+use super::content_type;
+use super::content_type::{ContentType, Kind};
+use super::readable;
+use super::readable::{Page, Task, one_line};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
-use crate::net::{self, Answer, Request};
+use crate::net;
+use crate::net::{Answer, Request};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::{media, sandbox, text};
 
@@ -135,12 +138,12 @@ impl WebFetch {
 /// Returns what an answer says.
 async fn readable(answer: &Answer, said: &ContentType, context: &Context) -> Result<Page, String> {
     let charset = said.charset.clone();
-    let decoded = || kind::decode(&answer.body, charset.as_deref(), false);
+    let decoded = || content_type::decode(&answer.body, charset.as_deref(), false);
     let plain = |text: String| Page {
         title: String::new(),
         text: text.trim_end().to_owned(),
     };
-    match kind::kind(&answer.body, said)? {
+    match content_type::kind(&answer.body, said)? {
         Kind::Text => Ok(plain(decoded())),
         Kind::Json => {
             let text = decoded();

@@ -2,8 +2,8 @@
 //! ([`crate::net::Guard`]), and HTML is taken apart in a process that can do nothing else.
 
 mod cache;
+mod content_type;
 mod fetch;
-mod kind;
 mod readable;
 mod search;
 

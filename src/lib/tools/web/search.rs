@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kind::ContentType;
-use super::readable::{self, Hit, Task, one_line};
+use super::content_type::ContentType;
+use super::readable;
+use super::readable::{Hit, Task, one_line};
 use super::{Search, Web};
 use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
 use crate::config::SearchEngine;
-use crate::net::{self, Answer, Origin, Request};
+use crate::net;
+use crate::net::{Answer, Origin, Request};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::config::Environment;
-use crate::sys::{self, atomic};
+use crate::sys;
+use crate::sys::atomic;
 
 /// What a browser needs to be found and shown; keys of others stand in the rest.
 const PASSED: [&str; 10] = [

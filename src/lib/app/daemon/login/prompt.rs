@@ -9,7 +9,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 
-use super::super::super::cli::{self, Exit, Failure};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
 
 /// The longest line, bytes.
 const MAX: usize = 64 * 1024;

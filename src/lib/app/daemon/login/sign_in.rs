@@ -6,8 +6,10 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::super::super::cli::{self, Exit, Failure};
-use super::browser::{self, Page};
+use super::browser;
+use super::browser::Page;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
 use crate::auth::{Callback, Error, Flow, Granted, Listener};
 use crate::config::{Environment, Provider};
 

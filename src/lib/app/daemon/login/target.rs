@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::super::cli::{Exit, Failure};
+use crate::app::cli::{Exit, Failure};
 use crate::auth::OPENROUTER;
-use crate::config::{self, Environment, Home, Origin, Provider, ProviderType};
+use crate::config;
+use crate::config::{Environment, Home, Origin, Provider, ProviderType};
 use crate::workspace;
 
 /// A provider that everybody knows: its name, type, address, variable, and where keys are made.
@@ -143,10 +144,7 @@ impl Target {
             } else {
                 ""
             };
-            format!(
-                "cp {0}.example {0}{rename}",
-                super::super::super::cli::quote(&file)
-            )
+            format!("cp {0}.example {0}{rename}", crate::app::cli::quote(&file))
         } else {
             format!("write {} (man agent.toml)", file.display())
         })

@@ -1,12 +1,13 @@
 //! What is asked before something is done, and what the keys mean: a box upon the screen.
 
-use super::super::frame::Frame;
-use super::super::line::{Ink, Line, chop, clean, cut_front, wrap};
-use super::super::words::{some, span};
-use super::plan::Area;
-use super::seen::{self, Seen};
-use super::ui::{Mode, Ui};
-use crate::app::query::Waiting;
+use super::keymap::{Mode, Ui};
+use super::layout::Area;
+use super::snapshot;
+use super::snapshot::Seen;
+use crate::app::documents::Waiting;
+use crate::app::monitor::frame::Frame;
+use crate::app::monitor::numbers::{some, span};
+use crate::app::monitor::styled_line::{Ink, Line, chop, clean, cut_front, wrap};
 use crate::clock;
 
 /// Wider than this nobody reads.
@@ -118,7 +119,11 @@ fn help() -> Vec<Line> {
 
 fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
     let contact = clean(contact);
-    let Some(lane) = seen.lanes().iter().find(|lane| seen::id(lane) == run_id) else {
+    let Some(lane) = seen
+        .lanes()
+        .iter()
+        .find(|lane| snapshot::id(lane) == run_id)
+    else {
         return vec![
             Line::of(Ink::Plain, &format!("The turn of {contact} has ended.")),
             Line::of(Ink::Bold, "Esc"),

@@ -6,13 +6,15 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Words, Span};
 use ratatui::widgets::{Block, Clear, Widget};
 
-use super::super::frame::Frame;
-use super::super::line::{Ink, Line};
-use super::dialog::{self, Dialog};
-use super::panes::{self, Content};
-use super::plan::{Area, Pane, Plan, Wish};
-use super::seen::Seen;
-use super::ui::{Mode, Ui};
+use super::dialog;
+use super::dialog::Dialog;
+use super::keymap::{Mode, Ui};
+use super::layout::{Area, Pane, Plan, Wish};
+use super::panes;
+use super::panes::Content;
+use super::snapshot::Seen;
+use crate::app::monitor::frame::Frame;
+use crate::app::monitor::styled_line::{Ink, Line};
 
 /// Lines of the header at most; fewer on a small screen.
 const HEADER: usize = 8;

@@ -9,38 +9,37 @@
 //! ```
 //! Nothing that is read or ordered keeps the screen waiting; drawing and keys are pure.
 
-mod books;
+mod commands;
+mod databases;
 mod dialog;
 mod draw;
-mod feed;
-mod key;
-mod orders;
+mod events;
+mod key_codes;
+mod keymap;
+mod layout;
 mod panes;
-mod plan;
-mod screen;
-mod seen;
-#[cfg(test)]
-mod tests;
-mod ui;
+mod snapshot;
+mod terminal;
 
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::draw::Scene;
-use self::feed::News;
-use self::orders::Outcome;
-use self::screen::Screen;
-use self::seen::Seen;
-use self::ui::{Act, Ui};
 use super::advice::Advice;
-use super::pulse::Pulse;
-use crate::app::cli::{self, Exit, Failure, Shared};
-use crate::app::paint::{Color, Paint};
-use crate::app::query;
+use super::health::Pulse;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::color::{Color, Paint};
+use crate::app::documents;
 use crate::clock;
 use crate::config::{Environment, Home};
+use commands::Outcome;
+use draw::Scene;
+use events::News;
+use keymap::{Act, Ui};
+use snapshot::Seen;
+use terminal::Screen;
 
 /// Shows the screen until it is told to end.
 pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
@@ -49,10 +48,10 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
     // Who may not look is told so as by one frame.
     let pulse = Pulse::take(&home)?;
     let (tell, news) = mpsc::channel();
-    feed::hold_signals();
+    events::hold_signals();
     let screen = Screen::open().map_err(|error| terminal(&error))?;
-    let nudge = feed::begin(&home, &env, &tell);
-    let (zone, _) = query::zone(&home, &env);
+    let nudge = events::begin(&home, &env, &tell);
+    let (zone, _) = documents::zone(&home, &env);
     let advice = Advice::new(shared, &env, &home, pulse.pid);
     let seen = Seen {
         now: clock::now_ms(),
@@ -85,7 +84,7 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
     drop(screen);
     wait_for_orders(orders, &news);
     match (ended, is_broken) {
-        (Err(error), _) if !feed::is_hung_up() => Err(terminal(&error)),
+        (Err(error), _) if !events::is_hung_up() => Err(terminal(&error)),
         (_, Some(failure)) => Err(failure),
         // A terminal that was closed is an end like any other.
         (Ok(()) | Err(_), None) => Ok(Exit::Ok),
@@ -178,7 +177,7 @@ impl Following<'_> {
                         }
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if feed::is_hung_up() => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if events::is_hung_up() => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
                 // We hold an end ourselves.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -253,3 +252,6 @@ fn suspend_all() {
 fn until_next_second(now: i64) -> Duration {
     Duration::from_millis(u64::try_from(1000 - now.rem_euclid(1000)).unwrap_or(1000))
 }
+
+#[cfg(test)]
+mod tests;

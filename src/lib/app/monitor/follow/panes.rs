@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
-use super::super::frame::{Detail, Page};
-use super::super::lanes::{self, Wanted};
-use super::super::life::Life;
-use super::super::line::{Ink, Line, clean, cut, width, wrap};
-use super::super::parts;
-use super::super::words::{count, dollars, some, span};
 use super::draw::Scene;
-use super::plan::Pane;
-use super::seen::{Costs, Memory, Part};
-use crate::app::query::{Cost, Open, Queue};
+use super::layout::Pane;
+use super::snapshot::{Costs, Memory, Part};
+use crate::app::documents::{Cost, Open, Queue};
+use crate::app::monitor::frame::{Detail, Page};
+use crate::app::monitor::lane_table;
+use crate::app::monitor::lane_table::Wanted;
+use crate::app::monitor::liveness::Life;
+use crate::app::monitor::numbers::{count, dollars, some, span};
+use crate::app::monitor::sections;
+use crate::app::monitor::styled_line::{Ink, Line, clean, cut, width, wrap};
 use crate::clock;
 use crate::memory::index;
 
@@ -138,16 +139,16 @@ pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line
     let mut page = Page {
         columns,
         detail,
-        lines: vec![parts::head(&view, columns)],
+        lines: vec![sections::head(&view, columns)],
     };
     if let Some(why) = &scene.seen.blind {
         page.say("blind", Ink::Red, why);
     }
     for part in [
-        parts::next_step,
-        parts::troubles,
-        parts::channels,
-        parts::next_job,
+        sections::next_step,
+        sections::troubles,
+        sections::channels,
+        sections::next_job,
     ] {
         part(&mut page, &view);
     }
@@ -187,7 +188,7 @@ fn turns(scene: &Scene<'_>, columns: usize) -> Content {
             "waits for your word".clone_into(&mut lane.state);
         }
     }
-    chosen(lanes::rows(&lanes, at, wanted), scene.ui.lane(seen))
+    chosen(lane_table::rows(&lanes, at, wanted), scene.ui.lane(seen))
 }
 
 /// Marks the lines of the chosen one.
@@ -315,9 +316,9 @@ fn money(costs: &Costs, columns: usize) -> Vec<Line> {
         let line = |with_bar: usize| {
             let mut line = Line::of(Ink::Dim, name);
             line.pad_to(NAME);
-            let pieces = parts::share(cost.total_cost_usd, cap, with_bar)
+            let pieces = sections::share(cost.total_cost_usd, cap, with_bar)
                 .into_iter()
-                .chain(parts::unpriced(cost.unpriced_calls));
+                .chain(sections::unpriced(cost.unpriced_calls));
             pieces.for_each(|(ink, words)| line.push(ink, &words));
             line
         };

@@ -7,19 +7,19 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 use unicode_width::UnicodeWidthStr;
 
-use super::super::frame::Frame;
-use super::super::pulse::Pulse;
 use super::draw::{Scene, draw};
-use super::key::Key;
-use super::plan::Pane;
-use super::seen::{Books, Costs, Entry, Memory, Part, Seen};
-use super::ui::Ui;
-use crate::app::query::{Caps, Cost, Dead, Model, Numbers, Open, Period, Queue, Waiting};
+use super::key_codes::Key;
+use super::keymap::Ui;
+use super::layout::Pane;
+use super::snapshot::{Books, Costs, Entry, Memory, Part, Seen};
+use crate::app::documents::{Caps, Cost, Dead, Model, Numbers, Open, Period, Queue, Waiting};
+use crate::app::monitor::frame::Frame;
+use crate::app::monitor::health::Pulse;
 use crate::clock;
 use crate::memory::Scope;
 use crate::memory::facts::commitments::{Commitment, Status};
 use crate::memory::index;
-use crate::monitor::{ChannelState, Lane, State, TurnLine};
+use crate::monitor_state::{ChannelState, Lane, State, TurnLine};
 
 pub(super) const NOW: i64 = 1_700_000_000_000;
 pub(super) const LARGE: Frame = Frame {

@@ -1,0 +1,189 @@
+//! Before the older part of a conversation is summed up, the model may keep what matters of it: a side
+//! conversation of at most eight steps, in a copy of the history, that nobody is sent.
+
+use super::SOURCE;
+use crate::agent::tool::ToolOutput;
+use crate::agent::tool_policy::Decision;
+use crate::agent::turn_loop::{Break, Running};
+use crate::llm::{Prompt, Purpose};
+use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult};
+use crate::provider::repair;
+use crate::session::Kind;
+
+/// Model calls of a flush (specification §11).
+const STEPS: usize = 8;
+/// Tools that keep something, or show what is kept already.
+const KEEPING: [&str; 8] = [
+    "memory_write",
+    "remember",
+    "memory_search",
+    "memory_get",
+    "memory_read",
+    "read",
+    "write",
+    "edit",
+];
+
+const REQUEST: &str = "⟦The older part of this conversation will soon be summed up and no longer be shown to you. Before that, keep what \
+    should outlast it and is not in your memory yet: facts, decisions, promises, open tasks, each once, with its date. Use \
+    memory_write, or add to the day's file memory/YYYY-MM-DD.md. Nobody reads what you say now; keep nothing if nothing \
+    matters, and answer NO_REPLY.⟧";
+
+/// Calls of one step that are run.
+const CALLS: usize = 8;
+
+/// What came of a flush.
+#[derive(Debug, Default)]
+struct Flushed {
+    /// Answers of the model.
+    answers: usize,
+    /// What was kept.
+    receipts: Vec<String>,
+    /// Whether it was stopped.
+    stopped: bool,
+}
+
+impl Running<'_> {
+    /// Lets the model keep what matters, unless that was done since the last compaction. Once
+    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
+    pub(super) async fn flush_once(&mut self) -> Result<(), Break> {
+        let can_keep = ["memory_write", "write"]
+            .iter()
+            .any(|tool| self.offer.get(tool).is_some());
+        if !self.agent.compaction.flush
+            || self.session.state().flushed
+            || !can_keep
+            || self.session.state().is_tainted()
+            || !self.has_a_model()
+        {
+            return Ok(());
+        }
+        let flushed = self.flush().await;
+        // Where no answer came at all nothing was paid for, and the next time may be better.
+        if flushed.answers > 0 {
+            let run_id = self.order.run_id.to_owned();
+            self.session
+                .append(
+                    vec![Kind::Flush {
+                        run_id,
+                        receipts: flushed.receipts,
+                    }],
+                    true,
+                )
+                .await?;
+        }
+        if flushed.stopped {
+            Err(Break::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn flush(&self) -> Flushed {
+        let mut flushed = Flushed::default();
+        let run_id = self.room_run_id();
+        let mut messages = self.session.state().messages();
+        messages.push(Message {
+            role: Role::User,
+            content: vec![Block::Context {
+                text: REQUEST.to_owned(),
+            }],
+        });
+        for step in 1..=STEPS {
+            let prompt = Prompt {
+                system: self.order.system.clone(),
+                tools: self.offer.specs.clone(),
+                may_call: step < STEPS,
+                // As in a turn, or nothing of it comes from the vendor's cache.
+                messages: self.with_pictures(repair(&messages)).await,
+            };
+            let purpose = Purpose {
+                run_id: &run_id,
+                session_id: self.session.id(),
+                source: SOURCE,
+                budget_usd: None,
+                share_usd: None,
+            };
+            let call =
+                self.agent
+                    .client
+                    .complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
+            let (answer, stop) = match self.in_time(call).await {
+                Err(Break::Stopped) => {
+                    return Flushed {
+                        stopped: true,
+                        ..flushed
+                    };
+                }
+                Err(_) => break,
+                Ok(Ok(paid)) => (paid.response.message, paid.response.stop),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, session = self.session.id(), "nothing more was kept before a conversation is summed up");
+                    break;
+                }
+            };
+            flushed.answers += 1;
+            let calls: Vec<ToolCall> = answer.tool_calls().take(CALLS).cloned().collect();
+            messages.push(answer);
+            if calls.is_empty()
+                || step == STEPS
+                || matches!(stop, StopReason::MaxTokens | StopReason::Refusal)
+            {
+                break;
+            }
+            let mut results = Vec::new();
+            for call in calls.into_iter().map(|call| self.offer.meant(call)) {
+                let output = tokio::select! {
+                    biased;
+                    () = self.order.cancel.cancelled() => return Flushed { stopped: true, ..flushed },
+                    output = self.keep(&call) => output,
+                };
+                flushed.receipts.extend(output.receipt);
+                let ToolOutput {
+                    text,
+                    is_error,
+                    untrusted,
+                    ..
+                } = output;
+                results.push(Block::ToolResult(ToolResult {
+                    id: call.id,
+                    text,
+                    is_error,
+                    untrusted,
+                }));
+            }
+            messages.push(Message {
+                role: Role::User,
+                content: results,
+            });
+        }
+        flushed
+    }
+
+    async fn keep(&self, call: &ToolCall) -> ToolOutput {
+        let path = call
+            .input
+            .get("path")
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default();
+        let in_memory = path.starts_with("memory/") && !path.split('/').any(|part| part == "..");
+        let changes_files = matches!(call.name.as_str(), "write" | "edit");
+        if !KEEPING.contains(&call.name.as_str()) || (changes_files && !in_memory) {
+            return ToolOutput::error(
+                "not now: only memory_write, remember and files of memory/ keep something",
+            );
+        }
+        match self.decide(call) {
+            Decision::Run => {
+                let record = self.agent.audit.begin(self.audited(call), &call.input);
+                let output = self.offer.run(&call.name, &call.input, &self.context).await;
+                record.end(output.is_error, &output.text);
+                output
+            }
+            // Nobody is asked in the middle of it.
+            Decision::Ask(why) | Decision::Refuse(why) => {
+                ToolOutput::error(format!("not now: {why}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! Makes room in a conversation that has grown, so that it can go on for years.
+//!
+//! ```text
+//! consolidate the facts → flush (once a cycle) → summarise → one `compaction` event → index
+//! ```
+//! Nothing is lost: the event only says what is no longer sent, the lines above it stay, and a crash
+//! anywhere leaves either no compaction or one. It ends always: what does not shrink by a fifth is cut
+//! without a model.
+
+mod cut;
+mod flush;
+mod summary;
+
+use tokio::task::spawn_blocking;
+
+use super::turn_loop::{Agent, Break, Running};
+use super::turn_request::Order;
+use crate::config::{Keep, ProviderType, Thresholds};
+use crate::llm::{Prompt, Purpose};
+use crate::message::Step;
+use crate::provider::SystemBlock;
+use crate::session;
+use crate::session::{Compaction, Entry, Kind, Session, State, SummaryBy};
+use crate::{clock, text};
+use cut::Cut;
+
+/// The source under which its calls stand in the ledger.
+const SOURCE: &str = "compaction";
+/// Fewer messages are not worth a summary (reference: acceptance C12).
+const FEWEST: usize = 4;
+/// After a compaction a conversation must grow by this part of its limit before the next one: what cannot be
+/// made smaller must not be summed up, and paid for, after every turn.
+const GROWN: u64 = 10;
+/// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
+const SHRUNK: f64 = 0.8;
+/// Characters of the blocks that are cut when nothing else helps, at first and at last.
+const BLOCKS: (usize, usize) = (16_000, 250);
+
+/// Why room is made, the most urgent last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// A turn has ended; there may be enough room.
+    Perhaps,
+    /// Somebody asks for it.
+    Asked,
+    /// The next request would not fit.
+    Full,
+    /// The vendor says that it did not fit.
+    Refused,
+    /// It says so after a compaction.
+    RefusedAgain,
+}
+
+/// What came of making room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Room {
+    /// Nothing had to be done, or could be.
+    Enough,
+    /// Tokens of the next request before and after, and who summed it up.
+    Made {
+        /// Before.
+        before: u64,
+        /// After.
+        after: u64,
+        /// Who wrote the summary.
+        by: SummaryBy,
+    },
+    /// It was stopped.
+    Stopped,
+    /// It could not be written down.
+    Failed(String),
+}
+
+/// Returns `tokens` times `factor`, rounded down.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "estimates"
+)]
+fn scaled(tokens: u64, factor: f64) -> u64 {
+    (tokens as f64 * factor) as u64
+}
+
+/// Returns `share` of `count`, rounded up.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers"
+)]
+fn scaled_up(count: usize, share: f64) -> usize {
+    ((count as f64 * share).ceil() as usize).min(count)
+}
+
+impl Agent {
+    /// Returns true when there may be need to make room in a conversation that `model` answers. It looks at what
+    /// the model has counted, and at no file.
+    pub fn has_grown(&self, session: &Session, model: &str) -> bool {
+        self.thresholds(model)
+            .is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
+    }
+
+    fn thresholds(&self, model: &str) -> Option<Thresholds> {
+        let model = self.client.models().get(model, "the conversation").ok()?;
+        Some(self.compaction.thresholds(&model))
+    }
+
+    /// Makes room in a conversation between two turns: because it [has grown](Self::has_grown), or `asked`.
+    pub async fn make_room(&self, session: &mut Session, order: Order<'_>, asked: bool) -> Room {
+        let mut turn = Running::new(self, session, order);
+        let need = if asked { Need::Asked } else { Need::Perhaps };
+        let (contact, model) = (
+            turn.session.head().contact.clone(),
+            turn.order.model.to_owned(),
+        );
+        turn.emit(Step::Started {
+            contact,
+            model,
+            parent: None,
+        });
+        let made = turn.make_room(need).await;
+        turn.emit(Step::Ended);
+        match made {
+            Ok(made) => made,
+            Err(Break::Stopped) => Room::Stopped,
+            Err(Break::Failed(reason) | Break::Overflow(reason) | Break::TooLong(reason)) => {
+                Room::Failed(reason)
+            }
+        }
+    }
+}
+
+/// The numbers of one compaction.
+struct Plan {
+    at: Thresholds,
+    /// Estimated tokens of system text and tools.
+    overhead: u64,
+    /// What the vendor counts for one estimated token.
+    factor: f64,
+    /// The size of the next request.
+    size: u64,
+    /// Whether a turn is not answered yet.
+    running: bool,
+}
+
+impl Plan {
+    /// Returns the size of the next request as `state` has it.
+    fn size_of(&self, state: &State) -> u64 {
+        let entries: u64 = state.entries.iter().map(Entry::tokens).sum();
+        scaled(self.overhead + entries, self.factor)
+    }
+
+    /// Returns where the conversation is cut so that `keep` of it stays, and at most `most` tokens.
+    fn cut(&self, state: &State, keep: Keep, most: u64) -> Option<Cut> {
+        let pieces = cut::pieces(&state.entries, self.factor);
+        let most = most.saturating_sub(scaled(self.overhead, self.factor));
+        cut::cut(&pieces, keep, self.at.hard_at, most, self.running)
+    }
+
+    /// Returns the state as `compaction` would leave it.
+    fn after(&self, state: &State, compaction: &Compaction) -> State {
+        let mut after = state.clone();
+        let kind = Kind::Compaction(compaction.clone());
+        let event = session::Event {
+            v: 1,
+            ts: clock::rfc3339(clock::now_ms()),
+            seq: state.last_seq + 1,
+            kind,
+        };
+        after.apply(&event, state.position.clone());
+        after
+    }
+}
+
+impl Running<'_> {
+    /// Returns the thresholds of the conversation's model.
+    pub(super) fn thresholds(&self) -> Option<Thresholds> {
+        self.agent.thresholds(self.order.model)
+    }
+
+    /// Returns the tokens of the next request.
+    pub(super) fn size(&self) -> u64 {
+        self.session.state().size(|| self.overhead())
+    }
+
+    /// Returns true when the next request would leave no room for an answer.
+    pub(super) fn is_full(&self) -> bool {
+        self.thresholds().is_some_and(|at| self.size() > at.room)
+    }
+
+    /// Returns the estimated tokens of what stands in a request beside the conversation.
+    fn overhead(&self) -> u64 {
+        let system: u64 = self
+            .order
+            .system
+            .iter()
+            .map(|block: &SystemBlock| text::estimate_tokens(&block.text))
+            .sum();
+        system + self.offer.tokens()
+    }
+
+    /// Makes room, as far as there is need.
+    pub(super) async fn make_room(&mut self, need: Need) -> Result<Room, Break> {
+        let Some(at) = self.thresholds() else {
+            return Ok(Room::Enough);
+        };
+        self.emit(Step::Compacting);
+        if self.size() < at.room && matches!(need, Need::Perhaps | Need::Asked) {
+            self.flush_once().await?;
+        }
+        if need == Need::Perhaps && self.size() < at.compact_at {
+            return Ok(Room::Enough);
+        }
+        let state = self.session.state();
+        let urgent = matches!(need, Need::Full | Need::Refused | Need::RefusedAgain);
+        let grown = state
+            .compacted
+            .as_ref()
+            .is_none_or(|last| self.size() >= last.tokens + at.compact_at / GROWN);
+        if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
+            return Ok(Room::Enough);
+        }
+        // The transcript keeps it all: whoever asks need not wait for the facts.
+        if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
+            tracing::warn!(
+                session = self.session.id(),
+                "no facts could be drawn: the conversation is summed up later"
+            );
+            return Ok(Room::Enough);
+        }
+        let plan = self.plan(at, need);
+        let compaction = self.compaction(&plan, need).await?;
+        let Some(compaction) = compaction else {
+            return Ok(Room::Enough);
+        };
+        let ((before, after), by) = (compaction.tokens, compaction.by);
+        tracing::info!(
+            session = self.session.id(),
+            before,
+            after,
+            ?by,
+            "the older part of a conversation was summed up"
+        );
+        self.session
+            .append(vec![Kind::Compaction(compaction)], true)
+            .await?;
+        self.agent.memory.tell_news();
+        Ok(Room::Made { before, after, by })
+    }
+
+    fn plan(&self, at: Thresholds, need: Need) -> Plan {
+        let state = self.session.state();
+        let (overhead, counted) = (self.overhead(), state.counted_seq);
+        let size = if need >= Need::Refused {
+            self.size().max(at.hard_at)
+        } else {
+            self.size()
+        };
+        let estimate = overhead + state.entries.iter().map(Entry::tokens).sum::<u64>();
+        // Before the first count, and right after a compaction, there is nothing to compare with.
+        let known = counted > 0 || need >= Need::Refused;
+        let factor = if known {
+            ratio(size, estimate).clamp(0.5, 4.0)
+        } else {
+            1.0
+        };
+        Plan {
+            at,
+            overhead,
+            factor,
+            size,
+            running: need >= Need::Full,
+        }
+    }
+
+    /// Draws facts from what will no longer be sent; false when that did not work.
+    async fn harvest(&self) -> Result<bool, Break> {
+        let work = spawn_blocking(self.agent.consolidation(Some(self.session.id().to_owned())));
+        tokio::select! {
+            biased;
+            () = self.order.cancel.cancelled() => Err(Break::Stopped),
+            done = work => Ok(done.unwrap_or(false)),
+        }
+    }
+
+    /// Returns the compaction to be written down; `None` when nothing can be made smaller.
+    async fn compaction(&self, plan: &Plan, need: Need) -> Result<Option<Compaction>, Break> {
+        let state = self.session.state();
+        let before = plan.size_of(state).max(1);
+        let fixed = scaled(plan.overhead, plan.factor);
+        // Where the system text takes most of it, an eighth is the messages' all the same.
+        let most = (plan.at.compact_at / 2).max(fixed + plan.at.compact_at / 8);
+        if need != Need::RefusedAgain
+            && let Some(cut) = plan.cut(state, plan.at.keep, most)
+        {
+            let dropped = dropped(state, cut);
+            let earlier = state
+                .compacted
+                .as_ref()
+                .map(|compacted| compacted.summary.as_str());
+            let (summary, by) = match self.summarise(&dropped, earlier, plan.factor).await? {
+                Ok(summary) => (summary, SummaryBy::Model),
+                // There is time until a model answers again.
+                Err(why) if need == Need::Perhaps => {
+                    tracing::warn!(
+                        session = self.session.id(),
+                        why,
+                        "the conversation is summed up later"
+                    );
+                    return Ok(None);
+                }
+                Err(why) if need == Need::Asked => {
+                    return Err(Break::Failed(format!(
+                        "no model summed it up ({why}); nothing was changed"
+                    )));
+                }
+                Err(why) => {
+                    tracing::warn!(
+                        session = self.session.id(),
+                        why,
+                        "no model summed the conversation up"
+                    );
+                    (
+                        summary::statistics(&dropped, earlier, &why, summary::LONGEST / 2),
+                        SummaryBy::Statistics,
+                    )
+                }
+            };
+            let made = self.event(plan, cut, summary, by, None);
+            let after = plan.size_of(&plan.after(state, &made));
+            let left = ratio(after.saturating_sub(fixed), before.saturating_sub(fixed));
+            let is_small = left <= SHRUNK && after < plan.at.flush_at;
+            if is_small || (need == Need::Asked && after < before) {
+                return Ok(Some(Compaction {
+                    tokens: (plan.size, after),
+                    ..made
+                }));
+            }
+            tracing::warn!(
+                before,
+                after,
+                "a summary did not make the conversation smaller: it is cut without a model"
+            );
+        }
+        Ok(self.truncation(plan, before, most))
+    }
+
+    /// Cuts without a model until at most `most` tokens are left: older messages first, then the middle of long ones.
+    fn truncation(&self, plan: &Plan, before: u64, most: u64) -> Option<Compaction> {
+        let state = self.session.state();
+        // When not even one message can go, the first event stays the first.
+        let first = state
+            .entries
+            .iter()
+            .map(|entry| entry.seq)
+            .find(|seq| *seq > 0)?;
+        let nothing = Cut {
+            kept_from: first,
+            question: None,
+        };
+        let cut = plan.cut(state, Keep::Tokens(most), most).unwrap_or(nothing);
+        let earlier = state
+            .compacted
+            .as_ref()
+            .map(|compacted| compacted.summary.as_str());
+        let why = "it was cut to make room";
+        let summary = summary::statistics(&dropped(state, cut), earlier, why, summary::LONGEST / 6);
+        let mut longest = None;
+        loop {
+            let made = self.event(plan, cut, summary.clone(), SummaryBy::Statistics, longest);
+            let after = plan.size_of(&plan.after(state, &made));
+            let next = longest.map_or(BLOCKS.0, |longest| longest / 2);
+            if after <= most || next < BLOCKS.1 {
+                return (after < before).then_some(Compaction {
+                    tokens: (plan.size, after),
+                    ..made
+                });
+            }
+            longest = Some(next);
+        }
+    }
+
+    fn event(
+        &self,
+        plan: &Plan,
+        cut: Cut,
+        summary: String,
+        by: SummaryBy,
+        longest_block: Option<usize>,
+    ) -> Compaction {
+        let Cut {
+            kept_from,
+            question,
+        } = cut;
+        let run_id = self.order.run_id.to_owned();
+        Compaction {
+            run_id,
+            kept_from,
+            question,
+            summary,
+            by,
+            longest_block,
+            tokens: (plan.size, 0),
+        }
+    }
+
+    /// Asks the model of `[routing] compaction` for a summary; the inner error says why there is none. `factor` is
+    /// what a vendor counts for one estimated token.
+    async fn summarise(
+        &self,
+        dropped: &[&Entry],
+        earlier: Option<&str>,
+        factor: f64,
+    ) -> Result<Result<String, String>, Break> {
+        let models = self.agent.client.models();
+        let Some(model) = models.for_role("compaction") else {
+            return Ok(Err("no model is configured".to_owned()));
+        };
+        let window = model
+            .context_window
+            .saturating_sub(u64::from(model.max_tokens));
+        let room = summary::Room::of(scaled(window, 1.0 / factor.max(1.0)));
+        let chunks = summary::chunks(dropped, room.chunk);
+        let earlier = earlier.map(|text| {
+            (
+                "summary so far",
+                text::head_and_tail(text, room.longest, 70),
+            )
+        });
+        let mut pieces: Vec<(&str, String)> = earlier.into_iter().collect();
+        match chunks.as_slice() {
+            [] => return Ok(Err("there is nothing to sum up".to_owned())),
+            [one] => pieces.push(("conversation", one.clone())),
+            several => {
+                for chunk in several {
+                    match self
+                        .ask_for_summary(&model.name, &[("conversation", chunk)], room.longest)
+                        .await?
+                    {
+                        Ok(part) => pieces.push(("summary of the next part", part)),
+                        Err(why) => return Ok(Err(why)),
+                    }
+                }
+                let most = room.chunk / pieces.len().max(1);
+                pieces
+                    .iter_mut()
+                    .for_each(|(_, piece)| *piece = text::head_and_tail(piece, most, 70));
+            }
+        }
+        let pieces: Vec<(&str, &str)> = pieces
+            .iter()
+            .map(|(what, text)| (*what, text.as_str()))
+            .collect();
+        self.ask_for_summary(&model.name, &pieces, room.longest)
+            .await
+    }
+
+    async fn ask_for_summary(
+        &self,
+        model: &str,
+        pieces: &[(&str, &str)],
+        longest: usize,
+    ) -> Result<Result<String, String>, Break> {
+        let messages = vec![summary::request(pieces)];
+        let prompt = Prompt {
+            system: summary::system(),
+            tools: [].into(),
+            may_call: false,
+            messages,
+        };
+        let run_id = self.room_run_id();
+        let purpose = Purpose {
+            run_id: &run_id,
+            session_id: self.session.id(),
+            source: SOURCE,
+            budget_usd: None,
+            share_usd: None,
+        };
+        let call = self
+            .agent
+            .client
+            .complete(purpose, model, &prompt, &|_| {}, &|_| {});
+        Ok(match self.in_time(call).await {
+            Err(Break::Stopped) => return Err(Break::Stopped),
+            Err(_) => Err("it took too long".to_owned()),
+            Ok(Ok(paid)) => {
+                let text = paid.response.message.plain_text();
+                let text = text::head_and_tail(text.trim(), longest, 70);
+                if text.is_empty() {
+                    Err("the model's summary was empty".to_owned())
+                } else {
+                    Ok(text)
+                }
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+        })
+    }
+
+    /// Returns the run under which making room stands in the ledger: no message's own, whose cap would refuse it.
+    fn room_run_id(&self) -> String {
+        format!("{}/room", self.order.run_id)
+    }
+
+    /// Returns true when a model is there that can be asked to keep something.
+    fn has_a_model(&self) -> bool {
+        let model = self
+            .agent
+            .client
+            .models()
+            .get(self.order.model, "the conversation");
+        model.is_ok_and(|model| model.provider.kind != ProviderType::Offline)
+    }
+}
+
+/// Returns what a cut takes out of a conversation, without the old summary.
+fn dropped(state: &State, cut: Cut) -> Vec<&Entry> {
+    let goes = |entry: &&Entry| {
+        entry.seq > 0 && entry.seq < cut.kept_from && Some(entry.seq) != cut.question
+    };
+    state.entries.iter().filter(goes).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "estimates")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,577 @@
+//! The loop: ask the model, write down what it said, run its tools, write down what they said,
+//! until it has nothing more to ask for.
+//!
+//! Every step is in the transcript, on the disk, before the next begins; so a turn that a crash
+//! interrupted goes on from there ([`Agent::run`] starts by looking at what is already done).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use chrono_tz::Tz;
+use tokio::sync::broadcast;
+
+use super::compaction::{Need, Room};
+use super::end_turn::{break_off, message};
+use super::loop_detector::Guard;
+use super::tool::{Context, Offer, Progress, Registry};
+use super::tool_policy::Circumstances;
+use super::turn_request::{Ended, Limits, Order, Reply, Written};
+use crate::audit;
+use crate::config::Compaction;
+use crate::cost;
+use crate::llm::{self, Client, Paid, Prompt, Purpose};
+use crate::media::Pictures;
+use crate::memory::{Memory, Scope};
+use crate::message::{
+    AgentEvent, Block, Bounds, Message, Role, SessionKey, Step, StopReason, ToolCall, Usage,
+};
+use crate::provider;
+use crate::provider::repair;
+use crate::session::{Kind, Resume, Session, Spoken};
+use crate::sys;
+
+/// From this many calls left on, the model is reminded (specification §7).
+const REMIND: u32 = 5;
+/// What a vendor that made a pause is told.
+const GO_ON: &str = "(go on)";
+
+/// The loop with everything it needs.
+pub struct Agent {
+    pub(super) client: Arc<Client>,
+    registry: Registry,
+    limits: Limits,
+    pub(super) compaction: Compaction,
+    events: broadcast::Sender<AgentEvent>,
+    pictures: Pictures,
+    pub(super) memory: Arc<Memory>,
+    pub(super) audit: audit::Log,
+    /// For days that are named.
+    pub(super) zone: Tz,
+}
+
+/// Why the loop broke off.
+pub(super) enum Break {
+    Stopped,
+    /// The vendor says that the conversation does not fit, in these words.
+    Overflow(String),
+    Failed(String),
+    /// Its time was over, in these words.
+    TooLong(String),
+}
+
+impl From<sys::Error> for Break {
+    fn from(error: sys::Error) -> Self {
+        Break::Failed(format!("the transcript cannot be written: {error}"))
+    }
+}
+
+impl From<llm::Error> for Break {
+    fn from(error: llm::Error) -> Self {
+        match error {
+            llm::Error::Failed(provider::Error::ContextOverflow { message }) => {
+                Break::Overflow(message)
+            }
+            // Not today's money is missing: no day's would do.
+            llm::Error::Refused(refusal @ cost::Refusal::Cap { bound, limit, .. })
+                if bound > limit =>
+            {
+                Break::Failed(format!(
+                    "{refusal}; a smaller conversation costs less: /new begins one"
+                ))
+            }
+            other => Break::Failed(other.to_string()),
+        }
+    }
+}
+
+impl Agent {
+    /// Puts the loop together.
+    pub fn new(
+        client: Arc<Client>,
+        registry: Registry,
+        limits: Limits,
+        compaction: Compaction,
+        events: broadcast::Sender<AgentEvent>,
+        pictures: Pictures,
+        memory: Arc<Memory>,
+    ) -> Self {
+        Self {
+            client,
+            registry,
+            limits,
+            compaction,
+            events,
+            pictures,
+            memory,
+            audit: audit::Log::off(),
+            zone: Tz::UTC,
+        }
+    }
+
+    /// Has every call of a tool recorded.
+    #[must_use]
+    pub fn with_audit(self, audit: audit::Log) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Returns the metered client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the estimated tokens of the tools that a turn of these bounds is offered.
+    pub fn tool_tokens(&self, bounds: Option<&Bounds>) -> u64 {
+        self.registry.offer().within(bounds).tokens()
+    }
+
+    /// Returns the events of all runs from now on.
+    pub fn events(&self) -> broadcast::Receiver<AgentEvent> {
+        self.events.subscribe()
+    }
+
+    /// Runs a turn to its end, wherever it was interrupted before.
+    pub async fn run(&self, session: &mut Session, order: Order<'_>) -> Ended {
+        let mut turn = Running::new(self, session, order);
+        turn.emit(Step::Started {
+            contact: turn.session.head().contact.clone(),
+            model: turn.order.model.to_owned(),
+            parent: turn.order.bounds.map(|bounds| bounds.parent.clone()),
+        });
+        let ended = turn.work().await;
+        let ended = match ended {
+            Ok(text) => {
+                let of_turn = turn.session.state().turn.as_ref();
+                let (usage, cost_nano_usd) = of_turn.map_or((Usage::default(), Some(0)), |turn| {
+                    (turn.usage, turn.cost_nano_usd)
+                });
+                Ended::Reply(Reply {
+                    text,
+                    usage,
+                    cost_nano_usd,
+                    receipts: turn.receipts(),
+                })
+            }
+            Err(broken) => turn.break_off(broken).await,
+        };
+        turn.emit(Step::Ended);
+        ended
+    }
+}
+
+/// A turn while it runs.
+pub(super) struct Running<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) session: &'a mut Session,
+    pub(super) order: Order<'a>,
+    key: SessionKey,
+    pub(super) offer: Offer,
+    /// Whether others than the owner read the answer.
+    others_read: bool,
+    pub(super) context: Context,
+    pub(super) guard: Guard,
+    deadline: Instant,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(agent: &'a Agent, session: &'a mut Session, order: Order<'a>) -> Self {
+        let state = session.state();
+        let owners_alone = order.viewer.may_see(&Scope::Owner);
+        let key = SessionKey(session.head().key.clone());
+        let time = order.bounds.map_or(agent.limits.run_timeout, |bounds| {
+            Duration::from_secs(bounds.timeout_secs)
+        });
+        let context = Context {
+            run_id: order.run_id.to_owned(),
+            call_id: String::new(),
+            team: order.team.clone(),
+            session_id: session.id().to_owned(),
+            conversation: SessionKey(session.head().key.clone()),
+            person: order.person.to_owned(),
+            viewer: order.viewer.clone(),
+            route: order.route.cloned(),
+            message_id: order.message_id.map(str::to_owned),
+            pins: state.pins.clone(),
+            approved: false,
+            tainted: false,
+            cancel: order.cancel.clone(),
+            progress: if owners_alone {
+                Progress::of_run(&agent.events, order.run_id, &key)
+            } else {
+                Progress::default()
+            },
+        };
+        Self {
+            agent,
+            key,
+            offer: agent.registry.offer().within(order.bounds),
+            others_read: !owners_alone,
+            context,
+            guard: Guard::default(),
+            deadline: Instant::now() + time,
+            order,
+            session,
+        }
+    }
+}
+
+impl Running<'_> {
+    async fn work(&mut self) -> Result<String, Break> {
+        match self.session.state().resume(self.order.inbox_id) {
+            Resume::Answered => return Ok(self.last_words()),
+            Resume::Failed(reason) => return Err(Break::Failed(reason)),
+            Resume::Tools(open) => {
+                if let Some(text) = self.run_open_calls(open).await? {
+                    return Ok(text);
+                }
+            }
+            Resume::Fresh | Resume::Model => {}
+        }
+        let mut overflows = 0_u32;
+        loop {
+            let calls = self
+                .session
+                .state()
+                .turn
+                .as_ref()
+                .map_or(0, |turn| turn.calls);
+            if calls >= self.max_turns() {
+                let text = format!(
+                    "I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on."
+                );
+                return self.conclude_with_receipts(text).await;
+            }
+            if self.is_full() {
+                self.make_room(Need::Full).await?;
+            }
+            let paid = match self.ask(calls + 1).await {
+                Err(Break::Overflow(words)) => {
+                    overflows += 1;
+                    let need = if overflows == 1 {
+                        Need::Refused
+                    } else {
+                        Need::RefusedAgain
+                    };
+                    if overflows > 2 || self.make_room(need).await? == Room::Enough {
+                        return Err(Break::Failed(format!(
+                            "this does not fit the model's window, and nothing of it can be left out ({words}); send less, or /new"
+                        )));
+                    }
+                    continue;
+                }
+                answer => answer?,
+            };
+            overflows = 0;
+            if let Some(text) = self.take_in(paid).await? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// One model call.
+    async fn ask(&self, number: u32) -> Result<Paid, Break> {
+        self.emit(Step::Thinking { turn: number });
+        let last = number >= self.max_turns();
+        let prompt = Prompt {
+            system: self.order.system.clone(),
+            tools: self.offer.specs.clone(),
+            may_call: !last,
+            messages: self
+                .with_pictures(repair(&self.session.state().messages()))
+                .await,
+        };
+        let purpose = Purpose {
+            run_id: self.order.paying_run,
+            session_id: self.session.id(),
+            source: self.order.source,
+            budget_usd: self.order.budget_usd,
+            share_usd: self.order.share_usd,
+        };
+        let reader = self.order.reader;
+        let on_retry = |reason: &str| {
+            self.emit(Step::RetryWait {
+                reason: reason.to_owned(),
+            });
+            reader(Written::Begin);
+        };
+        let on_text = |text: &str| reader(Written::Text(text));
+        reader(Written::Begin);
+        let call =
+            self.agent
+                .client
+                .complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
+        Ok(self.in_time(call).await??)
+    }
+
+    /// Waits for `work`, unless the run is stopped or its time is over: then the work is dropped.
+    pub(super) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Break> {
+        tokio::select! {
+            biased;
+            () = self.order.cancel.cancelled() => Err(Break::Stopped),
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(self.too_long()),
+            done = Box::pin(work) => Ok(done),
+        }
+    }
+
+    /// Waits for `work` as long as it takes, unless the run is stopped: a person's time is not the run's.
+    pub(super) async fn without_hurry<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Break> {
+        let began = Instant::now();
+        let done = tokio::select! {
+            biased;
+            () = self.order.cancel.cancelled() => Err(Break::Stopped),
+            done = Box::pin(work) => Ok(done),
+        };
+        self.deadline += began.elapsed();
+        done
+    }
+
+    /// Puts the pictures in, when a model that may be asked sees any; the client tells the others.
+    pub(super) async fn with_pictures(&self, mut messages: Vec<Message>) -> Vec<Message> {
+        let mut blocks = messages.iter().flat_map(|message| &message.content);
+        let any = blocks.any(|block| matches!(block, Block::Image { .. }));
+        if !any || !self.agent.client.sees_pictures(self.order.model) {
+            return messages;
+        }
+        let pictures = self.agent.pictures.clone();
+        let work = move || {
+            pictures.fill(&mut messages);
+            messages
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+
+    /// Returns the model calls this turn may make.
+    fn max_turns(&self) -> u32 {
+        let Limits {
+            max_turns,
+            max_turns_for,
+            ..
+        } = &self.agent.limits;
+        let of_source = max_turns_for
+            .get(self.order.source)
+            .copied()
+            .unwrap_or(*max_turns);
+        self.order
+            .bounds
+            .and_then(|bounds| bounds.max_turns)
+            .map_or(of_source, |turns| turns.min(of_source))
+    }
+
+    fn too_long(&self) -> Break {
+        let limit = self.agent.limits.run_timeout.as_secs();
+        match self.order.bounds {
+            Some(bounds) => {
+                Break::TooLong(format!("it took longer than its {} s", bounds.timeout_secs))
+            }
+            None => Break::TooLong(format!(
+                "the turn took longer than [agent] run_timeout_secs = {limit}"
+            )),
+        }
+    }
+
+    /// Writes an answer down and runs what it asks for; returns the final words if these are.
+    async fn take_in(&mut self, paid: Paid) -> Result<Option<String>, Break> {
+        let message = paid.response.message;
+        let stop = paid.response.stop;
+        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        self.emit(Step::Answered {
+            duration_ms: paid.duration_ms,
+            usage: paid.response.usage,
+            stop,
+            tools: calls.iter().map(|call| call.name.clone()).collect(),
+        });
+        let words = message.plain_text();
+        let ours = match (words.trim().is_empty(), stop) {
+            _ if !calls.is_empty() || stop == StopReason::Pause => None,
+            (false, StopReason::MaxTokens) => {
+                Some(format!("{words}\n\n(cut off at the model's token limit)"))
+            }
+            (false, _) => None,
+            (true, StopReason::Refusal) => Some("The model declined to answer this.".to_owned()),
+            (true, _) => {
+                Some(self.earlier_words().unwrap_or_else(|| {
+                    "The model gave an empty answer. Please ask again.".to_owned()
+                }))
+            }
+        };
+        let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
+        let spoken = Kind::Message(Spoken {
+            model: Some(paid.model),
+            stop: Some(stop),
+            usage: Some(paid.response.usage),
+            cost_nano_usd: paid.cost_nano_usd,
+            ..Spoken::new(Role::Assistant, content, self.order.run_id)
+        });
+        if !calls.is_empty() {
+            return self.take_calls(spoken, stop, calls).await;
+        }
+        if stop == StopReason::Pause {
+            let go_on = self.message(
+                Role::User,
+                Block::Context {
+                    text: GO_ON.to_owned(),
+                },
+            );
+            self.session.append(vec![spoken, go_on], true).await?;
+            return Ok(None);
+        }
+        self.session.append(vec![spoken], true).await?;
+        Ok(Some(self.last_words()))
+    }
+
+    /// Ends the turn with words of ours.
+    pub(super) async fn conclude(&mut self, text: String) -> Result<String, Break> {
+        let spoken = self.message(Role::Assistant, Block::Text { text: text.clone() });
+        self.session.append(vec![spoken], true).await?;
+        Ok(text)
+    }
+
+    /// Ends the turn with words of ours and what was done by then.
+    pub(super) async fn conclude_with_receipts(&mut self, text: String) -> Result<String, Break> {
+        let receipts = self.receipts();
+        let done = if receipts.is_empty() {
+            String::new()
+        } else {
+            format!("\n\nDone so far: {}.", receipts.join("; "))
+        };
+        self.conclude(format!("{text}{done}")).await
+    }
+
+    /// Returns what the tools of this turn did in the world.
+    fn receipts(&self) -> Vec<String> {
+        self.session
+            .state()
+            .turn
+            .as_ref()
+            .map(|turn| turn.receipts.clone())
+            .unwrap_or_default()
+    }
+
+    /// Writes down why the turn broke off. When nothing was done for the message it is forgotten,
+    /// so that no question without an answer stays in the conversation; else the turn is closed.
+    async fn break_off(&mut self, broken: Break) -> Ended {
+        let interrupted = self.order.interrupted.load(Ordering::Relaxed);
+        let (text, ended) = match broken {
+            Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
+            Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
+            Break::Failed(reason) | Break::Overflow(reason) => (
+                reason.clone(),
+                Ended::Failed {
+                    reason,
+                    timed_out: false,
+                    receipts: self.receipts(),
+                },
+            ),
+            Break::TooLong(reason) => (
+                reason.clone(),
+                Ended::Failed {
+                    reason,
+                    timed_out: true,
+                    receipts: self.receipts(),
+                },
+            ),
+        };
+        if let Err(error) = break_off(
+            self.session,
+            self.order.run_id,
+            self.order.inbox_id,
+            text,
+            interrupted,
+        )
+        .await
+        {
+            tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
+        }
+        ended
+    }
+
+    /// Returns what a call is decided by.
+    pub(super) fn circumstances(&self) -> Circumstances {
+        Circumstances {
+            from_owner: self.order.from_owner,
+            tainted: self.session.state().is_tainted(),
+            others_read: self.others_read,
+        }
+    }
+
+    /// Returns the model calls that are left of this turn.
+    pub(super) fn steps_left(&self) -> u32 {
+        let calls = self
+            .session
+            .state()
+            .turn
+            .as_ref()
+            .map_or(0, |turn| turn.calls);
+        self.max_turns().saturating_sub(calls)
+    }
+
+    pub(super) fn reminder(&self) -> Option<Kind> {
+        let left = self.steps_left();
+        (1..=REMIND).contains(&left).then(|| {
+            let text = match left {
+                1 => "This is the last step of this turn: answer now, without tools.".to_owned(),
+                left => format!("{left} steps are left in this turn: come to an end."),
+            };
+            self.message(Role::User, Block::Context { text })
+        })
+    }
+
+    fn message(&self, role: Role, block: Block) -> Kind {
+        message(self.order.run_id, role, block)
+    }
+
+    /// The final answer that is in the transcript, with what stands before the pauses in it.
+    fn last_words(&self) -> String {
+        let mut entries = self
+            .session
+            .state()
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > 0);
+        let last = entries.find(|entry| entry.message.role == Role::Assistant);
+        let mut words: Vec<String> = last
+            .map(|entry| entry.message.plain_text())
+            .into_iter()
+            .collect();
+        let pause = [Block::Context {
+            text: GO_ON.to_owned(),
+        }];
+        while entries
+            .next()
+            .is_some_and(|entry| entry.message.content == pause)
+            && let Some(before) = entries.next()
+        {
+            words.insert(0, before.message.plain_text());
+        }
+        words.concat()
+    }
+
+    /// What the model said in this turn beside its tool calls, when its last answer is empty.
+    fn earlier_words(&self) -> Option<String> {
+        let state = self.session.state();
+        let since = state.turn.as_ref()?.user_seq;
+        let of_turn = state
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > since && entry.message.role == Role::Assistant);
+        of_turn
+            .map(|entry| entry.message.plain_text())
+            .find(|text| !text.trim().is_empty())
+    }
+
+    pub(super) fn emit(&self, step: Step) {
+        // Nobody watching is fine.
+        let _ = self.agent.events.send(AgentEvent {
+            run_id: self.order.run_id.to_owned(),
+            session: self.key.clone(),
+            step,
+        });
+    }
+}

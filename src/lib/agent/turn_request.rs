@@ -1,0 +1,107 @@
+//! One turn to run: what it is given, how far it may go, how it ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::subagents::Team;
+use super::tool_policy::Owner;
+use crate::memory::Viewer;
+use crate::message::{Bounds, Route, Usage};
+use crate::provider::SystemBlock;
+
+/// How far a turn may go.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Model calls a turn.
+    pub max_turns: u32,
+    /// The same for single sources, by name.
+    pub max_turns_for: BTreeMap<String, u32>,
+    /// A whole turn.
+    pub run_timeout: Duration,
+}
+
+/// One turn to run. The user's message is in the session already.
+pub struct Order<'a> {
+    /// The run.
+    pub run_id: &'a str,
+    /// The input it answers.
+    pub inbox_id: &'a str,
+    /// Who speaks, by their id.
+    pub person: &'a str,
+    /// Whether it is an owner's.
+    pub from_owner: bool,
+    /// Whose memories it may use.
+    pub viewer: &'a Viewer,
+    /// The chat that is talked in, if it is one.
+    pub route: Option<&'a Route>,
+    /// The channel's id of the message that is answered.
+    pub message_id: Option<&'a str>,
+    /// The source of the input.
+    pub source: &'static str,
+    /// The run that its cost counts for: of a sub-agent that of whoever sent it.
+    pub paying_run: &'a str,
+    /// The most the run may cost, US dollars.
+    pub budget_usd: Option<f64>,
+    /// The most its session may cost of that; `None` for all but sub-agents.
+    pub share_usd: Option<f64>,
+    /// What it may do less than others; `None` for all but sub-agents.
+    pub bounds: Option<&'a Bounds>,
+    /// Who sends its sub-agents.
+    pub team: Option<Arc<dyn Team>>,
+    /// The configured model.
+    pub model: &'a str,
+    /// The system text.
+    pub system: Vec<SystemBlock>,
+    /// Ends the run at once.
+    pub cancel: &'a CancellationToken,
+    /// Whether it is ended by the person's next message: then what they asked stays in the conversation.
+    pub interrupted: &'a AtomicBool,
+    /// Who is asked before what needs a yes.
+    pub owner: &'a dyn Owner,
+    /// Reads along while the model writes.
+    pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
+}
+
+/// What the model writes, for those who read along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written<'a> {
+    /// An answer begins; of one that broke off before it nothing counts.
+    Begin,
+    /// More of it.
+    Text(&'a str),
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The agent said something; a silent answer is its silence token.
+    Reply(Reply),
+    /// It was stopped.
+    Stopped,
+    /// No answer came.
+    Failed {
+        /// Why, for the owner's eyes.
+        reason: String,
+        /// Whether its time was over.
+        timed_out: bool,
+        /// What had been done by then.
+        receipts: Vec<String>,
+    },
+}
+
+/// What was said and what it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The words.
+    pub text: String,
+    /// Tokens of all calls of the turn.
+    pub usage: Usage,
+    /// Nano US dollars of the turn; `None` when a call was unpriced.
+    pub cost_nano_usd: Option<i64>,
+    /// What its tools did in the world.
+    pub receipts: Vec<String>,
+}

@@ -1,0 +1,302 @@
+//! From settings to the things that work with them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast};
+
+use crate::agent::{Agent, Limits, Registry};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::llm_client;
+use crate::audit;
+use crate::auth::{Keys, Renewals};
+use crate::channel::telegram::Telegram;
+use crate::clock;
+use crate::config;
+use crate::config::{Config, Environment, Home, Loaded, Models, SearchEngine, Secrets};
+use crate::cost::Ledger;
+use crate::llm::Outages;
+use crate::mcp::Servers;
+use crate::media::Pictures;
+use crate::memory::Memory;
+use crate::message::AgentEvent;
+use crate::pipeline::{Listener, Live};
+use crate::sandbox::Root;
+use crate::secret::Secret;
+use crate::skills::Skills;
+use crate::tools;
+use crate::tools::{ExecSettings, Needs, Web};
+use crate::undo;
+use crate::workspace::{Grounds, Marks};
+
+/// What outlasts a reload.
+pub(crate) struct Kept {
+    pub(crate) ledger: Ledger,
+    /// What earlier settings found out about their providers.
+    pub(crate) outages: Outages,
+    pub(crate) events: broadcast::Sender<AgentEvent>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) skills: Arc<Skills>,
+    pub(crate) undo: Arc<undo::Store>,
+    pub(crate) renewals: Renewals,
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) audit: audit::Log,
+}
+
+/// Returns the settings with the loop built from them.
+pub(crate) fn live(
+    home: &Home,
+    env: &Environment,
+    loaded: Loaded,
+    kept: Kept,
+) -> Result<Live, Failure> {
+    let Kept {
+        ledger,
+        outages,
+        events,
+        memory,
+        skills,
+        undo,
+        renewals,
+        servers,
+        audit,
+    } = kept;
+    let keys = Arc::new(Keys::sharing(home, env, renewals)?);
+    let server_settings = super::mcp_servers::settings(home, env, &loaded.config, keys.secrets());
+    let secret_names = names_of_secrets(&loaded.config, &loaded.models);
+    let client = llm_client::build(&loaded, &keys, ledger)?.with_outages(outages);
+    let config = loaded.config;
+    let root = Root::open(home.workspace()).map_err(|error| {
+        Failure::new(Exit::Io, error.to_string())
+            .hint("the workspace must be a directory that the agent may read")
+    })?;
+    let root = Arc::new(root);
+    let grounds = Arc::new(grounds(home, &config, root.clone()));
+    let needs = Needs {
+        root,
+        grounds: grounds.clone(),
+        undo,
+        memory: memory.clone(),
+        skills,
+        zone: config.agent.timezone.0,
+        windows: client
+            .models()
+            .all()
+            .map(|model| (model.name.clone(), model.context_window))
+            .collect(),
+        exec: exec_settings(home, env, &config, &secret_names),
+        web: Arc::new(web(&config, keys.secrets())?),
+        episodes: Mutex::default(),
+    };
+    let tools = tools::all(needs);
+    servers.set(server_settings, tools::names_taken(&tools));
+    let registry = Registry::new(
+        tools,
+        config.tools.enabled.as_deref(),
+        config.tools.policies.clone(),
+    )
+    .with_changing(Arc::new(move || tools::of_servers(&servers)));
+    let limits = Limits {
+        max_turns: config.agent.max_turns,
+        max_turns_for: config.agent.max_turns_for.clone(),
+        run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
+    };
+    let pictures = Pictures::new(home.downloads());
+    let listener = listener(home, env, &config);
+    let agent = Agent::new(
+        Arc::new(client),
+        registry,
+        limits,
+        config.compaction.clone(),
+        events,
+        pictures,
+        memory,
+    );
+    let agent = agent.with_audit(audit).in_zone(config.agent.timezone.0);
+    Ok(Live {
+        agent,
+        config,
+        listener,
+        grounds,
+    })
+}
+
+/// Returns where file tools work.
+pub(crate) fn grounds(home: &Home, config: &Config, workspace: Arc<Root>) -> Grounds {
+    let own = [home.config_dir(), home.state()]
+        .into_iter()
+        .chain(home.credentials_dir());
+    let file = home.config_is_named().then(|| home.config_file());
+    Grounds::new(
+        workspace,
+        config.tools.allowed_paths.clone(),
+        own.chain(file).map(std::path::Path::to_owned).collect(),
+    )
+}
+
+/// Returns what runs changed in files.
+pub(crate) fn undo(home: &Home) -> undo::Store {
+    undo::Store::new(home.undo(), Marks::new(&home.untrusted()))
+}
+
+/// Returns the program that puts recordings into words; `None` when none is configured.
+fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener> {
+    let media = &config.media;
+    (!media.transcribe.is_empty()).then(|| Listener {
+        argv: media.transcribe.clone(),
+        reads: media.transcribe_reads.clone(),
+        hidden: [home.config_dir(), home.state(), home.workspace()]
+            .map(std::path::Path::to_owned)
+            .to_vec(),
+        search_path: env
+            .get("PATH")
+            .and_then(|path| path.into_string().ok())
+            .unwrap_or_default(),
+        off: config.tools.exec.sandbox == config::Sandbox::Off,
+    })
+}
+
+/// Returns the variables that hold secrets: no command sees them, whatever the settings say.
+pub(crate) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> {
+    let keys = models
+        .providers()
+        .filter_map(|provider| provider.api_key_env.clone());
+    let servers = config
+        .mcp
+        .servers
+        .values()
+        .map(|server| server.token_env.clone());
+    keys.chain(servers)
+        .chain(
+            [
+                &config.telegram.token_env,
+                &config.http.token_env,
+                &config.tools.web.search_key_env,
+            ]
+            .map(String::clone),
+        )
+        .collect()
+}
+
+/// Returns the web; without its key nobody searches there.
+pub(crate) fn web(config: &Config, secrets: &Secrets) -> Result<Web, Failure> {
+    let settings = &config.tools.web;
+    // Read even where it is not needed: what is known is kept out of every text.
+    let key = secrets.get(&settings.search_key_env)?;
+    if settings.search == SearchEngine::Brave && key.is_none() {
+        let name = &settings.search_key_env;
+        tracing::warn!(name, "there is no web_search: the key for Brave is not set");
+    }
+    Ok(Web::new(settings, key))
+}
+
+/// Returns the user's own home, which no command sees.
+pub(crate) fn home_of_user(env: &Environment) -> Option<PathBuf> {
+    env.get("HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute() && dir.parent().is_some())
+}
+
+/// Returns how commands run; `None` when they do not.
+pub(crate) fn exec_settings(
+    home: &Home,
+    env: &Environment,
+    config: &Config,
+    secrets: &[String],
+) -> Option<ExecSettings> {
+    let exec = &config.tools.exec;
+    if !exec.runs() {
+        return None;
+    }
+    let variable = |name: &String| Some((name.clone(), env.get(name)?.into_string().ok()?));
+    // Under whatever name.
+    let is_harmless = |(_, value): &(String, String)| crate::secret::redact(value) == *value;
+    let mut hidden = vec![home.config_dir().to_owned(), home.state().to_owned()];
+    hidden.extend(home_of_user(env));
+    Some(ExecSettings {
+        workspace: home.workspace().to_owned(),
+        hidden,
+        rules: exec.clone(),
+        off: exec.sandbox == config::Sandbox::Off,
+        env: exec
+            .env
+            .iter()
+            .filter(|name| !secrets.contains(name))
+            .filter_map(variable)
+            .filter(is_harmless)
+            .collect(),
+    })
+}
+
+/// Returns, of each loaded provider whose sign-in has ended, that it has, and the command that helps.
+pub(crate) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
+    let ended = |provider: &config::Provider| {
+        let tokens = keys.store().entry(&provider.name).ok()?.tokens?;
+        let reason = tokens.ended(clock::now_ms())?;
+        let name = &provider.name;
+        let instead = if keys.check(provider).is_ok() && Keys::wanted(provider) {
+            "; another key is used"
+        } else {
+            ""
+        };
+        Some(cli::harmless(&format!(
+            "the sign-in at {name} has ended: {reason}{instead}; run: agent-daemon login {name} --oauth"
+        )))
+    };
+    let mut said: Vec<String> = models
+        .all()
+        .filter_map(|model| ended(&model.provider))
+        .collect();
+    said.sort();
+    said.dedup();
+    said
+}
+
+/// Returns the Telegram channel when it is on; `changed` is notified when its health changes.
+pub(crate) fn telegram(
+    config: &Config,
+    secrets: &Secrets,
+    changed: Arc<Notify>,
+) -> Result<Option<Arc<Telegram>>, Failure> {
+    let telegram = &config.telegram;
+    if !telegram.enabled {
+        return Ok(None);
+    }
+    let token = secrets.get(&telegram.token_env)?.ok_or_else(|| {
+        Failure::new(
+            Exit::Config,
+            format!(
+                "[telegram] is enabled and the bot token {} is not set",
+                telegram.token_env
+            ),
+        )
+        .hint(format!(
+            "get a token from @BotFather and put {}=… into .env (mode 0600)",
+            telegram.token_env
+        ))
+    })?;
+    if !is_bot_token(&token) {
+        return Err(Failure::new(
+            Exit::Config,
+            format!("the bot token {} is no bot token", telegram.token_env),
+        )
+        .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
+    }
+    let channel = Telegram::new(telegram, &config.http, token, changed).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("TLS cannot be set up: {}", error.without_url()),
+        )
+    })?;
+    Ok(Some(Arc::new(channel)))
+}
+
+/// Returns whether it has the form of a token: `123456789:AAF…`.
+pub(crate) fn is_bot_token(token: &Secret) -> bool {
+    token
+        .expose()
+        .split_once(':')
+        .is_some_and(|(id, rest)| id.parse::<i64>().is_ok() && rest.len() >= 20)
+}

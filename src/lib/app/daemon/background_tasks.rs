@@ -1,0 +1,187 @@
+//! What the daemon does now and then, beside the path: what is remembered is brought up to date, answers
+//! that are missing are written again, what is old is forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::cli::Failure;
+use crate::app::commitment_reminders;
+use crate::config::Home;
+use crate::control::{attachments, replies};
+use crate::cost::Ledger;
+use crate::pipeline::Pipeline;
+use crate::sys;
+use crate::sys::atomic;
+use crate::{clock, control, queue, undo};
+
+/// Answer files are kept this long (specification §3).
+const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
+/// An answer file that could not be written is written again after this long.
+const REWRITE: Duration = Duration::from_secs(2);
+/// Snapshots are written this long after a turn; the transcript has everything before.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Between two looks at what is to be remembered.
+const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often it is looked for what other processes noted of the limits.
+const LEDGER_LOOK: Duration = Duration::from_secs(60);
+
+/// Tells the owner how far the limits are used up: at once what this process paid, within a minute what others did.
+pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
+    let mut looks = tokio::time::interval(LEDGER_LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut trouble = None;
+    loop {
+        tokio::select! {
+            () = pipeline.closing.cancelled() => return,
+            () = ledger.news.notified() => {}
+            _ = looks.tick() => {}
+        }
+        let told = pipeline
+            .tell_alerts(&ledger)
+            .await
+            .err()
+            .map(|error| error.to_string());
+        if let Some(error) = told
+            .as_ref()
+            .filter(|error| trouble.as_ref() != Some(*error))
+        {
+            tracing::warn!(
+                "the owner could not be told what the limits leave, and is told later: {error}"
+            );
+        }
+        trouble = told;
+    }
+}
+
+/// Brings the search index up to date at the start, and whenever there is news the facts too; cron
+/// does the rest.
+pub(super) async fn remember(pipeline: Arc<Pipeline>) {
+    let memory = pipeline.memory.clone();
+    let mut work = tokio::task::spawn_blocking(move || memory.refresh());
+    // An end does not wait for it: what is missing comes the next time.
+    while let Some(ended) = pipeline.closing.run_until_cancelled(work).await {
+        let is_done = ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "the memory could not be brought up to date");
+            true
+        });
+        pipeline
+            .closing
+            .run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE))
+            .await;
+        let memory = pipeline.memory.clone();
+        if !is_done {
+            // Another process is at it and may have missed what is new.
+            work = tokio::task::spawn_blocking(move || memory.refresh());
+            continue;
+        }
+        pipeline
+            .closing
+            .run_until_cancelled(pipeline.memory.news())
+            .await;
+        let consolidate = pipeline.live().agent.consolidation(None);
+        let live = pipeline.live();
+        work = tokio::task::spawn_blocking(move || {
+            consolidate();
+            if let Err(failure) = commitment_reminders::order(memory.home(), &live.config) {
+                tracing::warn!(
+                    "reminders of commitments are not up to date: {}",
+                    failure.message
+                );
+            }
+            memory.refresh()
+        });
+    }
+}
+
+/// What is done now and then: answers that are missing are written again, snapshots are brought
+/// up to date, what is old is forgotten.
+pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
+    let own = home.clone();
+    // Beside the rest: there may be thousands of them.
+    tokio::task::spawn_blocking(move || {
+        if let Err(failure) = restore_files(&own) {
+            tracing::warn!("old answers are not written again: {}", failure.message);
+        }
+    });
+    let mut hours = tokio::time::interval(Duration::from_secs(3600));
+    loop {
+        tokio::select! {
+            () = pipeline.closing.cancelled() => return,
+            () = pipeline.sessions.changed() => {
+                pipeline.closing.run_until_cancelled(tokio::time::sleep(FLUSH)).await;
+                let pipeline = pipeline.clone();
+                let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
+                if let Ok(Err(error)) = flushed {
+                    tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
+                }
+            }
+            () = pipeline.unwritten.notified() => {
+                pipeline.closing.run_until_cancelled(tokio::time::sleep(REWRITE)).await;
+                let home = home.clone();
+                let restored = tokio::task::spawn_blocking(move || restore_files(&home)).await;
+                if let Ok(Err(failure)) = restored {
+                    tracing::warn!("answers are not written again yet: {}", failure.message);
+                    pipeline.unwritten.notify_one();
+                }
+            }
+            _ = hours.tick() => {
+                if let Err(error) = pipeline.queue.prune(clock::now_ms()).await {
+                    tracing::warn!(%error, "old rows stay");
+                }
+                let (own, undo) = (home.clone(), pipeline.undo.clone());
+                let pruned = tokio::task::spawn_blocking(move || {
+                    let old_runs = undo.prune(undo::KEEP, undo::MAX_BYTES);
+                    replies::prune(&own.replies(), KEEP_REPLIES).and_then(|_| prune_files(&own)).and(old_runs)
+                });
+                if let Ok(Err(error)) = pruned.await {
+                    tracing::warn!(%error, "old files stay");
+                }
+            }
+        }
+    }
+}
+
+/// Files of messages are kept as long as the messages; those of a command that never came, a day.
+fn prune_files(home: &Home) -> Result<(), sys::Error> {
+    // What came before a long rest may still be waiting for its turn.
+    let Ok(waiting) = queue::listing(&home.queue_db()) else {
+        return Ok(());
+    };
+    let is_done = |id: &str| waiting.inbox.iter().all(|open| open.id != id);
+    attachments::prune(&home.downloads(), queue::KEEP, is_done)?;
+    let spool = home.spool_new();
+    let orphan = |name: &str| {
+        name.strip_suffix(".d")
+            .is_some_and(|id| !spool.join(format!("{id}.json")).exists())
+    };
+    attachments::prune(&spool, KEEP_REPLIES, orphan)?;
+    attachments::prune(&home.spool_tmp(), KEEP_REPLIES, |_| true)
+}
+
+/// Answer files are not synced; those a power cut took come back from the queue. What a crash left
+/// half written is removed.
+fn restore_files(home: &Home) -> Result<(), Failure> {
+    let since = clock::now_ms() - i64::try_from(KEEP_REPLIES.as_millis()).unwrap_or(0);
+    for reply in queue::results(&home.queue_db(), since)? {
+        let Some(id) = control::Id::parse(&reply.id) else {
+            continue;
+        };
+        if !replies::read(&home.replies(), &id)
+            .ok()
+            .flatten()
+            .is_some_and(|there| there.is_final())
+        {
+            replies::write(&home.replies(), &reply)?;
+        }
+    }
+    for dir in [
+        home.state(),
+        &home.replies(),
+        &home.sessions(),
+        &home.spool_tmp(),
+    ] {
+        atomic::remove_litter(dir)?;
+    }
+    Ok(())
+}

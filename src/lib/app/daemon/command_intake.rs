@@ -1,0 +1,399 @@
+//! Commands in: the FIFO as doorbell and short path, the spool as record.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecursiveMode, Watcher};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use crate::config::Home;
+use crate::control;
+use crate::control::attachments;
+use crate::control::replies;
+use crate::control::replies::Reply;
+use crate::control::spool;
+use crate::control::spool::Entry;
+use crate::control::{Command, Id, Order};
+use crate::message::Source;
+use crate::pipeline::Pipeline;
+use crate::sys;
+use crate::sys::{atomic, fifo};
+use crate::{secret, text};
+
+/// The spool is looked at this often even when nobody rang and no watcher saw anything.
+const RESCAN: Duration = Duration::from_secs(5);
+/// Spooled commands that are taken in with one commit.
+const TOGETHER: usize = 64;
+/// Rings that are answered before the rest of the loop has its turn again, however many come.
+const AT_ONCE: usize = 256;
+
+/// What came through a small door.
+enum Ring {
+    Line(Vec<u8>),
+    Look,
+}
+
+/// Takes commands in until the daemon closes. `reload` is told to read the configuration again; each
+/// pulse of the event loop is passed on to the next loop, as a proof that this one turns.
+pub(super) async fn serve(
+    pipeline: Arc<Pipeline>,
+    home: Home,
+    doorbell: File,
+    reload: mpsc::Sender<()>,
+    (mut pulses, passed_on): (mpsc::Receiver<()>, mpsc::Sender<()>),
+) {
+    let (rings, mut heard) = mpsc::channel(AT_ONCE);
+    let watcher = watch(&home.spool_new(), rings.clone());
+    if let Err(error) = &watcher {
+        tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
+    }
+    let listener = tokio::spawn(listen(doorbell, rings));
+    let mut rescan = tokio::time::interval(RESCAN);
+    rescan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut now = Vec::new();
+    loop {
+        tokio::select! {
+            () = pipeline.closing.cancelled() => break,
+            Some(()) = pulses.recv() => drop(passed_on.try_send(())),
+            _ = rescan.tick() => empty_spool(&pipeline, &home).await,
+            1.. = heard.recv_many(&mut now, AT_ONCE) => {
+                let mut look = false;
+                for ring in now.drain(..) {
+                    match ring {
+                        Ring::Look => look = true,
+                        Ring::Line(line) => look |= line_in(&pipeline, &home, &line, &reload).await,
+                    }
+                }
+                if look {
+                    empty_spool(&pipeline, &home).await;
+                }
+            }
+        }
+    }
+    listener.abort();
+}
+
+fn watch(dir: &Path, rings: mpsc::Sender<Ring>) -> notify::Result<notify::RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
+        if news {
+            // A full channel will be worked off and then looks at the spool anyway.
+            let _ = rings.try_send(Ring::Look);
+        }
+    })?;
+    watcher.watch(dir, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+/// Reads whole lines off the FIFO for ever.
+async fn listen(doorbell: File, rings: mpsc::Sender<Ring>) {
+    let mut doorbell = match pipe::Receiver::from_file(doorbell) {
+        Ok(doorbell) => doorbell,
+        Err(error) => {
+            return tracing::error!(%error, "the control FIFO cannot be listened to; the spool still works");
+        }
+    };
+    let mut lines = Lines::default();
+    let mut chunk = [0_u8; 16 * 1024];
+    loop {
+        match doorbell.read(&mut chunk).await {
+            Ok(count) => {
+                for line in lines.push(chunk.get(..count).unwrap_or_default()) {
+                    if rings.send(Ring::Line(line)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the control FIFO cannot be read");
+                tokio::time::sleep(RESCAN).await;
+            }
+        }
+    }
+}
+
+/// Cuts a byte stream into lines; one that is too long is dropped whole and logged.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+    dropping: bool,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut whole = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (piece, ends) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |piece| (piece, true));
+            if !self.dropping {
+                self.rest.extend_from_slice(piece);
+            }
+            if self.rest.len() > fifo::MAX_LINE {
+                tracing::warn!(
+                    bytes = self.rest.len(),
+                    "a line in the control FIFO is too long (4096 bytes) and was dropped"
+                );
+                self.rest.clear();
+                self.dropping = true;
+            }
+            if ends {
+                if !self.dropping && !self.rest.is_empty() {
+                    whole.extend(objects(std::mem::take(&mut self.rest)));
+                }
+                self.rest.clear();
+                self.dropping = false;
+            }
+        }
+        // Writes of a line are atomic, so what is whole JSON is a whole line, only without its end.
+        let ended = self.rest.last() == Some(&b'}') && {
+            let mut values = serde_json::Deserializer::from_slice(&self.rest)
+                .into_iter::<serde::de::IgnoredAny>();
+            values.all(|value| value.is_ok())
+        };
+        if ended {
+            whole.extend(objects(std::mem::take(&mut self.rest)));
+        }
+        whole
+    }
+}
+
+/// Cuts a line that is several JSON values into them: somebody forgot to end theirs. Any other line
+/// stays as it is.
+fn objects(line: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut values =
+        serde_json::Deserializer::from_slice(&line).into_iter::<serde::de::IgnoredAny>();
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    while let Some(Ok(_)) = values.next() {
+        let end = values.byte_offset();
+        pieces.push(line.get(start..end).unwrap_or_default().to_vec());
+        start = end;
+    }
+    if start == line.len() && pieces.len() > 1 {
+        pieces
+    } else {
+        vec![line]
+    }
+}
+
+/// Handles a line of the FIFO; true when the spool is to be looked at.
+async fn line_in(
+    pipeline: &Arc<Pipeline>,
+    home: &Home,
+    line: &[u8],
+    reload: &mpsc::Sender<()>,
+) -> bool {
+    let order = match control::decode(line) {
+        Ok(order) => order,
+        Err(bad) => {
+            let shown = text::shorten(&secret::redact(&String::from_utf8_lossy(line)), 200);
+            tracing::warn!(reason = %bad, line = text::visible(&shown), "a line in the control FIFO is no command");
+            if let Some(id) = &bad.id {
+                refuse(pipeline, home, id, &bad.reason).await;
+            }
+            return false;
+        }
+    };
+    match order.command {
+        Command::Spool { .. } => true,
+        Command::Reload => {
+            // A reload that is under way will see the same file.
+            let _ = reload.try_send(());
+            false
+        }
+        // It must outlive this process.
+        Command::Forget { hard: true, .. } => {
+            let line = control::encode(&order.id, &order.command);
+            if let Err(error) = spool::put(&home.spool_tmp(), &home.spool_new(), &order.id, &line) {
+                refuse(pipeline, home, &order.id, &error.to_string()).await;
+            }
+            true
+        }
+        _ => {
+            // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
+            let id = order.id.clone();
+            let mut order = order;
+            if let Err(error) = take_files_in(pipeline, home, &mut order).await {
+                tracing::warn!(%id, "a command's files cannot be taken in: {error}");
+                refuse(pipeline, home, &id, &error.to_string()).await;
+                return false;
+            }
+            if let Err(error) = pipeline.take_orders(&[order]).await {
+                tracing::error!(%error, "a command could not be taken in");
+                refuse(pipeline, home, &id, &error.to_string()).await;
+            }
+            false
+        }
+    }
+}
+
+/// Takes in everything that waits in the spool, in id order.
+pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
+    // One look at a time: who comes second finds nothing, and knows that it is done.
+    static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _one = LOOK.lock().await;
+    let entries = match spool::scan(&home.spool_new()) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::error!(%error, "the spool cannot be read");
+            return pipeline.note_trouble(&error.to_string());
+        }
+    };
+    for entries in entries.chunks(TOGETHER) {
+        let (mut taken, mut orders) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let Some(order) = open_entry(pipeline, home, entry).await else {
+                continue;
+            };
+            if let Command::Forget { target, hard: true } = &order.command {
+                match will_erase(pipeline, target) {
+                    // It waits where it is.
+                    Ok(()) => pipeline.anew.notify_one(),
+                    Err(reason) => {
+                        refuse(pipeline, home, &order.id, &reason).await;
+                        taken.push(entry);
+                    }
+                }
+                continue;
+            }
+            taken.push(entry);
+            orders.push(order);
+        }
+        if let Err(error) = pipeline.take_orders(&orders).await {
+            tracing::error!(%error, count = orders.len(), "spooled commands wait");
+            return pipeline.note_trouble(&format!("spooled commands wait: {error}"));
+        }
+        for entry in taken {
+            if let Err(error) = std::fs::remove_file(&entry.path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, id = %entry.id, "a spool file stays; its id is known, it will not be done twice");
+            }
+        }
+    }
+}
+
+/// Says whether what is to be erased can be, before the daemon begins anew for it.
+fn will_erase(pipeline: &Pipeline, target: &str) -> Result<(), String> {
+    if pipeline.channels.contains_key(Source::Cli.as_str()) {
+        return Err(
+            "this daemon reads its standard input, and cannot begin anew; end it first".to_owned(),
+        );
+    }
+    tokio::task::block_in_place(|| pipeline.meant(target)).map(drop)
+}
+
+/// Reads one spooled command; what makes no sense is put aside.
+async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<Order> {
+    let reason = match spool::read(entry) {
+        Ok(None) => return None,
+        Ok(Some(bytes)) => match control::decode(&bytes) {
+            Ok(mut order) if order.id == entry.id => {
+                match take_files_in(pipeline, home, &mut order).await {
+                    Ok(()) => return Some(order),
+                    Err(attachments::Error::Io(error)) => {
+                        tracing::warn!(%error, "a spooled command is looked at again later");
+                        return None;
+                    }
+                    Err(error @ attachments::Error::Unfit { .. }) => error.to_string(),
+                }
+            }
+            Ok(_) => "the id in the file is not its name".to_owned(),
+            Err(bad) => bad.reason,
+        },
+        Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => error.to_string(),
+        Err(error) => {
+            tracing::warn!(%error, "a spooled command is looked at again later");
+            return None;
+        }
+    };
+    put_aside(pipeline, home, entry, &reason).await;
+    None
+}
+
+/// Makes the files of a command ours before the command is.
+pub(crate) async fn take_files_in(
+    pipeline: &Pipeline,
+    home: &Home,
+    order: &mut Order,
+) -> Result<(), attachments::Error> {
+    let Some(attachments) = order
+        .command
+        .attachments_mut()
+        .filter(|files| !files.is_empty())
+    else {
+        return Ok(());
+    };
+    let known = pipeline.knows(&order.id).await;
+    if known.map_err(|error| {
+        sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error))
+    })? {
+        // It is that command, which has its files.
+        attachments.clear();
+        attachments::withdraw(&home.spool_new(), &order.id);
+        return Ok(());
+    }
+    let (new, downloads, id) = (home.spool_new(), home.downloads(), order.id.clone());
+    let mut files = std::mem::take(attachments);
+    let work = move || attachments::take_in(&new, &downloads, &id, &mut files).map(|()| files);
+    let taken = tokio::task::spawn_blocking(work).await;
+    *attachments = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    Ok(())
+}
+
+/// A spool file that makes no sense is kept under another name, and its sender is told.
+async fn put_aside(pipeline: &Pipeline, home: &Home, entry: &Entry, reason: &str) {
+    tracing::error!(id = %entry.id, reason, "a spool file is no command");
+    refuse(pipeline, home, &entry.id, reason).await;
+    if let Err(error) = atomic::set_aside(&entry.path) {
+        tracing::error!(%error, "it could not be set aside");
+    }
+}
+
+/// Tells a sender that its command cannot be done, unless the id is that of one which could.
+async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &str) {
+    if pipeline.knows(id).await.is_ok_and(|known| known) {
+        return tracing::warn!(%id, "the answer to the earlier command of this id stays");
+    }
+    if let Err(error) = replies::write(&home.replies(), &Reply::error(id.as_str(), reason)) {
+        tracing::error!(%error, "an answer file could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_anywhere_and_a_long_one_is_dropped_alone() {
+        let mut lines = Lines::default();
+        assert!(lines.push(b"{\"a\"").is_empty());
+        assert_eq!(
+            lines.push(b":1}\n\n{}\n{"),
+            [b"{\"a\":1}".to_vec(), b"{}".to_vec()]
+        );
+        assert_eq!(lines.push(b"}\n"), [b"{}".to_vec()]);
+        assert_eq!(
+            lines.push(b"{\"b\":2}"),
+            [b"{\"b\":2}".to_vec()],
+            "a line that its writer did not end"
+        );
+        assert_eq!(
+            lines.push(b"{\"c\":3}{\"d\":4}\n"),
+            [b"{\"c\":3}".to_vec(), b"{\"d\":4}".to_vec()],
+            "nor this one, and the next came with it"
+        );
+        assert_eq!(
+            lines.push(b"{\"c\":3} nonsense\n"),
+            [b"{\"c\":3} nonsense".to_vec()]
+        );
+        assert!(lines.push(&[b'x'; 3000]).is_empty());
+        assert!(lines.push(&[b'x'; 3000]).is_empty());
+        assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);
+    }
+}

@@ -1,0 +1,291 @@
+//! `agent-daemon login`: store a key, or sign in with a browser.
+//!
+//! A key never stands in a command line: it is typed without being shown, or read from standard input.
+//! agent.toml is never written; where no provider is set up yet, `login` makes `providers.d/NAME.toml`,
+//! and a home without `providers.load` loads those who have an entry in auth.json. So a new home needs two commands to have a
+//! model: `agent-daemon init` and `agent-daemon login anthropic`.
+
+mod browser;
+mod prompt;
+mod sign_in;
+mod target;
+
+use std::io::{BufRead, IsTerminal, Read};
+
+use clap::Args;
+use serde_json::json;
+
+use super::auth::last_four;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::auth::{Granted, Keys, Origin, Verdict, is_openrouter, probe};
+use crate::config::Home;
+use crate::net;
+use crate::provider::Given;
+use crate::secret::Secret;
+use crate::sys::{fifo, lock};
+use target::Target;
+
+/// The longest key, bytes; a service account's token of 4 KiB is the longest we know of.
+const MAX_KEY: u64 = 64 * 1024;
+
+/// What `login` is told.
+#[derive(Debug, Args)]
+pub(super) struct Login {
+    /// Whom the key is for: NAME of providers.d/NAME.toml, or anthropic, openai, openrouter, gemini
+    provider: Option<String>,
+    /// Store an API key: typed without being shown, or the first line of standard input
+    #[arg(long, conflicts_with = "oauth")]
+    api_key: bool,
+    /// Sign in with a browser, where the provider offers that to everybody
+    #[arg(long)]
+    oauth: bool,
+    /// Start no browser: print the address to open, here or on another machine
+    #[arg(long)]
+    no_browser: bool,
+    /// Store the key without asking the provider whether it is good
+    #[arg(long, conflicts_with = "oauth")]
+    no_check: bool,
+}
+
+pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    cli::may_write(&home)?;
+    cli::prepare(&home)?;
+    let target = Target::find(&home, &env, login.provider.as_deref())?;
+    let keys = Keys::open(&home, &env)?;
+    // What cannot be read must not be found out after a key was typed.
+    keys.store().read()?;
+    let http = net::client()
+        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let way = Way::choose(login, &target)?;
+    let typed = (way == Way::Key)
+        .then(|| ask_for_key(shared, &target))
+        .transpose()?;
+    // Not before: a second thread would take the signals that the prompt waits for.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let granted = match typed {
+        Some(key) => Granted::Key(key),
+        None => {
+            let state = (!login.no_browser).then_some(home.state());
+            runtime.block_on(sign_in::sign_in(&target.provider, &env, state))?
+        }
+    };
+    let verdict = match &granted {
+        Granted::Key(secret) if way == Way::Key && !login.no_check => {
+            let given = Given {
+                secret: secret.clone(),
+                is_token: false,
+            };
+            runtime.block_on(probe(&http, &target.provider, &given))
+        }
+        Granted::Key(_) if way == Way::Key => Verdict::Unknown("not asked".to_owned()),
+        Granted::Key(_) | Granted::Tokens(_) => Verdict::Good(String::new()),
+    };
+    // A person may still be reading from standard input.
+    runtime.shutdown_background();
+    if let Verdict::Refused(words) = &verdict {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!(
+                "the key for {} is wrong: {words}; nothing was stored",
+                target.name()
+            ),
+        )
+        .hint(format!(
+            "copy it whole and try again; to store it anyway: agent-daemon login {} --no-check",
+            target.name()
+        )));
+    }
+    let aside = match &granted {
+        Granted::Key(key) => keys.store().put_key(target.name(), key)?,
+        Granted::Tokens(tokens) => keys.store().put_tokens(target.name(), tokens)?,
+    };
+    if let Some(aside) = aside {
+        cli::err(&format!(
+            "warning: what could not be read is kept as {}",
+            home.display(&aside)
+        ));
+    }
+    let created = target.set_up(&home)?;
+    let daemon = lock::holder(&home.lock())?;
+    let rung = daemon.map(|_| fifo::ring(&home.fifo(), r#"{"v":1,"cmd":"reload"}"#));
+    let told = matches!(rung, Some(Ok(fifo::Rung::Heard | fifo::Rung::Full)));
+    let loaded = target.is_loaded(&home, &env)?;
+    if json {
+        let checked = match &verdict {
+            Verdict::Good(_) => "good",
+            Verdict::Unknown(_) => "unknown",
+            Verdict::Refused(_) => "refused",
+        };
+        cli::json(&json!({
+            "provider": target.name(),
+            "stored": if matches!(granted, Granted::Key(_)) { "api_key" } else { "oauth" },
+            "checked": checked,
+            "created": created.as_ref().map(|path| path.display().to_string()),
+            "loaded": loaded,
+            "daemon_running": daemon.is_some(),
+        }));
+        return Ok(Exit::Ok);
+    }
+    cli::out(&said(&target, &granted, &verdict));
+    if !shared.quiet {
+        if let Some(path) = &created {
+            cli::err(&format!(
+                "created {}: it names a model and its prices; look at them",
+                path.display()
+            ));
+        }
+        shadow(&keys, &target, &granted)?;
+        next(&home, &target, loaded, daemon, told);
+    }
+    Ok(Exit::Ok)
+}
+
+/// How it is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Key,
+    Browser,
+}
+
+impl Way {
+    fn choose(login: &Login, target: &Target) -> Result<Self, Failure> {
+        let offers = target.provider.oauth.is_some() || is_openrouter(&target.provider);
+        match (login.api_key, login.oauth) {
+            (true, _) => Ok(Self::Key),
+            (_, true) if offers => Ok(Self::Browser),
+            (_, true) => {
+                let name = target.name();
+                let message = format!(
+                    "{name} offers no sign-in to programs of others, as far as its file says"
+                );
+                Err(Failure::new(Exit::Usage, message).hint(format!(
+                    "agent-daemon login {name} --api-key; [oauth] in providers.d/{name}.toml is for issuers that do"
+                )))
+            }
+            // `pass show x | agent-daemon login house` means the key.
+            (false, false) if target.provider.oauth.is_some() && std::io::stdin().is_terminal() => {
+                Ok(Self::Browser)
+            }
+            (false, false) => Ok(Self::Key),
+        }
+    }
+}
+
+fn ask_for_key(shared: &Shared, target: &Target) -> Result<Secret, Failure> {
+    let stdin = std::io::stdin();
+    let line = if stdin.is_terminal() {
+        if let (false, Some(page)) = (shared.quiet, target.key_page()) {
+            cli::err(&format!("keys are made at {page}"));
+        }
+        if is_openrouter(&target.provider) && !shared.quiet {
+            cli::err(&format!(
+                "or sign in with your browser: agent-daemon login {} --oauth",
+                target.name()
+            ));
+        }
+        prompt::hidden(&format!(
+            "API key for {} (it is not shown): ",
+            target.name()
+        ))?
+    } else {
+        let mut line = String::new();
+        let read = stdin.lock().take(MAX_KEY).read_line(&mut line);
+        read.map_err(|error| {
+            Failure::new(
+                Exit::Data,
+                format!("no key can be read from standard input: {error}"),
+            )
+            .hint(PIPE)
+        })?;
+        line
+    };
+    let key = Secret::new(line.trim());
+    match key.expose() {
+        "" => Err(Failure::new(Exit::Data, "there was no key; nothing was stored").hint(PIPE)),
+        text if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(key),
+        _ => Err(Failure::new(
+            Exit::Data,
+            "that is no key: it has spaces or letters that no key has; nothing was stored",
+        )
+        .hint("copy the key alone, whole")),
+    }
+}
+
+const PIPE: &str = "type it at the prompt, or pipe its one line: pass show anthropic | agent-daemon login anthropic";
+
+fn said(target: &Target, granted: &Granted, verdict: &Verdict) -> String {
+    let name = target.name();
+    match (granted, verdict) {
+        (Granted::Tokens(tokens), _) => match tokens.expires_at {
+            Some(end) if tokens.refresh.is_none() => {
+                format!(
+                    "signed in at {name} until {}: the issuer gave nothing to renew it with",
+                    super::auth::moment(end)
+                )
+            }
+            _ => format!("signed in at {name}"),
+        },
+        (Granted::Key(key), Verdict::Good(found)) if found.is_empty() => {
+            format!("signed in at {name}: it gave a key{}", ending(key))
+        }
+        (Granted::Key(key), Verdict::Good(found)) => format!(
+            "stored the key for {name}{}: it is good, {found}",
+            ending(key)
+        ),
+        (Granted::Key(key), Verdict::Unknown(why) | Verdict::Refused(why)) => {
+            format!(
+                "stored the key for {name}{}; whether it is good is not known: {why}",
+                ending(key)
+            )
+        }
+    }
+}
+
+fn ending(key: &Secret) -> String {
+    last_four(key).map_or_else(String::new, |end| format!(" that ends in {end}"))
+}
+
+/// Says what goes before that which was just stored.
+fn shadow(keys: &Keys, target: &Target, granted: &Granted) -> Result<(), Failure> {
+    let own = if matches!(granted, Granted::Key(_)) {
+        Origin::Stored
+    } else {
+        Origin::SignIn
+    };
+    let first = keys.sources(&target.provider)?.into_iter().next();
+    if let Some(first) = first.filter(|first| first.origin != own) {
+        let what = super::auth::place(first.origin, &target.provider);
+        cli::err(&format!(
+            "warning: {what} goes before it and is used; agent-daemon auth"
+        ));
+    }
+    Ok(())
+}
+
+/// The next step.
+fn next(home: &Home, target: &Target, loaded: bool, daemon: Option<i32>, told: bool) {
+    let name = target.name();
+    let file = home.config_file().display();
+    let words = match (loaded, daemon) {
+        (true, Some(_)) if told => format!("the running daemon uses {name} from its next message on"),
+        (true, Some(pid)) => format!("next: kill -HUP {pid}, so that the running daemon reads its settings again"),
+        (true, None) => {
+            "next: agent-daemon check, then start it: systemctl --user start agent-daemon, or agent-daemon run".to_owned()
+        }
+        (false, _) => {
+            let list = format!("add \"{name}\" to load in [providers] of {file}");
+            let step = target.file_step(home);
+            // It is there, and its models have names of others', or none is `primary`: check says which.
+            let clash = (step.is_none() && !target.listed).then(|| format!("look at the models in providers.d/{name}.toml"));
+            let steps = step.into_iter().chain(target.listed.then_some(list)).chain(clash);
+            format!("next: {}, then agent-daemon check", steps.collect::<Vec<_>>().join(", "))
+        }
+    };
+    cli::err(&words);
+}

@@ -1,0 +1,195 @@
+//! What the daemon shows of itself: monitor.json, and status.json on SIGUSR1.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::config::Home;
+use crate::message::AgentEvent;
+use crate::monitor_state;
+use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
+use crate::pipeline::Pipeline;
+use crate::sys::sd_notify::Systemd;
+use crate::{cost, llm, queue, sandbox};
+
+/// Written at most this often, and at least this often (specification §20).
+const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
+/// Depths and cost are read from the databases at most this often.
+const SUMS: i64 = 1000;
+
+/// Writes monitor.json until the daemon is `over`: after events of runs, when `health` (of a channel)
+/// changed, and now and then. The last one says that the daemon ended by itself. What is wrong with a
+/// channel is told to `systemd`, too.
+pub(super) async fn show(
+    pipeline: Arc<Pipeline>,
+    home: Home,
+    mut events: broadcast::Receiver<AgentEvent>,
+    (health, systemd): (Arc<Notify>, Systemd),
+    over: CancellationToken,
+) {
+    let mut troubles = Vec::new();
+    let mut state = State {
+        state: "idle".to_owned(),
+        pid: std::process::id(),
+        boot_id: monitor_state::boot_id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: clock::rfc3339(clock::now_ms()),
+        ..State::default()
+    };
+    let mut sums_at = 0;
+    loop {
+        refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+        write(&home, &state);
+        tell(&systemd, &state, &mut troubles);
+        tokio::select! {
+            () = over.cancelled() => break,
+            () = pipeline.closing.cancelled(), if !state.stopping => state.stopping = true,
+            () = tokio::time::sleep(PACE.1) => {}
+            () = health.notified() => {}
+            event = events.recv() => {
+                apply(&mut state, event);
+                over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
+                while let Ok(event) = events.try_recv() {
+                    state.apply(&event);
+                }
+            }
+        }
+    }
+    sums_at = 0;
+    refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+    // A turn that was broken off is none that runs: it goes on after the next start.
+    state.lanes.clear();
+    state.settle();
+    state.ended_at = Some(state.updated_at.clone());
+    write(&home, &state);
+}
+
+fn write(home: &Home, state: &State) {
+    if let Err(error) = monitor_state::write(&home.monitor(), state) {
+        tracing::warn!(%error, "monitor.json could not be written");
+    }
+}
+
+/// Says in `systemctl status` what is wrong with channels, and that nothing is any more.
+fn tell(systemd: &Systemd, state: &State, told: &mut Vec<String>) {
+    let is_wrong =
+        |channel: &&ChannelState| !["ok", "connecting"].contains(&channel.state.as_str());
+    let troubles: Vec<String> = state
+        .channels
+        .iter()
+        .filter(is_wrong)
+        .map(|channel| format!("{}: {}", channel.name, channel.state))
+        .collect();
+    if state.stopping || troubles == *told {
+        return;
+    }
+    if troubles.is_empty() {
+        systemd.status(&format!("open; sandbox of exec: {}", state.sandbox));
+    } else {
+        systemd.status(&format!("open; {}", troubles.join("; ")));
+    }
+    *told = troubles;
+}
+
+fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
+    match event {
+        Ok(event) => state.apply(&event),
+        // We were too slow: what ended meanwhile is taken out by `refresh`.
+        Err(RecvError::Lagged(_) | RecvError::Closed) => {}
+    }
+}
+
+fn provider(health: llm::Health) -> ProviderState {
+    let llm::Health { name, down } = health;
+    match down {
+        None => ProviderState {
+            name,
+            state: "ok".to_owned(),
+            ..ProviderState::default()
+        },
+        Some(outage) => ProviderState {
+            name,
+            state: "down".to_owned(),
+            since: Some(clock::rfc3339(outage.since)),
+            retry_at: Some(clock::rfc3339(outage.retry_at)),
+            last_error: Some(outage.last_error),
+        },
+    }
+}
+
+async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_at: &mut i64) {
+    let live = pipeline.live();
+    let now = clock::now_ms();
+    state.updated_at = clock::rfc3339(now);
+    let running = pipeline.running();
+    state.keep(|lane| running.contains(&lane.session));
+    state.settle();
+    state.models = live
+        .agent
+        .client()
+        .models()
+        .names()
+        .map(str::to_owned)
+        .collect();
+    state.active_sessions = pipeline.sessions.count();
+    state.last_error = pipeline
+        .trouble
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .clone();
+    state.channels = pipeline
+        .channels
+        .values()
+        .map(|channel| {
+            let health = channel.health();
+            ChannelState {
+                name: channel.name().to_owned(),
+                state: health.state,
+                mode: health.mode.to_owned(),
+                last_ok_at: health.last_ok_at.map(clock::rfc3339),
+                last_update_at: health.last_update_at.map(clock::rfc3339),
+            }
+        })
+        .collect();
+    state.providers = live
+        .agent
+        .client()
+        .health()
+        .into_iter()
+        .map(provider)
+        .collect();
+    if now - *sums_at < SUMS {
+        return;
+    }
+    *sums_at = now;
+    let (queue_db, cost_db, zone) = (
+        home.queue_db(),
+        home.cost_db(),
+        live.config.agent.timezone.0,
+    );
+    let read = tokio::task::spawn_blocking(move || {
+        let lines = cost::by_model(&cost_db, cost::start_of_day(now, zone));
+        (queue::counts(&queue_db), lines, sandbox::level().clone())
+    });
+    let Ok((counts, lines, level)) = read.await else {
+        return;
+    };
+    if let Ok(counts) = counts {
+        state.queue = Queue {
+            inbox: counts.inbox,
+            outbox: counts.outbox,
+            dead: counts.dead,
+        };
+    }
+    if let Ok(lines) = lines {
+        state.today_cost_usd = cost::total_usd(&lines);
+    }
+    let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
+    let level = if off { sandbox::Level::Off } else { level };
+    state.sandbox_risk = level.remaining_risk().to_owned();
+    state.sandbox = level.to_string();
+}

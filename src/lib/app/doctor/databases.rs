@@ -1,0 +1,194 @@
+//! Are the databases whole and of a schema that this build knows? Is the list of people? Is the audit log?
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Finding;
+use super::subject::{Patient, blocks, quote};
+use crate::audit;
+use crate::audit::Place as Record;
+use crate::db;
+use crate::db::Health;
+use crate::memory::index;
+use crate::memory::index::Place;
+use crate::memory::{consolidate, embedder, facts};
+use crate::people::People;
+use crate::{cost, queue};
+
+/// Reading a database through takes at most this long (1 GB in about 2 s from memory); what is
+/// larger was read as far as that went.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Examine = fn(&Path, Duration) -> Result<Health, db::Error>;
+/// Returns what is said of a damaged database, given SQLite's words.
+type Damage = fn(&Patient, &Path, &str) -> Finding;
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let home = &patient.home;
+    let databases: [(_, Examine, Damage); 4] = [
+        (home.queue_db(), queue::examine, lost),
+        (home.cost_db(), cost::examine, lost),
+        (facts::database(home), facts::examine, of_facts),
+        (Place::of(home).database(), index::examine, of_index),
+    ];
+    let mut findings: Vec<Finding> = databases
+        .iter()
+        .filter_map(|(path, examine, damage)| database(patient, path, *examine, *damage))
+        .collect();
+    findings.extend(people(patient));
+    findings.extend(record(patient));
+    findings.extend(vectors(patient));
+    findings.extend(parked(patient));
+    findings
+}
+
+/// What has no vector is found by its words, and by nothing else.
+fn vectors(patient: &Patient) -> Option<Finding> {
+    let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env, None));
+    if patient.settings.is_err() || blocks(&place.database()) {
+        return None;
+    }
+    let why = index::lack(&place).ok()??;
+    let evidence = format!("the memory is searched by words alone, not by what they mean: {why}");
+    Some(Finding::warning(
+        "index-without-vectors",
+        evidence,
+        patient.program("agent-index", "sync"),
+    ))
+}
+
+fn database(patient: &Patient, path: &Path, examine: Examine, damage: Damage) -> Option<Finding> {
+    match examine(path, PATIENCE) {
+        Ok(Health::Empty | Health::Sound | Health::Unfinished) => None,
+        Ok(Health::Damaged(lines)) => Some(damage(
+            patient,
+            path,
+            lines.first().map_or("", String::as_str),
+        )),
+        Err(db::Error::Damaged { source, .. }) => Some(damage(patient, path, &source.to_string())),
+        Err(error @ db::Error::Newer { .. }) => {
+            let evidence = format!("{error}: a newer version wrote it");
+            Some(Finding::error(
+                "database-newer",
+                evidence,
+                patient.agent("--version"),
+            ))
+        }
+        // Somebody is at work on it.
+        Err(error) if error.is_busy() => None,
+        Err(error) => Some(Finding::error(
+            "database-unreadable",
+            error.to_string(),
+            format!("{}ls -l {}", patient.sudo(), quote(path)),
+        )),
+    }
+}
+
+/// What only the database knew.
+fn lost(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let (shown, file, sudo) = (patient.shown(path), quote(path), patient.sudo());
+    // Who may spend nothing unseen does not start without its ledger (specification §19).
+    let stops = path == patient.home.cost_db()
+        && patient
+            .settings
+            .as_ref()
+            .is_ok_and(|loaded| loaded.config.cost.capped());
+    let fate = match stops {
+        true => "while a limit is set in [cost] the daemon does not start with it",
+        false => "the daemon will set it aside at its next start and begin a new one",
+    };
+    let save = format!(
+        "{sudo}sqlite3 {file} .recover > {}.sql",
+        quote(path.file_stem().unwrap_or_default())
+    );
+    let command = if stops {
+        format!("{save}; {sudo}mv {file} {file}.damaged")
+    } else {
+        save
+    };
+    Finding::error(
+        "database-damaged",
+        format!("{shown} is damaged: {why}; {fate}"),
+        command,
+    )
+}
+
+/// What files state can be drawn from them again; when it began to hold is lost.
+fn of_facts(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let shown = patient.shown(path);
+    let evidence = format!(
+        "{shown} is damaged: {why}; no fact is drawn or recalled, but the files that state them are whole"
+    );
+    Finding::error(
+        "memory-damaged",
+        evidence,
+        patient.program("agent-consolidate", "--backfill"),
+    )
+}
+
+/// Stretches of conversations that no model could read: once more is worth a try when the model was changed.
+fn parked(patient: &Patient) -> Option<Finding> {
+    let parked = consolidate::parked(&patient.home).ok()?;
+    let last = parked.first()?;
+    let evidence = format!(
+        "{} stretches of conversations were read by rules alone, because the model failed three times; the last one in {}: {}",
+        parked.len(),
+        last.session_id,
+        last.why
+    );
+    Some(Finding::warning(
+        "consolidation-parked",
+        evidence,
+        patient.program("agent-consolidate", "--backfill --dry-run"),
+    ))
+}
+
+/// What the index holds can always be made again.
+fn of_index(patient: &Patient, path: &Path, why: &str) -> Finding {
+    let shown = patient.shown(path);
+    let evidence = format!(
+        "{shown} is damaged: {why}; nothing is found in it, but no memory is lost: it is made from the files"
+    );
+    Finding::warning(
+        "index-damaged",
+        evidence,
+        patient.program("agent-index", "rebuild"),
+    )
+}
+
+/// The daemon sets a damaged list aside and then lets in only those named in agent.toml.
+fn people(patient: &Patient) -> Option<Finding> {
+    let path = Some(patient.home.people()).filter(|path| !blocks(path))?;
+    let bytes = std::fs::read(&path).ok()?;
+    let error = serde_json::from_slice::<People>(&bytes).err()?;
+    let evidence = format!(
+        "state/people.json cannot be read ({error}): nobody whom you let in by pairing is heard"
+    );
+    Some(Finding::error(
+        "people-damaged",
+        evidence,
+        patient.edit(&path, Some(error.line())),
+    ))
+}
+
+/// Nothing mends it: the damage is what it has to say.
+fn record(patient: &Patient) -> Option<Finding> {
+    let place = Record::of(&patient.home);
+    if [&place.log, &place.head]
+        .into_iter()
+        .any(|path| blocks(path))
+    {
+        return None;
+    }
+    let is_alive = || patient.daemon.as_ref().is_ok_and(Option::is_some);
+    let damage = audit::verify(&place, &is_alive).ok()?.damage?;
+    let evidence = format!(
+        "state/audit.jsonl, the record of what was done, is not as it was written: line {}: {}",
+        damage.line, damage.meaning
+    );
+    Some(Finding::error(
+        "audit-damaged",
+        evidence,
+        patient.program("agent-send", "--log --verify"),
+    ))
+}

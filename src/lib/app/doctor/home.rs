@@ -1,0 +1,339 @@
+//! Is there a home, can we come in, and does everything stand where it must?
+
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, eaccess};
+
+use super::files::{kind, mode};
+use super::repair::Repair;
+use super::subject::{Patient, blocks, quote, user};
+use super::{Finding, service};
+use crate::config::Home;
+use crate::sys::fifo;
+
+/// Returns the directories every home has once a daemon ran in it.
+pub(super) fn directories(home: &Home) -> Vec<PathBuf> {
+    let state = home.state();
+    let own = [
+        home.spool_tmp(),
+        home.spool_new(),
+        home.replies(),
+        home.sessions(),
+        home.archive(),
+        home.downloads(),
+        home.logs(),
+    ];
+    [
+        home.workspace().to_owned(),
+        state.to_owned(),
+        state.join("spool"),
+    ]
+    .into_iter()
+    .chain(own)
+    .collect()
+}
+
+/// What keeps us from looking at all.
+pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
+    let home = &patient.home;
+    for path in [home.config_dir(), home.state(), home.workspace()] {
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return vec![closed(patient, path, &error)];
+            }
+            _ => {}
+        }
+    }
+    if let Some(finding) = misplaced(patient, home.state()) {
+        return vec![finding];
+    }
+    let (Some(owner), Err(error)) = (patient.owner, std::fs::read_dir(home.state()).map(drop))
+    else {
+        return Vec::new();
+    };
+    if error.kind() != ErrorKind::PermissionDenied {
+        let command = format!("ls -ld {}", quote(home.state()));
+        return vec![Finding::error(
+            "home-unreadable",
+            format!("state/ cannot be listed: {error}"),
+            command,
+        )];
+    }
+    if owner == patient.uid {
+        let command = format!("chmod 700 {}", quote(home.state()));
+        let finding = Finding::error(
+            "state-modes",
+            "state/ belongs to you and its mode does not let you in",
+            command,
+        );
+        return vec![finding.repaired_by(Repair::Modes(vec![(home.state().to_owned(), 0o700)]))];
+    }
+    let evidence = format!(
+        "{} belongs to {}, and you are {}",
+        home.state().display(),
+        user(owner),
+        user(patient.uid)
+    );
+    vec![Finding::error(
+        "state-owner",
+        evidence,
+        patient.agent("doctor"),
+    )]
+}
+
+/// Says which directory on the way to `path` is closed.
+fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
+    let evidence = format!("{} cannot be looked at: {error}", path.display());
+    let mut way: Vec<&Path> = path.ancestors().collect();
+    way.reverse();
+    let door = way
+        .into_iter()
+        .find(|dir| eaccess(*dir, AccessFlags::X_OK).is_err())
+        .unwrap_or(path);
+    let owner = std::fs::metadata(door).map(|meta| meta.uid());
+    let command = match owner {
+        Ok(owner) if error.kind() == ErrorKind::PermissionDenied && owner == patient.uid => {
+            format!("chmod u+rwx {}", quote(door))
+        }
+        Ok(owner) if error.kind() == ErrorKind::PermissionDenied => {
+            format!("sudo -u {} {}", quote(user(owner)), patient.agent("doctor"))
+        }
+        _ => format!("ls -ld {}", quote(door)),
+    };
+    Finding::error("home-unreadable", evidence, command)
+}
+
+/// What is missing, stands in the wrong place, or cannot be written.
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = directories(&patient.home)
+        .iter()
+        .filter_map(|dir| misplaced(patient, dir))
+        .collect();
+    findings.extend(pipes(patient));
+    findings.extend(missing(patient));
+    findings.extend(unwritable(patient));
+    findings.extend(doorbell(patient));
+    findings
+}
+
+/// Something else stands where a directory must.
+fn misplaced(patient: &Patient, dir: &Path) -> Option<Finding> {
+    let here = std::fs::symlink_metadata(dir).ok()?;
+    let shown = patient.shown(dir);
+    match std::fs::metadata(dir) {
+        Ok(there) if there.is_dir() => None,
+        Ok(there) => {
+            let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(dir));
+            Some(Finding::error(
+                "wrong-kind",
+                format!("{shown} is {} where a directory must be", kind(&there)),
+                command,
+            ))
+        }
+        Err(_) if here.is_symlink() => {
+            let target = std::fs::read_link(dir).unwrap_or_default();
+            let evidence = format!(
+                "{shown} leads to {}, which is not there (a disk that is not mounted?)",
+                target.display()
+            );
+            Some(Finding::error(
+                "wrong-kind",
+                evidence,
+                format!("ls -ld {0} {1}", quote(dir), quote(target)),
+            ))
+        }
+        Err(_) => None,
+    }
+}
+
+/// A FIFO where a file must be: whoever reads it waits for ever.
+fn pipes(patient: &Patient) -> Vec<Finding> {
+    let home = &patient.home;
+    let named = home
+        .config_is_named()
+        .then(|| home.config_file().to_owned());
+    let files = [
+        home.config_file().to_owned(),
+        home.env_file(),
+        home.lock(),
+        home.monitor(),
+        home.people(),
+        home.auth(),
+    ];
+    let finding = |path: &PathBuf| {
+        let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(path));
+        Finding::error(
+            "wrong-kind",
+            format!("{} is a FIFO where a file must be", patient.shown(path)),
+            command,
+        )
+    };
+    files
+        .iter()
+        .filter(|path| blocks(path) && named.as_ref() != Some(path))
+        .map(finding)
+        .collect()
+}
+
+fn missing(patient: &Patient) -> Option<Finding> {
+    let home = &patient.home;
+    let config = home.config_file();
+    let (configured, used, working) = (
+        config.exists(),
+        home.state().exists(),
+        home.workspace().exists(),
+    );
+    let init = || patient.agent("init");
+    let (file, state) = (config.display(), home.state().display());
+    if !(configured || used || working || home.config_is_named()) {
+        return Some(Finding::error(
+            "home-missing",
+            format!("there is no agent here: neither {file} nor {state} exists"),
+            init(),
+        ));
+    }
+    // A file that --config names and that is not there is told with the settings.
+    if !(used || working || configured) {
+        return None;
+    }
+    if !(used || working) {
+        let evidence = format!("{file} is there, and {state} is not: no daemon ever ran here");
+        return Some(
+            Finding::warning("home-unfinished", evidence, init()).repaired_by(Repair::Directories),
+        );
+    }
+    if !configured && !home.config_is_named() {
+        let evidence = format!(
+            "{file} is not there: the daemon runs with built-in settings, without a model or a channel"
+        );
+        return Some(Finding::warning("config-missing", evidence, init()));
+    }
+    let gone = |dir: &PathBuf| {
+        std::fs::symlink_metadata(dir).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let names: Vec<String> = directories(home)
+        .iter()
+        .filter(|dir| gone(dir))
+        .map(|dir| patient.shown(dir))
+        .collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| {
+        let evidence = format!("{} {verb} missing", names.join(", "));
+        Finding::warning(
+            "directories-missing",
+            evidence,
+            patient.agent("doctor --fix"),
+        )
+        .repaired_by(Repair::Directories)
+    })
+}
+
+fn unwritable(patient: &Patient) -> Vec<Finding> {
+    let home = &patient.home;
+    let mut findings = Vec::new();
+    for dir in [home.state(), home.workspace()] {
+        let Ok(meta) = std::fs::metadata(dir) else {
+            continue;
+        };
+        match eaccess(dir, AccessFlags::W_OK | AccessFlags::X_OK) {
+            Err(Errno::EROFS) => {
+                let evidence = format!(
+                    "{} lies on a file system that is mounted read-only",
+                    dir.display()
+                );
+                findings.push(Finding::error(
+                    "read-only",
+                    evidence,
+                    format!("findmnt -T {}", quote(dir)),
+                ));
+            }
+            // The modes of state/ are another check's.
+            Err(_) if dir == home.workspace() => {
+                findings.push(closed_workspace(patient, dir, &meta))
+            }
+            _ => {}
+        }
+    }
+    findings.dedup_by(|a, b| a.id == b.id);
+    findings
+}
+
+fn closed_workspace(patient: &Patient, dir: &Path, meta: &Metadata) -> Finding {
+    let owner = user(meta.uid());
+    let evidence = format!(
+        "the agent cannot write into {} (owner {owner}, mode {:04o})",
+        dir.display(),
+        mode(meta)
+    );
+    if meta.uid() == patient.uid {
+        let open = meta.mode() & 0o7777 | 0o700;
+        let finding = Finding::error(
+            "workspace-unwritable",
+            evidence,
+            format!("chmod u+rwx {}", quote(dir)),
+        );
+        return finding.repaired_by(Repair::Modes(vec![(dir.to_owned(), open)]));
+    }
+    let command = format!("sudo chown -R {}: {}", quote(user(patient.uid)), quote(dir));
+    Finding::error("workspace-unwritable", evidence, command)
+}
+
+/// The FIFO; one that is gone is made by the next daemon.
+fn doorbell(patient: &Patient) -> Option<Finding> {
+    let path = patient.home.fifo();
+    let Ok(meta) = std::fs::symlink_metadata(&path) else {
+        let pid = patient.pid()?;
+        let evidence = "a daemon runs and state/control.fifo is gone: commands wait up to 5 seconds, and scripts that write to it fail";
+        return Some(Finding::warning(
+            "fifo-unheard",
+            evidence,
+            service::restart(patient, pid),
+        ));
+    };
+    let expected = patient.owner.unwrap_or(patient.uid);
+    if !meta.file_type().is_fifo() {
+        let evidence = format!(
+            "state/control.fifo is {} and must be a FIFO: the daemon does not start",
+            kind(&meta)
+        );
+        return Some(Finding::error(
+            "fifo-wrong",
+            evidence,
+            format!("{0}mv {1} {1}.aside", patient.sudo(), quote(&path)),
+        ));
+    }
+    if meta.uid() != expected {
+        let evidence = format!(
+            "state/control.fifo belongs to {}: the daemon does not start",
+            user(meta.uid())
+        );
+        return Some(Finding::error(
+            "fifo-wrong",
+            evidence,
+            format!("{}rm -f {}", patient.sudo(), quote(&path)),
+        ));
+    }
+    if mode(&meta) != 0o600 {
+        let evidence = format!(
+            "state/control.fifo has the mode {:04o} and must have 0600",
+            mode(&meta)
+        );
+        let finding = Finding::warning(
+            "fifo-wrong",
+            evidence,
+            format!("{}chmod 600 {}", patient.sudo(), quote(&path)),
+        );
+        return Some(finding.repaired_by(Repair::Modes(vec![(path, 0o600)])));
+    }
+    let pid = patient.pid()?;
+    let deaf = matches!(fifo::is_heard(&path), Ok(false));
+    deaf.then(|| {
+        let evidence =
+            format!("a daemon runs (pid {pid}) and listens on another state/control.fifo than this one: it was replaced");
+        Finding::warning("fifo-unheard", evidence, service::restart(patient, pid))
+    })
+}

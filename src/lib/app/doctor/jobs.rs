@@ -1,0 +1,68 @@
+//! Can the jobs be read, do they make sense, and did they do what they are for?
+
+use super::Finding;
+use super::subject::{Patient, quote};
+use crate::jobs;
+use crate::jobs::{Status, Stuck};
+use crate::{clock, text};
+
+/// Jobs of one kind that are told; more would hide the others.
+const MOST: usize = 10;
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let path = patient.home.jobs();
+    let edit = || patient.edit(&path, None);
+    let known = match jobs::read(&path) {
+        Ok(known) => known,
+        Err(error) => {
+            return vec![Finding::warning(
+                "jobs-unreadable",
+                text::visible(&error.to_string()),
+                edit(),
+            )];
+        }
+    };
+    let broken = known.broken().map(|broken| {
+        let evidence = format!(
+            "the entry {} of cron/jobs.json makes no sense: {}",
+            broken.id, broken.why
+        );
+        Finding::warning("job-broken", text::visible(&evidence), edit())
+    });
+    let now = clock::now_ms();
+    let stuck = known
+        .iter()
+        .filter_map(|job| match jobs::due(job, now, true) {
+            Err(Stuck::Clock) => {
+                let evidence = format!(
+                    "the job {} remembers a later time than the clock shows, and waits",
+                    job.id
+                );
+                Some(Finding::warning(
+                    "job-clock",
+                    evidence,
+                    patient.program("agent-send", &format!("--job resume {}", quote(&job.id))),
+                ))
+            }
+            Err(Stuck::Schedule(why)) => Some(Finding::warning(
+                "job-broken",
+                text::visible(&format!("the job {} cannot run: {why}", job.id)),
+                edit(),
+            )),
+            Ok(_) if job.last_status == Some(Status::Error) => {
+                let why = job.last_error.as_deref().unwrap_or("for no known reason");
+                let evidence = format!(
+                    "the last run of the job {} failed: {}",
+                    job.id,
+                    text::shorten(why, 300)
+                );
+                Some(Finding::warning(
+                    "job-failed",
+                    text::visible(&evidence),
+                    patient.program("agent-send", "--job list"),
+                ))
+            }
+            Ok(_) => None,
+        });
+    broken.take(MOST).chain(stuck.take(MOST)).collect()
+}

@@ -1,0 +1,316 @@
+//! What the machine gives: room on the disk, watches, a clock, a wall around commands, a `$PATH`.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+use notify::{RecursiveMode, Watcher};
+
+use super::subject::{Patient, age, is_program, quote, user};
+use super::{Finding, service};
+use crate::config::Sandbox;
+use crate::sandbox;
+use crate::sandbox::Level;
+use crate::{app, clock};
+
+/// Less than this is too little for a day of the agent's files.
+const LITTLE: u64 = 100 << 20;
+/// And so is less than 1/50, while it is below 5 GB: what one download fills.
+const PART: u64 = 50;
+const ENOUGH: u64 = 5 << 30;
+/// Free inodes; a day makes some hundred files.
+const FEW_FILES: u64 = 1000;
+/// 2024-01-01, before any version of this program.
+const OLDEST_CLOCK: i64 = 1_704_067_200_000;
+/// Files may be so much newer than now: clocks of file servers differ a little.
+const FUTURE_MS: i64 = 300_000;
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let mut findings = disks(patient);
+    findings.extend(watches(patient));
+    findings.extend(time(patient));
+    findings.extend(wall(patient));
+    findings.extend(programs(patient));
+    findings.extend(lingering(patient));
+    findings
+}
+
+/// Returns the wall around commands, and what it lets through, where commands run.
+pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static str)> {
+    let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
+    if !exec.runs() {
+        return None;
+    }
+    let level = if exec.sandbox == Sandbox::Off {
+        &Level::Off
+    } else {
+        sandbox::level()
+    };
+    Some((level.to_string(), level.remaining_risk()))
+}
+
+fn disks(patient: &Patient) -> Vec<Finding> {
+    let home = &patient.home;
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for dir in [home.state(), home.workspace()] {
+        let Some((place, meta)) = dir
+            .ancestors()
+            .find_map(|dir| Some((dir, std::fs::metadata(dir).ok()?)))
+        else {
+            continue;
+        };
+        if !seen.insert(meta.dev()) {
+            continue;
+        }
+        let Ok(fs) = statvfs(place) else { continue };
+        let size = |blocks: u64| blocks.saturating_mul(fs.fragment_size());
+        if let Some(evidence) = little_room(size(fs.blocks_available()), size(fs.blocks())) {
+            let evidence = format!("{evidence} on the file system of {}", dir.display());
+            findings.push(Finding::error(
+                "disk-full",
+                evidence,
+                format!("df -h {}", quote(place)),
+            ));
+        }
+        // File systems that count no files say 0 of 0.
+        if fs.files() > 0 && fs.files_available() < FEW_FILES {
+            let evidence = format!(
+                "only {} more files can be made on the file system of {}",
+                fs.files_available(),
+                dir.display()
+            );
+            findings.push(Finding::error(
+                "inodes-low",
+                evidence,
+                format!("df -i {}", quote(place)),
+            ));
+        }
+    }
+    findings
+}
+
+fn little_room(free: u64, size: u64) -> Option<String> {
+    let little = free < LITTLE || (free < size / PART && free < ENOUGH);
+    (little && size > 0).then(|| {
+        let tenths = u128::from(free) * 1000 / u128::from(size);
+        format!(
+            "only {} MB ({}.{} %) are free",
+            free >> 20,
+            tenths / 10,
+            tenths % 10
+        )
+    })
+}
+
+/// Without a watcher everything still works, later.
+fn watches(patient: &Patient) -> Option<Finding> {
+    let home = &patient.home;
+    let dir = [
+        home.spool_new(),
+        home.state().to_owned(),
+        PathBuf::from("/"),
+    ]
+    .into_iter()
+    .find(|dir| dir.is_dir())?;
+    let watched = notify::recommended_watcher(|_| {})
+        .and_then(|mut watcher| watcher.watch(&dir, RecursiveMode::NonRecursive));
+    // What may not be looked at is told with the modes.
+    let error = watched.err().filter(|error| !is_refusal(error))?;
+    let full = match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => Some("fs.inotify.max_user_watches=524288"),
+        notify::ErrorKind::Io(io) if io.raw_os_error() == Some(libc::EMFILE) => {
+            Some("fs.inotify.max_user_instances=1024")
+        }
+        _ => None,
+    };
+    let evidence = format!(
+        "nothing can be watched ({error}): commands wait up to 5 seconds, answers up to 1 second"
+    );
+    let command = full.map_or_else(
+        || "sysctl fs.inotify".to_owned(),
+        |limit| format!("sudo sysctl -w {limit}"),
+    );
+    Some(Finding::warning("inotify-exhausted", evidence, command))
+}
+
+fn is_refusal(error: &notify::Error) -> bool {
+    matches!(&error.kind, notify::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+fn time(patient: &Patient) -> Option<Finding> {
+    let home = &patient.home;
+    let written = |path: PathBuf| {
+        let meta = std::fs::metadata(&path).ok()?;
+        Some((meta.mtime() * 1000, path))
+    };
+    let newest = [
+        home.monitor(),
+        home.queue_db(),
+        home.cost_db(),
+        home.people(),
+        home.sessions_index(),
+    ]
+    .into_iter()
+    .filter_map(written)
+    .max()
+    .map(|(at, path)| (at, patient.shown(&path)));
+    let evidence = absurd(patient.now, newest)?;
+    let command = if patient.on_path("timedatectl").is_some() {
+        "timedatectl"
+    } else {
+        "date -u"
+    };
+    Some(Finding::error("clock-wrong", evidence, command))
+}
+
+fn absurd(now: i64, newest: Option<(i64, String)>) -> Option<String> {
+    if now < OLDEST_CLOCK {
+        return Some(format!(
+            "the clock says {}: keys and certificates count as not yet valid",
+            clock::rfc3339(now)
+        ));
+    }
+    let (at, name) = newest?;
+    (at > now + FUTURE_MS).then(|| {
+        format!(
+            "the clock says {}, and {name} was written {} later: one of the two is wrong",
+            clock::rfc3339(now),
+            age(at - now)
+        )
+    })
+}
+
+fn wall(patient: &Patient) -> Option<Finding> {
+    let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
+    // What is switched off is told with the settings.
+    let runs = exec.runs() && exec.sandbox != Sandbox::Off;
+    if runs { weak(sandbox::level()) } else { None }
+}
+
+fn weak(level: &Level) -> Option<Finding> {
+    let command = "sysctl -e user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns";
+    match level {
+        Level::Namespaces | Level::Off => None,
+        Level::Refused(why) => {
+            let evidence = format!("commands are refused, no wall can be built around them: {why}");
+            Some(Finding::warning("sandbox-refused", evidence, command))
+        }
+        Level::Landlock(_) => {
+            let evidence = format!(
+                "commands run behind a weaker wall, {level}. {}",
+                level.remaining_risk()
+            );
+            Some(Finding::warning("sandbox-weak", evidence, command))
+        }
+    }
+}
+
+/// Returns the programs that `$PATH` does not lead to, split: those beside this one, and the others.
+fn lost(patient: &Patient, dir: &Path) -> (Vec<String>, Vec<String>) {
+    let names = app::commands()
+        .into_iter()
+        .map(|command| command.get_name().to_owned());
+    names
+        .filter(|name| patient.on_path(name).is_none())
+        .partition(|name| is_program(&dir.join(name)))
+}
+
+/// A word for those who wonder why a shell or cron does not find the programs. It is no finding: one
+/// can start them by their path.
+pub(super) fn off_path(patient: &Patient) -> Option<String> {
+    let dir = patient.programs()?;
+    let (beside, _) = lost(patient, dir);
+    let line = format!("export PATH={}:\"$PATH\"", quote(dir));
+    (!beside.is_empty()).then(|| {
+        format!(
+            "$PATH does not lead to {}; to change that: {line}",
+            beside.join(", ")
+        )
+    })
+}
+
+fn programs(patient: &Patient) -> Option<Finding> {
+    let dir = patient.programs()?;
+    let (_, absent) = lost(patient, dir);
+    let evidence = || {
+        format!(
+            "{} can be found neither through $PATH nor in {}",
+            absent.join(", "),
+            dir.display()
+        )
+    };
+    (!absent.is_empty()).then(|| {
+        Finding::warning(
+            "programs-missing",
+            evidence(),
+            format!("ls -l {}", quote(dir)),
+        )
+    })
+}
+
+/// A unit of the user ends with the user's last session, unless the user lingers (loginctl(1)).
+fn lingering(patient: &Patient) -> Option<Finding> {
+    let unit = service::unit(patient);
+    let enabled = service::user_units(patient)?
+        .join("default.target.wants")
+        .join(&unit);
+    std::fs::symlink_metadata(&enabled).ok()?;
+    let name = user(patient.uid);
+    (!Path::new("/var/lib/systemd/linger").join(&name).exists()).then(|| {
+        let evidence = format!("{unit} is enabled for {name}, who does not linger: the daemon ends when {name} logs out");
+        Finding::warning("linger-off", evidence, format!("loginctl enable-linger {}", quote(&name)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_is_100_mb_or_two_percent_of_a_small_disk() {
+        let (mb, gb) = (1 << 20, 1 << 30);
+        let cases = [
+            (99 * mb, gb, Some("only 99 MB (9.6 %) are free")),
+            (101 * mb, gb, None),
+            (0, gb, Some("only 0 MB (0.0 %) are free")),
+            (3 * gb, 200 * gb, Some("only 3072 MB (1.5 %) are free")),
+            (6 * gb, 4000 * gb, None),
+            (0, 0, None),
+        ];
+        for (free, size, expected) in cases {
+            assert_eq!(
+                little_room(free, size).as_deref(),
+                expected,
+                "{free} of {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wall_that_is_weak_or_missing_is_named() {
+        let id = |level: &Level| weak(level).map(|finding| finding.id);
+        assert_eq!(id(&Level::Namespaces), None);
+        assert_eq!(id(&Level::Landlock(6)), Some("sandbox-weak"));
+        assert_eq!(
+            id(&Level::Refused("no".to_owned())),
+            Some("sandbox-refused")
+        );
+    }
+
+    #[test]
+    fn a_clock_before_the_program_and_a_file_after_now_are_absurd() {
+        let now = 1_750_000_000_000;
+        let newest = |ahead: i64| Some((now + ahead, "state/queue.db".to_owned()));
+        assert_eq!(absurd(now, None), None);
+        assert_eq!(absurd(now, newest(-1)), None);
+        assert_eq!(absurd(now, newest(FUTURE_MS)), None);
+        let told = absurd(now, newest(7_200_000)).expect("absurd");
+        assert_eq!(
+            told,
+            "the clock says 2025-06-15T15:06:40.000Z, and state/queue.db was written 2 hours later: one of the two is wrong"
+        );
+        assert!(absurd(86_400_000, None).is_some_and(|told| told.contains("1970-01-02")));
+    }
+}

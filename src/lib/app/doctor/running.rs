@@ -1,0 +1,402 @@
+//! Does the daemon run, does it move, do its channels, and does anything wait?
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use super::subject::{Patient, age, quote};
+use super::{Finding, service};
+use crate::control::spool;
+use crate::monitor_state::{ProviderState, STALE_MS};
+use crate::queue;
+use crate::queue::Listing;
+use crate::{clock, text};
+
+/// A spooled command is taken in within 5 s.
+const SPOOL_MS: i64 = 60_000;
+/// A channel may take so long to connect, and a poll so long to come back: two of the longest
+/// (specification §6).
+const SILENT_MS: i64 = 120_000;
+/// An answer leaves at once; when it has not for so long, somebody should look.
+const UNSENT_MS: i64 = 15 * 60_000;
+/// Beyond what a turn may take.
+const TURN_GRACE_MS: i64 = 5 * 60_000;
+/// Troubles older than this are history.
+const RECENT_MS: i64 = 3_600_000;
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match &patient.daemon {
+        Err(error) => {
+            let command = format!("ls -ld {}", quote(patient.home.lock()));
+            findings.push(Finding::error(
+                "lock-unusable",
+                format!("{error}: nobody can say whether a daemon runs"),
+                command,
+            ));
+        }
+        Ok(None) => findings.extend(absent(patient)),
+        Ok(Some(pid)) => {
+            let stale = stale(patient, *pid);
+            let moves = stale.is_none();
+            findings.extend(stale);
+            findings.extend(outdated(patient, *pid));
+            if moves {
+                findings.extend(channels(patient));
+                findings.extend(providers(patient));
+                findings.extend(trouble(patient));
+            }
+            findings.extend(stuck_spool(patient, *pid));
+            findings.extend(stuck_queue(patient));
+        }
+    }
+    findings.extend(strangers(patient));
+    findings.extend(dead(patient));
+    findings
+}
+
+/// A queue that cannot be read is told with the databases.
+fn listing(patient: &Patient) -> Listing {
+    queue::listing(&patient.home.queue_db()).unwrap_or_default()
+}
+
+/// The commands in the spool, with the time since they were written.
+fn spooled(patient: &Patient) -> Vec<(PathBuf, i64)> {
+    let entries = spool::scan(&patient.home.spool_new()).unwrap_or_default();
+    let since = |path: PathBuf| {
+        let written = std::fs::symlink_metadata(&path).ok()?.mtime() * 1000;
+        Some((path, patient.now - written))
+    };
+    entries
+        .into_iter()
+        .filter_map(|entry| since(entry.path))
+        .collect()
+}
+
+/// No daemon runs. That is wrong when something waits for it, and worth a word when one ran before.
+fn absent(patient: &Patient) -> Option<Finding> {
+    let (spooled, open) = (spooled(patient), listing(patient));
+    let waits = [
+        (spooled.len(), "command", "in the spool"),
+        (open.inbox.len(), "message", "unanswered"),
+        (open.outbox.len(), "answer", "unsent"),
+    ];
+    let waits: Vec<String> = waits
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, how)| format!("{} {how}", text::counted(*count, what)))
+        .collect();
+    let last = patient
+        .monitor
+        .as_ref()
+        .and_then(|state| clock::parse_rfc3339(&state.updated_at));
+    let seen = last.map_or_else(String::new, |last| {
+        format!(", the last one was seen {} ago", age(patient.now - last))
+    });
+    if !waits.is_empty() {
+        let evidence = format!(
+            "no daemon runs{seen}; what waits for it: {}",
+            waits.join(", ")
+        );
+        return Some(Finding::error(
+            "daemon-not-running",
+            evidence,
+            service::start(patient),
+        ));
+    }
+    let expected = patient.monitor.is_some() || service::enabled(patient);
+    expected.then(|| {
+        Finding::warning(
+            "daemon-not-running",
+            format!("no daemon runs{seen}"),
+            service::start(patient),
+        )
+    })
+}
+
+/// The lock is held, and nothing was written for too long.
+fn stale(patient: &Patient, pid: i32) -> Option<Finding> {
+    let locked =
+        std::fs::metadata(patient.home.lock()).map_or(patient.now, |meta| meta.mtime() * 1000);
+    // What an earlier daemon wrote says nothing about this one, which may be starting.
+    let own = patient
+        .monitor
+        .as_ref()
+        .filter(|state| i64::from(state.pid) == i64::from(pid));
+    let last = own
+        .and_then(|state| clock::parse_rfc3339(&state.updated_at))
+        .unwrap_or(locked);
+    let since = patient.now - last;
+    let shows = format!(
+        "the daemon (pid {pid}) holds the lock and has written nothing for {}",
+        age(since)
+    );
+    if is_stopped(pid) {
+        let evidence =
+            format!("{shows}: it was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal)");
+        return Some(Finding::error(
+            "daemon-stale",
+            evidence,
+            format!("{}kill -CONT {pid}", patient.sudo()),
+        ));
+    }
+    if since <= STALE_MS {
+        return None;
+    }
+    Some(Finding::error(
+        "daemon-stale",
+        format!("{shows}: it hangs"),
+        service::replace(patient, pid),
+    ))
+}
+
+/// Returns whether the process is a daemon of ours that SIGSTOP halted (proc_pid_stat(5)). The number
+/// may mean another process where the daemon runs in a container.
+fn is_stopped(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.contains("(agent-daemon) T "))
+}
+
+/// The programs were replaced under a running daemon.
+fn outdated(patient: &Patient, pid: i32) -> Option<Finding> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let theirs = patient
+        .monitor
+        .as_ref()
+        .map(|state| state.version.as_str())
+        .filter(|version| !version.is_empty());
+    let replaced = std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_ok_and(|exe| exe.to_string_lossy().ends_with(" (deleted)"));
+    let evidence = match theirs {
+        Some(theirs) if theirs != ours => {
+            format!("the daemon (pid {pid}) is version {theirs}, this program is {ours}")
+        }
+        _ if replaced => format!(
+            "the daemon (pid {pid}) still runs from a program file that was replaced or removed"
+        ),
+        _ => return None,
+    };
+    Some(Finding::warning(
+        "daemon-outdated",
+        evidence,
+        service::restart(patient, pid),
+    ))
+}
+
+fn channels(patient: &Patient) -> Vec<Finding> {
+    let Some(state) = &patient.monitor else {
+        return Vec::new();
+    };
+    let up =
+        clock::parse_rfc3339(&state.started_at).map_or(i64::MAX, |started| patient.now - started);
+    let silent = |last: &Option<String>| {
+        last.as_deref()
+            .and_then(clock::parse_rfc3339)
+            .is_some_and(|at| patient.now - at > SILENT_MS)
+    };
+    let mut findings = Vec::new();
+    for channel in &state.channels {
+        let last = match channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339) {
+            Some(at) => format!("its last success was {} ago", age(patient.now - at)),
+            None => "it never succeeded".to_owned(),
+        };
+        let fine = match channel.state.as_str() {
+            "ok" => !silent(&channel.last_ok_at),
+            "connecting" => up < SILENT_MS,
+            _ => false,
+        };
+        if !fine {
+            let evidence = format!("{}: {}; {last}", channel.name, channel.state);
+            findings.push(Finding::error(
+                "channel-trouble",
+                evidence,
+                remedy(patient, &channel.state),
+            ));
+        }
+    }
+    findings
+}
+
+fn providers(patient: &Patient) -> Vec<Finding> {
+    let Some(state) = &patient.monitor else {
+        return Vec::new();
+    };
+    let down = state
+        .providers
+        .iter()
+        .filter(|provider| provider.state != "ok");
+    let finding = |provider: &ProviderState| {
+        let since = provider.since.as_deref().and_then(clock::parse_rfc3339);
+        let ago = since.map_or_else(String::new, |at| format!(" for {}", age(patient.now - at)));
+        let evidence = format!(
+            "{}: {}{ago}; {}",
+            provider.name,
+            provider.state,
+            provider.last_error.as_deref().unwrap_or_default()
+        );
+        Finding::warning(
+            "provider-down",
+            evidence,
+            patient.program("agent-monitor", "").trim_end().to_owned(),
+        )
+    };
+    down.map(finding).collect()
+}
+
+fn remedy(patient: &Patient, state: &str) -> String {
+    let telegram = patient
+        .settings
+        .as_ref()
+        .map(|loaded| loaded.config.telegram.clone())
+        .unwrap_or_default();
+    let reach = |url: &str| {
+        format!(
+            "curl -sS -m 10 -o /dev/null -w '%{{http_code}}\\n' {}",
+            quote(url)
+        )
+    };
+    let begins = |words: &str| state.starts_with(words);
+    if begins("unauthorized") {
+        patient.edit(&patient.home.env_file(), None)
+    } else if begins("conflict: a webhook") || begins("webhook: cannot listen") {
+        patient.edit(patient.home.config_file(), None)
+    } else if begins("conflict") {
+        "pgrep -af agent-daemon".to_owned()
+    } else if begins("webhook: Telegram cannot") {
+        reach(&telegram.webhook)
+    } else if begins("no answer") || begins("Telegram cannot be reached") {
+        reach(&telegram.api_url)
+    } else {
+        patient.program("agent-monitor", "").trim_end().to_owned()
+    }
+}
+
+/// The newest trouble that the daemon noted, when it is new.
+fn trouble(patient: &Patient) -> Option<Finding> {
+    let last = patient.monitor.as_ref()?.last_error.as_deref()?;
+    let (at, words) = last.split_once(' ')?;
+    let since = patient.now - clock::parse_rfc3339(at)?;
+    (since < RECENT_MS).then(|| {
+        let evidence = format!("{} ago: {}", age(since), text::shorten(words, 500));
+        let logs = format!(
+            "{}tail -n 20 {}/*.jsonl",
+            patient.sudo(),
+            quote(patient.home.logs())
+        );
+        Finding::warning("daemon-trouble", evidence, logs)
+    })
+}
+
+fn stuck_spool(patient: &Patient, pid: i32) -> Option<Finding> {
+    let old: Vec<(PathBuf, i64)> = spooled(patient)
+        .into_iter()
+        .filter(|(_, since)| *since > SPOOL_MS)
+        .collect();
+    let (path, since) = old.iter().max_by_key(|(_, since)| *since)?;
+    let evidence = format!(
+        "a daemon runs, and {} in state/spool/new not taken in; the oldest, {}, waits for {}",
+        if old.len() == 1 {
+            "1 command is".to_owned()
+        } else {
+            format!("{} commands are", old.len())
+        },
+        text::visible(&path.file_name().unwrap_or_default().to_string_lossy()),
+        age(*since)
+    );
+    Some(Finding::error(
+        "spool-stuck",
+        evidence,
+        service::restart(patient, pid),
+    ))
+}
+
+fn stuck_queue(patient: &Patient) -> Option<Finding> {
+    let turn = patient
+        .settings
+        .as_ref()
+        .map_or(1800, |loaded| loaded.config.agent.run_timeout_secs);
+    let turn = i64::try_from(turn).unwrap_or(i64::MAX / 2000) * 1000 + TURN_GRACE_MS;
+    let open = listing(patient);
+    let inbox = open.inbox.iter().map(|row| (row, "unanswered", turn));
+    let outbox = open.outbox.iter().map(|row| (row, "unsent", UNSENT_MS));
+    let old: Vec<_> = inbox
+        .chain(outbox)
+        .filter(|(row, _, most)| patient.now - row.created_at > *most)
+        .collect();
+    let (row, how, _) = old.iter().min_by_key(|(row, ..)| row.created_at)?;
+    let evidence = format!(
+        "{} ({}) is {how} for {}, tried {}{}",
+        text::visible(&row.id),
+        text::shorten(&text::visible(&row.place), 60),
+        age(patient.now - row.created_at),
+        if row.attempts == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", row.attempts)
+        },
+        if old.len() == 1 {
+            String::new()
+        } else {
+            format!(" (and {} more)", old.len() - 1)
+        }
+    );
+    Some(Finding::warning(
+        "queue-stuck",
+        evidence,
+        patient.program("agent-send", "--queue"),
+    ))
+}
+
+/// Files in the spool that no daemon will ever take: their name is no id.
+fn strangers(patient: &Patient) -> Option<Finding> {
+    let new = patient.home.spool_new();
+    let taken: BTreeSet<PathBuf> = spool::scan(&new)
+        .ok()?
+        .into_iter()
+        .map(|entry| entry.path)
+        .collect();
+    let ours = |path: &PathBuf| {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        // Attachments of a command, and a file that is being written.
+        taken.contains(path) || name.ends_with(".d") || name.starts_with('.')
+    };
+    let others: Vec<PathBuf> = std::fs::read_dir(&new)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| !ours(path))
+        .collect();
+    let first = others.first()?;
+    let evidence = format!(
+        "{} is no command and stays for ever: a command is called ID.json, the ID of A-Z a-z 0-9 _ - and at most 64 letters",
+        text::visible(&patient.shown(first))
+    );
+    Some(Finding::warning(
+        "spool-ignored",
+        evidence,
+        format!("{}ls -l {}", patient.sudo(), quote(&new)),
+    ))
+}
+
+/// Dead letters as young as what the queue keeps of the rest.
+fn dead(patient: &Patient) -> Option<Finding> {
+    let keep = i64::try_from(queue::KEEP.as_millis()).unwrap_or(i64::MAX);
+    let mut dead = listing(patient).dead;
+    dead.retain(|letter| patient.now - letter.created_at < keep);
+    let newest = dead.last()?;
+    let evidence = format!(
+        "{} of the last two weeks; the newest, {} ago: {}",
+        text::counted(dead.len(), "dead letter"),
+        age(patient.now - newest.created_at),
+        text::shorten(&newest.reason, 300)
+    );
+    Some(Finding::warning(
+        "dead-letters",
+        evidence,
+        patient.program("agent-send", "--queue"),
+    ))
+}

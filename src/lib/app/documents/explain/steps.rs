@@ -1,0 +1,203 @@
+//! The calls of a run in the order in which they began: what the transcript says of each, and what the ledger does.
+
+use serde_json::Value;
+
+use super::find::Found;
+use super::{Known, ModelCall, Step, ToolCall};
+use crate::cost;
+use crate::cost::Call;
+use crate::message::Usage;
+use crate::session::{Event, Kind, Spoken};
+use crate::{clock, text};
+
+/// Characters of what a tool was given.
+const INPUT: usize = 120;
+
+/// Returns the calls; `own` are those of the ledger that were made in its conversation.
+pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
+    let mut rows: Vec<Option<&Call>> = own.iter().copied().map(Some).collect();
+    let events = known
+        .found
+        .as_ref()
+        .map(|found| found.events.as_slice())
+        .unwrap_or_default();
+    let mut steps: Vec<(i64, Step)> = Vec::new();
+    for event in events {
+        let at = at(event);
+        match &event.kind {
+            Kind::Message(spoken) => {
+                if let (Some(usage), Some(model)) = (spoken.usage, &spoken.model) {
+                    let row = take(&mut rows, model, usage);
+                    let call = said(event, spoken, model, usage, row);
+                    steps.push((row.map_or(at, |row| row.at), Step::Model(call)));
+                }
+                steps.extend(spoken.tool_calls().map(|call| {
+                    let (input, tool) = (given(&call.input), call.name.clone());
+                    (at, Step::Tool(tool_step(known, &call.id, tool, input)))
+                }));
+            }
+            // Its answer was erased, but not what came of it.
+            Kind::ToolResult { name, result, .. } if !is_asked(events, &result.id) => {
+                steps.push((
+                    at,
+                    Step::Tool(tool_step(known, &result.id, name.clone(), String::new())),
+                ));
+            }
+            _ => {}
+        }
+    }
+    // What failed, what is under way, what was asked beside the answer.
+    steps.extend(
+        rows.into_iter()
+            .flatten()
+            .map(|row| (row.at, Step::Model(beside(row)))),
+    );
+    // A tool begins when its call does, never before the answer that asks for it.
+    steps.sort_by_key(|(at, _)| *at);
+    steps.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Returns the first usage that a vendor counted for an answer.
+pub(super) fn first_usage(found: Option<&Found>) -> Option<Usage> {
+    let events = found.iter().flat_map(|found| &found.events);
+    events.into_iter().find_map(|event| match &event.kind {
+        Kind::Message(spoken) => spoken.usage,
+        _ => None,
+    })
+}
+
+/// Returns the pauses between calls that failed and the next tries, milliseconds.
+pub(super) fn retries_ms(own: &[&Call]) -> i64 {
+    let pause = |pair: &[&Call]| match pair {
+        [before, after] if before.ok == Some(false) && before.kind == after.kind => {
+            (after.at - before.at - before.duration_ms.unwrap_or(0)).max(0)
+        }
+        _ => 0,
+    };
+    own.windows(2).map(pause).sum()
+}
+
+fn is_asked(events: &[Event], id: &str) -> bool {
+    events.iter().any(|event| match &event.kind {
+        Kind::Message(spoken) => spoken.tool_calls().any(|call| call.id == id),
+        _ => false,
+    })
+}
+
+/// Takes the row of an answer out of the ledger's.
+fn take<'a>(rows: &mut [Option<&'a Call>], model: &str, usage: Usage) -> Option<&'a Call> {
+    let is_its = |row: &Call| {
+        row.ok == Some(true) && row.model == model && row.kind == "chat" && row.usage == usage
+    };
+    rows.iter_mut()
+        .find(|row| row.is_some_and(is_its))
+        .and_then(Option::take)
+}
+
+fn said(
+    event: &Event,
+    spoken: &Spoken,
+    model: &str,
+    usage: Usage,
+    row: Option<&Call>,
+) -> ModelCall {
+    ModelCall {
+        model_call: model.to_owned(),
+        purpose: None,
+        at: row.map_or_else(|| event.ts.clone(), |row| clock::rfc3339(row.at)),
+        duration_ms: row.and_then(|row| row.duration_ms),
+        ok: Some(true),
+        input_tokens: input(usage),
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+        output_tokens: usage.output_tokens,
+        estimated: usage.estimated,
+        cost_usd: spoken.cost_nano_usd.map(cost::usd),
+    }
+}
+
+fn beside(row: &Call) -> ModelCall {
+    let purpose = match (row.kind.as_str(), row.source.as_str()) {
+        ("chat", "recall" | "compaction" | "consolidation") => Some(row.source.clone()),
+        ("chat", _) => None,
+        (kind, _) => Some(kind.to_owned()),
+    };
+    ModelCall {
+        model_call: row.model.clone(),
+        purpose,
+        at: clock::rfc3339(row.at),
+        duration_ms: row.duration_ms,
+        ok: row.ok,
+        input_tokens: input(row.usage),
+        cache_read_tokens: row.usage.cache_read_tokens,
+        cache_write_tokens: row.usage.cache_write_tokens,
+        output_tokens: row.usage.output_tokens,
+        estimated: row.usage.estimated,
+        cost_usd: row.cost_nano_usd.map(cost::usd),
+    }
+}
+
+/// Returns what became of the call `id`.
+fn tool_step(known: &Known, id: &str, tool: String, input: String) -> ToolCall {
+    let events = known.found.iter().flat_map(|found| &found.events);
+    let mut step = ToolCall {
+        tool,
+        input,
+        at: None,
+        duration_ms: None,
+        state: "waiting",
+        receipt: None,
+    };
+    for event in events {
+        match &event.kind {
+            Kind::ToolCall { id: of, .. } if of == id => {
+                (step.at, step.state) = (Some(event.ts.clone()), "running");
+            }
+            Kind::ToolResult {
+                result,
+                duration_ms,
+                receipt,
+                ..
+            } if result.id == id => {
+                step.state = match (result.is_error, &step.at) {
+                    (false, _) => "done",
+                    (true, Some(_)) => "failed",
+                    (true, None) => "not_run",
+                };
+                step.duration_ms = Some(*duration_ms);
+                step.receipt.clone_from(receipt);
+            }
+            _ => {}
+        }
+    }
+    step
+}
+
+fn input(usage: Usage) -> u64 {
+    usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+}
+
+fn given(input: &Value) -> String {
+    let words = match input {
+        Value::Object(fields) if fields.is_empty() => String::new(),
+        // `exec` with a command and nothing else is that command.
+        Value::Object(fields) if fields.len() == 1 => {
+            fields.values().next().map(plain).unwrap_or_default()
+        }
+        other => other.to_string(),
+    };
+    text::shorten(
+        &words.split_whitespace().collect::<Vec<_>>().join(" "),
+        INPUT,
+    )
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn at(event: &Event) -> i64 {
+    clock::parse_rfc3339(&event.ts).unwrap_or(0)
+}

@@ -1,0 +1,303 @@
+//! `history`: what was said in a conversation, archived ones too, read from its transcript line by line:
+//! a conversation of years does not have to fit into memory.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::app::cli::{Exit, Failure};
+use crate::config;
+use crate::config::{Environment, Home};
+use crate::message::{Block, Role};
+use crate::people::People;
+use crate::session;
+use crate::session::{Event, Head, Index, Kind, Spoken};
+use crate::sys;
+use crate::sys::jsonl;
+use crate::text;
+
+/// Characters of somebody's words, and of what a tool was given or gave back, in the short form.
+const SHORT: (usize, usize) = (2000, 300);
+
+/// `history`.
+#[derive(Debug, Serialize)]
+pub struct History {
+    /// The session; what was asked for when there is none.
+    pub session_id: String,
+    /// Its key, when it is known.
+    pub key: Option<String>,
+    /// Whom we talk to, when it is known.
+    pub contact: Option<String>,
+    /// What happened, in order.
+    pub events: Events,
+    /// When nothing was found: the archived sessions that may be meant, the oldest first.
+    #[serde(skip)]
+    pub archived: Vec<Head>,
+}
+
+/// The events of a transcript; as JSON a list.
+#[derive(Debug)]
+pub struct Events {
+    files: Vec<PathBuf>,
+    /// Where they go when the conversation begins anew.
+    archive: PathBuf,
+    /// Everything as it stands there, and not only the conversation.
+    full: bool,
+}
+
+/// Returns the history of the session that `target` means: its id or key, a contact, an @username. No
+/// events when there is no such session.
+///
+/// # Errors
+/// When `target` may mean several sessions ([`Exit::Usage`]), or files cannot be read.
+pub fn history(
+    home: &Home,
+    env: &Environment,
+    target: &str,
+    full: bool,
+) -> Result<History, Failure> {
+    let index = Index::read(&home.sessions_index(), &home.sessions())?;
+    // Settings that cannot be read join nobody.
+    let links = config::load(home, env, &[])
+        .map(|loaded| loaded.config.session)
+        .unwrap_or_default();
+    let people = People::read(&home.people())?.knowing(links);
+    let found = if target.is_empty() {
+        Vec::new()
+    } else {
+        index.find(&people, target)
+    };
+    let session_id = match found.as_slice() {
+        [] => target,
+        [key] => index.id_of(key).unwrap_or(target),
+        several => {
+            let keys: Vec<String> = several.iter().map(|key| text::visible(key)).collect();
+            return Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "{} may mean {} conversations",
+                    text::visible(target),
+                    keys.len()
+                ),
+            )
+            .hint(format!(
+                "name one: agent-send --history KEY, KEY being {}",
+                keys.join(" or ")
+            )));
+        }
+    };
+    let files = session::transcript_files(&home.sessions(), &home.archive(), session_id)?;
+    // A file that cannot be read is told before the first line is printed. One that is moved just now is read
+    // where it goes.
+    for file in &files {
+        match std::fs::File::open(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(sys::Error::at("open", file)(error).into());
+            }
+            _ => {}
+        }
+    }
+    let head = files.first().and_then(|file| head(file));
+    let nothing = files.is_empty() && !target.is_empty();
+    let archived = if nothing {
+        session::archived(&home.archive(), &people, target)
+    } else {
+        Vec::new()
+    };
+    let (key, contact) = head.map(|head| (head.key, head.contact)).unzip();
+    Ok(History {
+        session_id: session_id.to_owned(),
+        key,
+        contact,
+        events: Events {
+            files,
+            archive: home.archive(),
+            full,
+        },
+        archived,
+    })
+}
+
+fn head(file: &std::path::Path) -> Option<Head> {
+    let line = jsonl::first_line(file).ok().flatten()?;
+    match serde_json::from_slice::<Event>(&line).ok()?.kind {
+        Kind::Session(head) => Some(head),
+        _ => None,
+    }
+}
+
+/// An event for a reader.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    /// One we know.
+    Known(Box<Event>),
+    /// A line of a newer version, as it stands there.
+    Unknown(Map<String, Value>),
+}
+
+impl Events {
+    /// Returns true when there is no transcript.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Returns true when everything is shown, and not only the conversation.
+    pub fn full(&self) -> bool {
+        self.full
+    }
+
+    /// Calls `each` with every event, in order, until it breaks off. Damaged lines are passed over.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn each<B>(
+        &self,
+        mut each: impl FnMut(Shown) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, sys::Error> {
+        self.each_line(|line| match self.shown(line) {
+            Some(event) => each(event),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    fn each_line<B>(
+        &self,
+        mut each: impl FnMut(&[u8]) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, sys::Error> {
+        for file in &self.files {
+            let mut is_empty = true;
+            let mut read = |file: &std::path::Path| {
+                jsonl::try_for_each_line(file, 0, |line, _| {
+                    is_empty = false;
+                    each(line)
+                })
+            };
+            let mut flow = read(file)?;
+            if is_empty && !file.exists() {
+                flow = jsonl::try_for_each_line(
+                    &self.archive.join(file.file_name().unwrap_or_default()),
+                    0,
+                    |line, _| each(line),
+                )?;
+            }
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn shown(&self, line: &[u8]) -> Option<Shown> {
+        match serde_json::from_slice::<Event>(line) {
+            Ok(event) if !self.full => Some(Event {
+                kind: short(event.kind)?,
+                ..event
+            }),
+            Ok(event) if event.kind != Kind::Unknown => Some(event),
+            _ if self.full => return serde_json::from_slice(line).ok().map(Shown::Unknown),
+            _ => None,
+        }
+        .map(|event| Shown::Known(Box::new(event)))
+    }
+
+    /// Adds a line to a list of JSON values, in full as it stands there.
+    fn add<S: SerializeSeq>(&self, list: &mut S, line: &[u8]) -> Result<(), S::Error> {
+        if self.full {
+            return match serde_json::from_slice::<Map<String, Value>>(line) {
+                Ok(line) => list.serialize_element(&line),
+                Err(_) => Ok(()),
+            };
+        }
+        match self.shown(line) {
+            Some(Shown::Known(event)) => list.serialize_element(&event),
+            Some(Shown::Unknown(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Events {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let flow = self.each_line(|line| match self.add(&mut list, line) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
+        match flow.map_err(S::Error::custom)? {
+            ControlFlow::Continue(()) => list.end(),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+}
+
+/// Returns what a reader wants to see of an event; `None` for what is no conversation.
+fn short(kind: Kind) -> Option<Kind> {
+    match kind {
+        Kind::Message(spoken) => {
+            let content: Vec<Block> = spoken.content.into_iter().filter_map(short_block).collect();
+            // A message of context alone is a word of ours to the model.
+            let said =
+                !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
+            said.then_some(Kind::Message(Spoken { content, ..spoken }))
+        }
+        Kind::ToolResult {
+            run_id,
+            name,
+            duration_ms,
+            receipt,
+            mut result,
+        } => {
+            result.text = text::shorten(&result.text, SHORT.1);
+            Some(Kind::ToolResult {
+                run_id,
+                name,
+                duration_ms,
+                receipt,
+                result,
+            })
+        }
+        Kind::Error { .. }
+        | Kind::Compaction(_)
+        | Kind::Flush { .. }
+        | Kind::Pin { .. }
+        | Kind::Unpin { .. }
+        | Kind::Setting { .. } => Some(kind),
+        Kind::Session(_)
+        | Kind::Prompt(_)
+        | Kind::ToolCall { .. }
+        | Kind::Forgotten { .. }
+        | Kind::Unknown => None,
+    }
+}
+
+fn short_block(block: Block) -> Option<Block> {
+    match block {
+        Block::Text { text } => Some(Block::Text {
+            text: text::shorten(&text, SHORT.0),
+        }),
+        Block::Context { .. } | Block::Thinking(_) => None,
+        Block::Image { .. } => Some(block),
+        Block::ToolCall(mut call) => {
+            shorten_texts(&mut call.input);
+            Some(Block::ToolCall(call))
+        }
+        Block::ToolResult(mut result) => {
+            result.text = text::shorten(&result.text, SHORT.1);
+            Some(Block::ToolResult(result))
+        }
+    }
+}
+
+fn shorten_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = text::shorten(text, SHORT.1),
+        Value::Array(items) => items.iter_mut().for_each(shorten_texts),
+        Value::Object(fields) => fields.values_mut().for_each(shorten_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

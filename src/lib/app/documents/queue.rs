@@ -1,0 +1,143 @@
+//! `queue`: what waits, what is on its way out, and the dead letters.
+
+use serde::Serialize;
+
+use crate::app::cli::Failure;
+use crate::config::Home;
+use crate::control::spool;
+use crate::{clock, queue, sys};
+
+/// `queue`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Queue {
+    /// Inputs not yet answered, oldest first.
+    pub inbox: Vec<Open>,
+    /// Parts not yet sent, oldest first.
+    pub outbox: Vec<Open>,
+    /// What was given up, oldest first.
+    pub dead: Vec<Dead>,
+    /// What waits for the owner's word, oldest first.
+    pub approvals: Vec<Waiting>,
+}
+
+/// Something that the agent may do only when its owner says so.
+#[derive(Debug, Clone, Serialize)]
+pub struct Waiting {
+    /// By what it is approved or denied.
+    pub id: String,
+    /// The conversation.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+    /// What would be done; others may have chosen these words.
+    pub text: String,
+    /// Why it is asked.
+    pub why: String,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+    /// When it counts as denied, RFC 3339 UTC.
+    pub expires_at: String,
+}
+
+/// A row that is on its way.
+#[derive(Debug, Clone, Serialize)]
+pub struct Open {
+    /// The input's id, or `out-<n>`.
+    pub id: String,
+    /// The session or the chat.
+    pub place: String,
+    /// Its state.
+    pub state: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, Serialize)]
+pub struct Dead {
+    /// The input's id, or `out-<n>`.
+    pub id: String,
+    /// `inbox` or `outbox`.
+    pub kind: String,
+    /// Since when, RFC 3339 UTC.
+    pub created_at: String,
+    /// How often it was tried.
+    pub attempts: i64,
+    /// Why it was given up.
+    pub reason: String,
+}
+
+/// `approvals`: the part of `queue` that waits for the owner.
+#[derive(Debug, Clone, Serialize)]
+pub struct Approvals {
+    /// What waits for the owner's word, oldest first.
+    pub approvals: Vec<Waiting>,
+}
+
+fn waiting(request: queue::Request) -> Waiting {
+    Waiting {
+        id: request.id,
+        session: request.session_key,
+        tool: request.tool,
+        text: request.question,
+        why: request.why,
+        created_at: clock::rfc3339(request.created_at),
+        expires_at: clock::rfc3339(request.expires_at),
+    }
+}
+
+/// Returns the queue document; a daemon need not run.
+///
+/// # Errors
+/// When `queue.db` exists and cannot be read.
+pub fn queue(home: &Home) -> Result<Queue, Failure> {
+    let listing = queue::listing(&home.queue_db())?;
+    let open = |row: queue::Open| Open {
+        id: row.id,
+        place: row.place,
+        state: row.state,
+        attempts: row.attempts,
+        created_at: clock::rfc3339(row.created_at),
+    };
+    let dead = |row: queue::Dead| Dead {
+        id: row.id,
+        kind: row.kind,
+        created_at: clock::rfc3339(row.created_at),
+        attempts: row.attempts,
+        reason: row.reason,
+    };
+    // What no daemon has seen yet waits too.
+    let spooled = if home.spool_new().is_dir() {
+        spool::scan(&home.spool_new())?
+    } else {
+        Vec::new()
+    };
+    let spooled = spooled.into_iter().map(|entry| Open {
+        created_at: sys::modified_at(&entry.path)
+            .map(clock::rfc3339)
+            .unwrap_or_default(),
+        id: entry.id.to_string(),
+        place: "spool".to_owned(),
+        state: "queued".to_owned(),
+        attempts: 0,
+    });
+    Ok(Queue {
+        inbox: listing.inbox.into_iter().map(open).chain(spooled).collect(),
+        outbox: listing.outbox.into_iter().map(open).collect(),
+        dead: listing.dead.into_iter().map(dead).collect(),
+        approvals: approvals(home)?.approvals,
+    })
+}
+
+/// Returns the approvals document; a daemon need not run.
+///
+/// # Errors
+/// When `queue.db` exists and cannot be read.
+pub fn approvals(home: &Home) -> Result<Approvals, Failure> {
+    let requests = queue::approvals(&home.queue_db(), clock::now_ms())?;
+    Ok(Approvals {
+        approvals: requests.into_iter().map(waiting).collect(),
+    })
+}

@@ -1,0 +1,129 @@
+//! `sessions`: the conversations there are, from `sessions.json` and the transcripts.
+
+use serde::Serialize;
+
+use crate::app::cli::Failure;
+use crate::config;
+use crate::config::{Environment, Home, Models};
+use crate::cost;
+use crate::session;
+use crate::session::{Index, Listed};
+
+/// `sessions`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sessions {
+    /// The last used first.
+    pub sessions: Vec<Session>,
+    /// Why no `context_pct` is known, when the settings cannot be read.
+    #[serde(skip)]
+    pub unknown_windows: Option<String>,
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Session {
+    /// Its id.
+    pub session_id: String,
+    /// Its key.
+    pub key: String,
+    /// Whom we talk to.
+    pub contact: String,
+    /// When it began, RFC 3339 UTC.
+    pub created_at: String,
+    /// When it was last used, RFC 3339 UTC.
+    pub updated_at: String,
+    /// The configured name of the model that spoke last; `null` before the first answer.
+    pub model: Option<String>,
+    /// Messages of people and of the model.
+    pub message_count: u64,
+    /// How often it was compacted.
+    pub compaction_count: u64,
+    /// Tokens of the newest model call.
+    pub context_tokens: u64,
+    /// Those as percent of the model's window, to a tenth; `null` when the window is unknown.
+    pub context_pct: Option<f64>,
+    /// US dollars of the answers in it.
+    pub cost_usd: f64,
+    /// Files of its transcript.
+    pub log_files: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
+}
+
+/// Returns the sessions document; empty when there are none.
+///
+/// # Errors
+/// When the transcripts cannot be read.
+pub fn sessions(home: &Home, env: &Environment) -> Result<Sessions, Failure> {
+    let index = Index::read(&home.sessions_index(), &home.sessions())?;
+    if index.is_empty() {
+        return Ok(Sessions::default());
+    }
+    let listed = session::listing(&index, &home.sessions())?;
+    let (models, unknown_windows) = match config::load(home, env, &[]) {
+        Ok(loaded) => (loaded.models, None),
+        Err(error) => (Models::default(), Some(error.to_string())),
+    };
+    Ok(Sessions {
+        sessions: listed
+            .into_iter()
+            .map(|listed| session(listed, &models))
+            .collect(),
+        unknown_windows,
+    })
+}
+
+fn session(listed: Listed, models: &Models) -> Session {
+    let Listed {
+        key,
+        entry,
+        log_files,
+        log_bytes,
+    } = listed;
+    let model = entry
+        .model
+        .as_deref()
+        .and_then(|name| models.get(name, "sessions").ok());
+    Session {
+        session_id: entry.session_id,
+        key,
+        contact: entry.contact,
+        created_at: entry.created_at,
+        updated_at: entry.updated_at,
+        model: entry.model,
+        message_count: entry.message_count,
+        compaction_count: entry.compaction_count,
+        context_tokens: entry.context_tokens,
+        context_pct: model.and_then(|model| percent(entry.context_tokens, model.context_window)),
+        cost_usd: cost::usd(entry.cost_nano_usd),
+        log_files,
+        log_bytes,
+    }
+}
+
+/// Returns `part` as percent of `whole`, to a tenth.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a percentage of tokens, to a tenth"
+)]
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 * 1000.0 / whole as f64).round() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_window_is_rounded_to_a_tenth() {
+        assert_eq!(
+            [
+                percent(0, 200_000),
+                percent(1234, 200_000),
+                percent(300, 200)
+            ],
+            [Some(0.0), Some(0.6), Some(150.0)]
+        );
+        assert_eq!(percent(5, 0), None);
+    }
+}

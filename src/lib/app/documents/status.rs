@@ -1,0 +1,155 @@
+//! `status`: whether a daemon runs, how it is, what is open.
+
+use serde::Serialize;
+
+use crate::app::cli::Failure;
+use crate::config;
+use crate::config::{Config, Environment, Home};
+use crate::sys::lock;
+use crate::{clock, cost, monitor_state, queue};
+
+/// `status`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Whether a daemon holds the lock.
+    pub running: bool,
+    /// Its process id.
+    pub pid: Option<i32>,
+    /// Its version.
+    pub version: Option<String>,
+    /// How long it has run.
+    pub uptime_secs: Option<i64>,
+    /// Its channels.
+    pub channels: Vec<monitor_state::ChannelState>,
+    /// The providers of its models.
+    pub providers: Vec<monitor_state::ProviderState>,
+    /// Its models.
+    pub models: Vec<String>,
+    /// Conversations there are.
+    pub active_sessions: usize,
+    /// Open and dead rows.
+    pub queue: monitor_state::Queue,
+    /// US dollars since the local midnight.
+    pub today_cost_usd: f64,
+    /// The most they may become today, 0 = no cap.
+    pub today_cap_usd: f64,
+    /// Calls since then that have no price and are not in the sum.
+    pub today_unpriced_calls: i64,
+    /// How far the limits of today and this month are used up, once each step.
+    pub alerts: Vec<Alert>,
+    /// The wall around `exec`.
+    pub sandbox: String,
+    /// What a hostile command could still do behind it.
+    pub sandbox_risk: String,
+    /// The newest trouble.
+    pub last_error: Option<String>,
+}
+
+/// That a part of a limit is used up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alert {
+    /// The limit: `day_usd` or `month_usd`.
+    pub setting: &'static str,
+    /// Its value.
+    pub limit_usd: f64,
+    /// 50, 80, or 100: all of it, or a call was refused.
+    pub percent: i64,
+    /// What was spent then, US dollars.
+    pub spent_usd: f64,
+    /// When.
+    pub at: String,
+}
+
+impl From<&cost::Alert> for Alert {
+    fn from(alert: &cost::Alert) -> Self {
+        Self {
+            setting: alert.setting(),
+            limit_usd: alert.limit_usd,
+            percent: alert.percent,
+            spent_usd: alert.spent_usd,
+            at: clock::rfc3339(alert.at),
+        }
+    }
+}
+
+/// Returns the status document; a daemon need not run.
+///
+/// # Errors
+/// When state files exist and cannot be read.
+pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
+    status_with(home, env, monitor_state::read(&home.monitor())?)
+}
+
+/// Returns the status document for what was read of monitor.json already.
+///
+/// # Errors
+/// As [`status`].
+pub fn status_with(
+    home: &Home,
+    env: &Environment,
+    last: Option<monitor_state::State>,
+) -> Result<Status, Failure> {
+    let pid = lock::holder(&home.lock())?;
+    let last = last.unwrap_or_default();
+    // While a daemon starts, the file is still that of the one before.
+    let own = pid.is_some_and(|pid| u32::try_from(pid).ok() == Some(last.pid));
+    let live = if own {
+        last.clone()
+    } else {
+        monitor_state::State::default()
+    };
+    let started = clock::parse_rfc3339(&live.started_at);
+    let counts = queue::counts(&home.queue_db())?;
+    let (config, spent) = today(home, env)?;
+    let alerts = cost::alerts(
+        &home.cost_db(),
+        clock::now_ms(),
+        config.agent.timezone.0,
+        &config.cost,
+    )?;
+    Ok(Status {
+        running: pid.is_some(),
+        pid,
+        version: pid
+            .map(|_| live.version.clone())
+            .filter(|version| !version.is_empty()),
+        uptime_secs: pid
+            .and(started)
+            .map(|started| (clock::now_ms() - started) / 1000),
+        channels: live.channels,
+        providers: live.providers,
+        models: live.models,
+        active_sessions: last.active_sessions,
+        queue: monitor_state::Queue {
+            inbox: counts.inbox,
+            outbox: counts.outbox,
+            dead: counts.dead,
+        },
+        today_cost_usd: cost::total_usd(&spent),
+        today_cap_usd: config.cost.day_usd,
+        alerts: alerts.iter().map(Alert::from).collect(),
+        today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
+        sandbox: live.sandbox,
+        sandbox_risk: live.sandbox_risk,
+        last_error: silence(own, &last).or(last.last_error),
+    })
+}
+
+/// Returns the trouble that the daemon cannot tell itself: it has not written for too long.
+fn silence(runs: bool, last: &monitor_state::State) -> Option<String> {
+    let (now, written) = (clock::now_ms(), clock::parse_rfc3339(&last.updated_at)?);
+    (runs && now - written > monitor_state::STALE_MS).then(|| {
+        let (at, seconds) = (clock::rfc3339(now), (now - written) / 1000);
+        format!("{at} state/monitor.json is {seconds} s old: the daemon hangs, or cannot write to its disk")
+    })
+}
+
+/// Returns the settings and what was spent since the local midnight.
+fn today(home: &Home, env: &Environment) -> Result<(Config, Vec<cost::Line>), Failure> {
+    let config = config::load_config(home, env).unwrap_or_default();
+    let lines = cost::by_model(
+        &home.cost_db(),
+        cost::start_of_day(clock::now_ms(), config.agent.timezone.0),
+    )?;
+    Ok((config, lines))
+}

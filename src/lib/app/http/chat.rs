@@ -1,0 +1,267 @@
+//! Messages and events: `POST /api/v1/chat`, `/chat/stream`, `/notify`. Each is an order like those of the
+//! shell; it is on the disk before anything is answered.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::Refusal;
+use super::files;
+use super::files::File;
+use super::wait::{Answer, Watch, outcome};
+use super::{Api, body, stream};
+use crate::control::attachments::Brought;
+use crate::control::{Command, Id, Order, Words};
+use crate::pipeline;
+
+/// Who speaks when nobody is named.
+pub(super) const NOBODY: &str = "http";
+/// The longest names and references.
+const MAX_NAME: usize = 200;
+
+/// What `chat` takes.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `message`")]
+pub(super) struct Chat {
+    message: String,
+    sender: Option<String>,
+    session: Option<String>,
+    context: Option<String>,
+    tier: Option<String>,
+    model: Option<String>,
+    untrusted: Option<bool>,
+    attachments: Option<Vec<File>>,
+}
+
+/// What `notify` takes.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `message`")]
+pub(super) struct Notify {
+    message: String,
+    source: Option<String>,
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    data: Option<Value>,
+    sender: Option<String>,
+    context: Option<String>,
+    tier: Option<String>,
+    model: Option<String>,
+    untrusted: Option<bool>,
+    attachments: Option<Vec<File>>,
+}
+
+/// A message that may be taken in.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) words: Words,
+    pub(super) sender: String,
+    pub(super) session: Option<String>,
+    pub(super) files: Vec<Brought>,
+}
+
+pub(super) async fn chat(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Json<Answer>, Refusal> {
+    let id = body::id(request.headers())?;
+    let message = Message::try_from(body::json::<Chat>(request).await?)?;
+    message.take_in(&api, id.clone(), false).await?;
+    outcome(Watch::new(&api, &id).end().await?).map(Json)
+}
+
+pub(super) async fn chat_stream(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let id = body::id(request.headers())?;
+    let message = Message::try_from(body::json::<Chat>(request).await?)?;
+    message.take_in(&api, id.clone(), true).await?;
+    Ok(stream::events(api, id, stream::Form::Own))
+}
+
+pub(super) async fn notify(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let id = body::id(request.headers())?;
+    let Notify {
+        message,
+        source,
+        reference,
+        data,
+        sender,
+        context,
+        tier,
+        model,
+        untrusted,
+        attachments,
+    } = body::json(request).await?;
+    let files = files::decode(attachments.unwrap_or_default())?;
+    named("sender", sender.as_ref())?;
+    let source = source.or(sender).unwrap_or_else(|| NOBODY.to_owned());
+    check(&message, &files)?;
+    for (field, value) in [
+        ("source", Some(&source)),
+        ("ref", reference.as_ref()),
+        ("tier", tier.as_ref()),
+    ] {
+        named(field, value)?;
+    }
+    let words = Words {
+        text: message,
+        context,
+        tier,
+        model,
+        untrusted: untrusted == Some(true),
+    };
+    let data = data.filter(|data| !data.is_null());
+    let command = Command::Notify {
+        words,
+        source,
+        reference,
+        data,
+        attachments: Vec::new(),
+    };
+    take(
+        &api,
+        Order {
+            id: id.clone(),
+            answer: true,
+            command,
+        },
+        files,
+    )
+    .await?;
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(json!({"accepted": true, "id": id.as_str()})),
+    )
+        .into_response())
+}
+
+impl TryFrom<Chat> for Message {
+    type Error = Refusal;
+
+    fn try_from(chat: Chat) -> Result<Self, Refusal> {
+        let Chat {
+            message,
+            sender,
+            session,
+            context,
+            tier,
+            model,
+            untrusted,
+            attachments,
+        } = chat;
+        let files = files::decode(attachments.unwrap_or_default())?;
+        let words = Words {
+            text: message,
+            context,
+            tier,
+            model,
+            untrusted: untrusted == Some(true),
+        };
+        Self {
+            words,
+            sender: sender.unwrap_or_else(|| NOBODY.to_owned()),
+            session,
+            files,
+        }
+        .checked()
+    }
+}
+
+impl Message {
+    /// Returns the message when it makes sense.
+    ///
+    /// # Errors
+    /// 400.
+    pub(super) fn checked(self) -> Result<Self, Refusal> {
+        check(&self.words.text, &self.files)?;
+        named("sender", Some(&self.sender))?;
+        named("session", self.session.as_ref())?;
+        named("tier", self.words.tier.as_ref())?;
+        Ok(self)
+    }
+
+    /// Takes the message in; `stream` = its answer is read while it is written.
+    ///
+    /// # Errors
+    /// 400 or 503; nothing is then stored.
+    pub(super) async fn take_in(self, api: &Api, id: Id, stream: bool) -> Result<(), Refusal> {
+        let Self {
+            words,
+            sender,
+            session,
+            files,
+        } = self;
+        let command = Command::User {
+            words,
+            sender,
+            session,
+            stream,
+            attachments: Vec::new(),
+        };
+        take(
+            api,
+            Order {
+                id,
+                answer: true,
+                command,
+            },
+            files,
+        )
+        .await
+    }
+}
+
+/// Takes an order in, once: the same id again is the same order.
+///
+/// # Errors
+/// 400 for what makes no sense, 503 when it cannot be stored; nothing is then.
+pub(super) async fn take(api: &Api, mut order: Order, files: Vec<Brought>) -> Result<(), Refusal> {
+    // Two requests of one key bring the same files; the second finds the message that has them.
+    let _one = if files.is_empty() {
+        None
+    } else {
+        Some(api.files.lock().await)
+    };
+    files::take_in(api, &mut order, files).await?;
+    api.pipeline
+        .take_request(&order)
+        .await
+        .map_err(|refusal| match refusal {
+            pipeline::Refusal::Unfit(why) => Refusal::bad(why),
+            pipeline::Refusal::Store(error) => {
+                tracing::error!(%error, id = %order.id, "a request could not be taken in");
+                Refusal::not_stored(error)
+            }
+        })
+}
+
+fn check(message: &str, files: &[Brought]) -> Result<(), Refusal> {
+    let empty = message.trim().is_empty() && files.is_empty();
+    if empty {
+        Err(Refusal::bad("`message` is empty"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks what stands in keys, names and heads.
+fn named(field: &str, value: Option<&String>) -> Result<(), Refusal> {
+    let good = |text: &String| {
+        (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(char::is_control)
+    };
+    if value.is_none_or(good) {
+        return Ok(());
+    }
+    Err(Refusal::bad(format!(
+        "`{field}` must have 1 to {MAX_NAME} printable characters"
+    )))
+}

@@ -1,0 +1,247 @@
+//! Which names this server goes by. A page in a browser can be made to ask us under a name of its own (DNS
+//! rebinding), or to send requests here from elsewhere: both are refused, token or not.
+
+use hyper::header::{HOST, HeaderMap, ORIGIN};
+use hyper::{Request, Version};
+
+use super::error::Refusal;
+use crate::config::{Http, Listen};
+
+/// The names.
+#[derive(Debug)]
+pub(super) enum Hosts {
+    /// No browser can reach a socket in the file system.
+    Any,
+    /// Those of this machine itself, and the one that is listened on.
+    Named {
+        /// As `[http] listen` says it.
+        listen: String,
+        /// Every address of this machine is listened on.
+        wildcard: bool,
+    },
+}
+
+impl Hosts {
+    pub(super) fn of(http: &Http) -> Self {
+        match http.address() {
+            Some(Listen::Tcp(address)) => {
+                let listen = host(&address).unwrap_or_default();
+                let wildcard = listen
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_unspecified());
+                Self::Named { listen, wildcard }
+            }
+            Some(Listen::Unix(_)) | None => Self::Any,
+        }
+    }
+
+    /// Lets requests pass that were meant for us.
+    ///
+    /// # Errors
+    /// [`Refusal`] for another name, or a page of another site.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let named = one(headers, &HOST)?;
+        let asked = [
+            named,
+            request
+                .uri()
+                .authority()
+                .map(|authority| authority.as_str()),
+        ];
+        if let Self::Named { .. } = self {
+            if asked == [None, None] && request.version() > Version::HTTP_10 {
+                return Err(Refusal::bad("the header Host is missing"));
+            }
+            if asked
+                .iter()
+                .flatten()
+                .any(|authority| !self.is_ours(authority))
+            {
+                return Err(Refusal::forbidden("the header Host names another server")
+                    .hint("use the address of [http] listen; a web server before us sends Host: localhost"));
+            }
+        }
+        let Some(origin) = one(headers, &ORIGIN)? else {
+            return Ok(());
+        };
+        let site = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        let is_same = |site: &str| {
+            named.is_some_and(|named| site.eq_ignore_ascii_case(named)) && self.is_ours(site)
+        };
+        if site.is_some_and(is_same) {
+            return Ok(());
+        }
+        Err(Refusal::forbidden(
+            "pages of other sites may not ask this server",
+        ))
+    }
+
+    fn is_ours(&self, authority: &str) -> bool {
+        let Some(host) = host(authority) else {
+            return false;
+        };
+        let address = host.parse::<std::net::IpAddr>().ok();
+        let local = host == "localhost" || address.is_some_and(|address| address.is_loopback());
+        match self {
+            // A page may still say whose it is.
+            Self::Any => local,
+            // An address is never somebody else's name.
+            Self::Named { listen, wildcard } => {
+                local || host == *listen || (*wildcard && address.is_some())
+            }
+        }
+    }
+}
+
+/// Returns the one value of a header, if it is there.
+fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &hyper::header::HeaderName,
+) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Refusal::bad(format!(
+            "the header {name} stands there twice"
+        )));
+    }
+    first
+        .map(|value| {
+            value
+                .to_str()
+                .map_err(|_| Refusal::bad(format!("the header {name} is no text")))
+        })
+        .transpose()
+}
+
+/// Returns the host of `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`, in lower case and without brackets.
+fn host(authority: &str) -> Option<String> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority
+            .find(':')
+            .map_or((authority, ""), |at| authority.split_at(at)),
+    };
+    let port = rest.strip_prefix(':').unwrap_or("0");
+    let good = (rest.is_empty() || rest.starts_with(':'))
+        && port.parse::<u16>().is_ok()
+        && !host.is_empty();
+    let plain = host
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c));
+    (good && plain).then(|| host.trim_end_matches('.').to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(listen: &str) -> Hosts {
+        Hosts::of(&Http {
+            listen: listen.to_owned(),
+            ..Http::default()
+        })
+    }
+
+    fn status(hosts: &Hosts, uri: &str, headers: &[(&str, &str)]) -> Option<String> {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let refusal = hosts.check(&request.body(()).expect("request")).err()?;
+        Some(
+            refusal.document()["error"]["code"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_ours() {
+        let check = |listen: &str, host: &str, ours: bool| {
+            assert_eq!(
+                status(&hosts(listen), "/", &[("host", host)]).is_none(),
+                ours,
+                "{listen} {host}"
+            );
+        };
+        for host in [
+            "127.0.0.1:8100",
+            "localhost",
+            "LOCALHOST:9",
+            "localhost.:80",
+            "[::1]:8100",
+            "127.1.2.3",
+        ] {
+            check("127.0.0.1:8100", host, true);
+        }
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:8100",
+            "192.168.0.7",
+            "localhost@evil.example",
+            "",
+            "localhost:99999",
+            "[::1",
+            "[::1]x",
+            "local\u{e4}host",
+        ] {
+            check("127.0.0.1:8100", host, false);
+        }
+        check("192.168.0.7:8100", "192.168.0.7:8100", true);
+        check("192.168.0.7:8100", "192.168.0.8:8100", false);
+        check("agent.lan:8100", "Agent.LAN:8100", true);
+        check("0.0.0.0:8100", "192.168.0.8:8100", true);
+        check("0.0.0.0:8100", "evil.example:8100", false);
+        check("unix:/run/x", "whatever%2Fit", true);
+        let ours = hosts("127.0.0.1:8100");
+        assert_eq!(status(&ours, "/", &[]).as_deref(), Some("bad_request"));
+        assert_eq!(
+            status(
+                &ours,
+                "/",
+                &[("host", "localhost"), ("host", "evil.example")]
+            )
+            .as_deref(),
+            Some("bad_request")
+        );
+        assert_eq!(
+            status(&ours, "http://evil.example/", &[("host", "localhost")]).as_deref(),
+            Some("forbidden")
+        );
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused() {
+        let ours = hosts("127.0.0.1:8100");
+        let check = |origin: &str, ours_too: bool| {
+            let said = status(
+                &ours,
+                "/",
+                &[("host", "127.0.0.1:8100"), ("origin", origin)],
+            );
+            assert_eq!(
+                said,
+                (!ours_too).then(|| "forbidden".to_owned()),
+                "{origin}"
+            );
+        };
+        check("http://127.0.0.1:8100", true);
+        for origin in [
+            "http://127.0.0.1:3000",
+            "http://localhost:8100",
+            "null",
+            "https://evil.example",
+            "",
+            "file://",
+            "http://127.0.0.1:8100/x",
+        ] {
+            check(origin, false);
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The facade for programs that speak OpenAI's chat completions (platform.openai.com/docs/api-reference/chat).
+//!
+//! The agent keeps its conversations itself. So of `messages` the last one of the user is what is said, `system`
+//! and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
+//! out. `user` names who speaks, and with that the conversation. `model` is `agent`, or a configured model's name.
+//! What tunes a model (`temperature`, `tools` …) is the agent's own business and has no effect.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::chat::{Message, NOBODY};
+use super::error::Refusal;
+use super::files;
+use super::files::File;
+use super::stream;
+use super::stream::Piece;
+use super::wait::{Answer, Watch, outcome};
+use super::{Api, body};
+use crate::clock;
+use crate::control::Words;
+
+/// The model that is whatever the settings choose.
+const AGENT: &str = "agent";
+
+/// What a completion takes.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `model` and `messages`")]
+pub(super) struct Completion {
+    model: String,
+    messages: Vec<Value>,
+    stream: Option<bool>,
+    stream_options: Option<Value>,
+    user: Option<String>,
+}
+
+pub(super) async fn complete(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let id = body::id(request.headers())?;
+    let Completion {
+        model,
+        messages,
+        stream,
+        stream_options,
+        user,
+    } = body::json(request).await?;
+    let Said { words, files } = said(&messages)?;
+    let words = Words {
+        model: configured(&api, &model)?,
+        ..words
+    };
+    let (sender, files) = (
+        user.unwrap_or_else(|| NOBODY.to_owned()),
+        files::decode(files)?,
+    );
+    let message = Message {
+        words,
+        sender,
+        session: None,
+        files,
+    }
+    .checked()?;
+    let stream = stream == Some(true);
+    let with_usage = stream_options
+        .is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
+    message.take_in(&api, id.clone(), stream).await?;
+    let chunks = Chunks {
+        id: format!("chatcmpl-{id}"),
+        created: clock::now_ms() / 1000,
+        model,
+        with_usage,
+    };
+    if stream {
+        return Ok(stream::events(api, id, stream::Form::OpenAi(chunks)));
+    }
+    let answer = outcome(Watch::new(&api, &id).end().await?)?;
+    Ok(Json(chunks.whole(&answer)).into_response())
+}
+
+/// Returns the configured model that is meant; `None` = whichever the settings choose.
+fn configured(api: &Api, model: &str) -> Result<Option<String>, Refusal> {
+    if model == AGENT {
+        return Ok(None);
+    }
+    let live = api.pipeline.live();
+    if live
+        .agent
+        .client()
+        .models()
+        .names()
+        .any(|name| name == model)
+    {
+        return Ok(Some(model.to_owned()));
+    }
+    Err(unknown_model())
+}
+
+fn unknown_model() -> Refusal {
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "model_not_found",
+        "no model has this name",
+    )
+    .hint("GET /v1/models")
+}
+
+/// What is said, and what comes with it.
+#[derive(Debug, Default)]
+struct Said {
+    words: Words,
+    files: Vec<File>,
+}
+
+fn said(messages: &[Value]) -> Result<Said, Refusal> {
+    let role = |message: &Value| {
+        message
+            .get("role")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    if messages.iter().any(|message| role(message).is_none()) {
+        return Err(Refusal::bad(
+            "each of `messages` must be an object with `role`",
+        ));
+    }
+    let last = messages
+        .iter()
+        .rev()
+        .find(|message| role(message).as_deref() == Some("user"));
+    let last = last.ok_or_else(|| Refusal::bad("none of `messages` has the role user"))?;
+    let mut said = Said::default();
+    said.words.text = content(last, Some(&mut said.files))?;
+    let mut given = Vec::new();
+    for message in messages
+        .iter()
+        .filter(|message| matches!(role(message).as_deref(), Some("system" | "developer")))
+    {
+        given.push(content(message, None)?);
+    }
+    said.words.context = Some(given.join("\n\n")).filter(|given| !given.is_empty());
+    Ok(said)
+}
+
+/// Returns the words of a message; its files are added to `files`.
+fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String, Refusal> {
+    let parts = match message.get("content") {
+        None | Some(Value::Null) => return Ok(String::new()),
+        Some(Value::String(text)) => return Ok(text.clone()),
+        Some(Value::Array(parts)) => parts,
+        Some(_) => {
+            return Err(Refusal::bad(
+                "`content` must be a string or a list of parts",
+            ));
+        }
+    };
+    let mut words = Vec::new();
+    for part in parts {
+        let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+        let text = |path: &str| part.pointer(path).and_then(Value::as_str);
+        let file = match (kind, files.is_some()) {
+            ("text", _) => {
+                words.push(
+                    text("/text")
+                        .ok_or_else(|| Refusal::bad("a part of the type text has no `text`"))?
+                        .to_owned(),
+                );
+                continue;
+            }
+            ("image_url", true) => of_url(text("/image_url/url"), None)?,
+            ("file", true) => of_url(text("/file/file_data"), text("/file/filename"))?,
+            ("input_audio", true) => {
+                let format = text("/input_audio/format").unwrap_or("wav");
+                let data = text("/input_audio/data")
+                    .ok_or_else(|| Refusal::bad("`input_audio` has no `data`"))?;
+                let content_type = Some(format!("audio/{format}"));
+                File {
+                    content_type,
+                    data: data.to_owned(),
+                    filename: Some(format!("audio.{format}")),
+                }
+            }
+            _ => {
+                return Err(Refusal::bad(
+                    "a part must be of the type text, image_url, file or input_audio",
+                ));
+            }
+        };
+        files
+            .as_deref_mut()
+            .into_iter()
+            .for_each(|files| files.push(file.clone()));
+    }
+    Ok(words.join("\n"))
+}
+
+/// Reads `data:TYPE;base64,…`. Nothing is fetched for a caller: other addresses are refused.
+fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, Refusal> {
+    let read = |url: &str| {
+        let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+        let content_type = head
+            .strip_suffix(";base64")?
+            .split(';')
+            .next()
+            .unwrap_or_default();
+        let ending = content_type
+            .rsplit('/')
+            .next()
+            .filter(|ending| !ending.is_empty())
+            .unwrap_or("bin");
+        let filename = filename.map_or_else(|| format!("file.{ending}"), str::to_owned);
+        let content_type = Some(content_type.to_owned()).filter(|kind| !kind.is_empty());
+        Some(File {
+            content_type,
+            data: data.to_owned(),
+            filename: Some(filename),
+        })
+    };
+    url.and_then(read)
+        .ok_or_else(|| Refusal::bad("files must come as data:TYPE;base64,… and are not fetched"))
+}
+
+/// One answer, whole or in chunks.
+pub(super) struct Chunks {
+    id: String,
+    created: i64,
+    model: String,
+    with_usage: bool,
+}
+
+impl Chunks {
+    fn whole(&self, answer: &Answer) -> Value {
+        json!({
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "content": answer.reply, "refusal": null},
+                "logprobs": null,
+                "finish_reason": "stop",
+            }],
+            "usage": usage(answer),
+        })
+    }
+
+    /// Returns a piece as lines of an event stream.
+    pub(super) fn piece(&self, piece: &Piece<'_>) -> String {
+        match piece {
+            Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
+            Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
+            // Whoever speaks OpenAI's has no word for it; the owner is asked in their own chat, too.
+            Piece::Ask(_) => ": it waits for the owner's word\n\n".to_owned(),
+            Piece::Done(answer) => {
+                let mut last = self.chunk(&json!({}), Some("stop"));
+                if self.with_usage {
+                    let mut chunk = self.head();
+                    chunk["choices"] = json!([]);
+                    chunk["usage"] = usage(answer);
+                    last.push_str(&data(&chunk));
+                }
+                last.push_str("data: [DONE]\n\n");
+                last
+            }
+            Piece::Failed(refusal) => data(&refusal.document()),
+        }
+    }
+
+    fn chunk(&self, delta: &Value, finish: Option<&str>) -> String {
+        let mut chunk = self.head();
+        chunk["choices"] =
+            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
+        data(&chunk)
+    }
+
+    fn head(&self) -> Value {
+        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
+    }
+}
+
+fn data(value: &Value) -> String {
+    format!("data: {value}\n\n")
+}
+
+fn usage(answer: &Answer) -> Value {
+    let total = answer.tokens.unwrap_or(0);
+    let written = answer.output_tokens.unwrap_or(0).min(total);
+    json!({"prompt_tokens": total - written, "completion_tokens": written, "total_tokens": total})
+}
+
+/// Returns the models there are: the agent, and what is configured.
+fn models_of(api: &Api) -> Vec<Value> {
+    let live = api.pipeline.live();
+    let names = std::iter::once(AGENT).chain(live.agent.client().models().names());
+    let one = |name: &str| json!({"id": name, "object": "model", "created": 0, "owned_by": "agent-toolkit"});
+    names.map(one).collect()
+}
+
+pub(super) async fn models(State(api): State<Arc<Api>>) -> Json<Value> {
+    Json(json!({"object": "list", "data": models_of(&api)}))
+}
+
+pub(super) async fn model(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let name = path.map_err(|_| unknown_model())?.0;
+    models_of(&api)
+        .into_iter()
+        .find(|model| model["id"] == name.as_str())
+        .map(Json)
+        .ok_or_else(unknown_model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_the_user_are_said_and_what_the_system_says_comes_with_them() {
+        let messages = [
+            json!({"role": "system", "content": "Be short."}),
+            json!({"role": "user", "content": "before"}),
+            json!({"role": "assistant", "content": "yes"}),
+            json!({"role": "developer", "content": [{"type": "text", "text": "No emoji."}]}),
+            json!({"role": "user", "content": [
+                {"type": "text", "text": "What is"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                {"type": "text", "text": "this?"},
+            ]}),
+        ];
+        let said = said(&messages).expect("said");
+        assert_eq!(said.words.text, "What is\nthis?");
+        assert_eq!(
+            said.words.context.as_deref(),
+            Some("Be short.\n\nNo emoji.")
+        );
+        let file = &said.files[0];
+        assert_eq!(
+            (
+                file.content_type.as_deref(),
+                file.data.as_str(),
+                file.filename.as_deref()
+            ),
+            (Some("image/png"), "aGk=", Some("file.png"))
+        );
+    }
+
+    #[test]
+    fn odd_messages_are_refused_and_nothing_is_fetched() {
+        for messages in [
+            json!([]),
+            json!([1]),
+            json!([{"role": 1}]),
+            json!([{"role": "assistant", "content": "x"}]),
+            json!([{"role": "user", "content": 1}]),
+            json!([{"role": "user", "content": [1]}]),
+            json!([{"role": "user", "content": [{"type": "text"}]}]),
+            json!([{"role": "user", "content": [{"type": "tool", "text": "x"}]}]),
+            json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]),
+            json!([{"role": "user", "content": [{"type": "image_url", "image_url": "data:image/png;base64,aGk="}]}]),
+            json!([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}, {"role": "user", "content": "x"}]),
+        ] {
+            assert!(
+                said(messages.as_array().expect("list")).is_err(),
+                "{messages}"
+            );
+        }
+    }
+}

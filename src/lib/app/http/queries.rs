@@ -1,0 +1,226 @@
+//! What can be asked: the same documents that the shell prints with `--json`, from the same functions.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use clap::ValueEnum;
+use futures_util::stream;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::Api;
+use super::error::Refusal;
+use crate::app::cli::{Exit, Failure};
+use crate::app::documents;
+use crate::config::{Environment, Home};
+use crate::control::Id;
+use crate::queue;
+
+/// Bytes of a long document that are sent at once, and pieces that a slow reader may be behind.
+const PIECE: usize = 64 << 10;
+const BEHIND: usize = 4;
+
+type Asked = Result<Json<Value>, Refusal>;
+
+/// Answers from files, beside the event loop.
+async fn ask<T: Serialize + Send + 'static>(
+    api: &Api,
+    question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
+) -> Asked {
+    let (home, env) = (api.home.clone(), api.env.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        question(&home, &env).map(|document| serde_json::to_value(&document))
+    });
+    let document = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    document.map(Json).map_err(|_| Refusal::bug())
+}
+
+pub(super) async fn status(State(api): State<Arc<Api>>) -> Asked {
+    ask(&api, documents::status).await
+}
+
+pub(super) async fn sessions(State(api): State<Arc<Api>>) -> Asked {
+    ask(&api, documents::sessions).await
+}
+
+pub(super) async fn monitor(State(api): State<Arc<Api>>) -> Asked {
+    ask(&api, |home, _| documents::monitor(home)).await
+}
+
+pub(super) async fn queued(State(api): State<Arc<Api>>) -> Asked {
+    ask(&api, |home, _| documents::queue(home)).await
+}
+
+pub(super) async fn approvals(State(api): State<Arc<Api>>) -> Asked {
+    ask(&api, |home, _| documents::approvals(home)).await
+}
+
+/// What `cost` is asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Spent {
+    period: Option<String>,
+    by: Option<String>,
+}
+
+pub(super) async fn cost(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<Spent>, QueryRejection>,
+) -> Asked {
+    let Query(Spent { period, by }) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+    let period = period
+        .as_deref()
+        .map(|name| one_of("period", name))
+        .transpose()?
+        .unwrap_or(documents::Period::Today);
+    let by = by.as_deref().map(|name| one_of("by", name)).transpose()?;
+    ask(&api, move |home, env| {
+        documents::cost(home, env, period, by)
+    })
+    .await
+}
+
+/// Reads a word as the shell would.
+fn one_of<T: ValueEnum>(field: &str, name: &str) -> Result<T, Refusal> {
+    T::from_str(name, false).map_err(|_| {
+        let names = T::value_variants()
+            .iter()
+            .filter_map(|variant| Some(variant.to_possible_value()?.get_name().to_owned()));
+        Refusal::bad(format!(
+            "`{field}` must be one of {}",
+            names.collect::<Vec<_>>().join(", ")
+        ))
+    })
+}
+
+/// What `history` is asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shown {
+    full: Option<String>,
+}
+
+pub(super) async fn history(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<Shown>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let target = path.map_err(|_| Refusal::bad("the id is no text"))?.0;
+    let Query(Shown { full }) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+    let full = match full.as_deref() {
+        None | Some("false" | "0" | "no") => false,
+        Some("" | "true" | "1" | "yes") => true,
+        Some(_) => return Err(Refusal::bad("`full` must be true or false")),
+    };
+    let (home, env) = (api.home.clone(), api.env.clone());
+    let found =
+        tokio::task::spawn_blocking(move || documents::history(&home, &env, &target, full)).await;
+    let history = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    // One of years does not have to fit into memory.
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    tokio::task::spawn_blocking(move || {
+        let mut pieces = Pieces {
+            sender,
+            waiting: Vec::with_capacity(PIECE),
+        };
+        let written = serde_json::to_writer(&mut pieces, &history)
+            .map_err(std::io::Error::from)
+            .and_then(|()| pieces.flush());
+        if let Err(error) = written {
+            // The reader has gone, or sees that the document breaks off.
+            tracing::debug!(%error, "a history was not sent to its end");
+            let _ = pieces.sender.blocking_send(Err(error));
+        }
+    });
+    let pieces = stream::unfold(receiver, |mut receiver| async {
+        Some((receiver.recv().await?, receiver))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// A document on its way.
+struct Pieces {
+    sender: mpsc::Sender<std::io::Result<Bytes>>,
+    waiting: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let piece = std::mem::take(&mut self.waiting);
+        let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        if piece.is_empty() {
+            Ok(())
+        } else {
+            self.sender.blocking_send(Ok(piece.into())).map_err(gone)
+        }
+    }
+}
+
+pub(super) async fn explain(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Asked {
+    let target = path.map_err(|_| Refusal::bad("the id is no text"))?.0;
+    let home = api.home.clone();
+    let work = tokio::task::spawn_blocking(move || documents::explain(&home, &target));
+    let explained = work
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let explained = explained.map_err(|failure| match failure.exit {
+        Exit::Failed => Refusal::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
+        _ => Refusal::from(failure),
+    })?;
+    serde_json::to_value(&explained)
+        .map(Json)
+        .map_err(|_| Refusal::bug())
+}
+
+pub(super) async fn reply(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Asked {
+    let unknown = || Refusal::not_found("no message has this id").hint("answers are kept 14 days");
+    let id = path
+        .ok()
+        .and_then(|Path(id)| Id::parse(&id))
+        .ok_or_else(unknown)?;
+    let found = ask(&api, move |home, _| {
+        let reply = documents::reply(home, &id)?;
+        // It may be known, and not answered, and its file could not be written.
+        let known = reply.is_none() && queue::knows(&home.queue_db(), id.as_str())?;
+        Ok(reply.or_else(|| {
+            known.then(|| {
+                crate::control::replies::Reply::new(
+                    id.as_str(),
+                    crate::control::replies::Status::Accepted,
+                )
+            })
+        }))
+    });
+    found.await.and_then(|Json(document)| {
+        if document.is_null() {
+            Err(unknown())
+        } else {
+            Ok(Json(document))
+        }
+    })
+}

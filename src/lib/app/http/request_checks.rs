@@ -1,0 +1,97 @@
+//! What every request passes, in this order: our name and no other site's page; the token; the end of the
+//! daemon; how often. What comes after it is the owner's.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use hyper::Method;
+use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use serde_json::json;
+
+use super::Api;
+use super::connections::Line;
+use super::error::Refusal;
+use super::page;
+use super::token::Standing;
+use crate::clock;
+
+/// The one path that strangers get an answer from: that we are there, and nothing else.
+const OPEN: &str = "/api/v1/status";
+/// Strangers are told of in the log once in so many milliseconds.
+const TELL: i64 = 60_000;
+
+/// Lets a request pass, or answers it.
+pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = match judge(&api, &request) {
+        Ok(Passed::Owner) => AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                tracing::error!(%method, path, "a request ended in a bug of ours");
+                Refusal::bug().into_response()
+            }),
+        Ok(Passed::Stranger) => Json(json!({"status": "ok"})).into_response(),
+        Err(refusal) => refusal.into_response(),
+    };
+    let status = response.status().as_u16();
+    api.counters.count(status);
+    tracing::debug!(%method, path, status, "a request");
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+enum Passed {
+    Owner,
+    Stranger,
+}
+
+fn judge(api: &Api, request: &Request) -> Result<Passed, Refusal> {
+    api.hosts.check(request)?;
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_page = request.uri().path() == page::PATH;
+    // A browser cannot be told to send a bearer token.
+    let by_browser = || api.guard.standing_of_browser(request.headers());
+    let standing = match api.guard.standing(request.headers()) {
+        Standing::Wrong if is_page => by_browser(),
+        standing => standing,
+    };
+    match standing {
+        Standing::Owner => {}
+        Standing::Stranger if reads && request.uri().path() == OPEN => return Ok(Passed::Stranger),
+        Standing::Stranger | Standing::Wrong => {
+            tell(api);
+            return Err(if is_page {
+                Refusal::unauthorized_page()
+            } else {
+                Refusal::unauthorized()
+            });
+        }
+    }
+    if let Some(line) = request.extensions().get::<Arc<Line>>() {
+        line.trust();
+    }
+    if api.pipeline.closing.is_cancelled() {
+        return Err(Refusal::closing());
+    }
+    let bucket = if reads { &api.reads } else { &api.writes };
+    bucket.take().map_err(Refusal::too_many)?;
+    Ok(Passed::Owner)
+}
+
+/// Somebody may be trying tokens.
+fn tell(api: &Api) {
+    let now = clock::now_ms();
+    let last = api.told_of_strangers.swap(now, Ordering::Relaxed);
+    if now - last > TELL {
+        tracing::warn!("a request to the HTTP API without the right token was refused");
+    }
+}

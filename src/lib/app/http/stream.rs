@@ -1,0 +1,195 @@
+//! An answer while it is written, as server-sent events (html.spec.whatwg.org, "Server-sent events"):
+//!
+//! ```text
+//! event: accepted     data: {"id":"…"}
+//! event: delta        data: {"text":"Let me "}        … put together they end with the reply
+//! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's word
+//! event: done         data: the document of `chat`     or     event: error   data: {"error":{…}}
+//! ```
+//!
+//! A comment goes out now and then, so that nobody between takes a silent line for a dead one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures_util::stream;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::error::Refusal;
+use super::wait::{Answer, News, Watch, outcome};
+use super::{Api, openai};
+use crate::app::documents;
+use crate::control::Id;
+use crate::control::replies::Ask;
+
+/// What grows is looked at this often: nobody reads faster.
+const LOOK: Duration = Duration::from_millis(30);
+/// Between two comments.
+const ALIVE: Duration = Duration::from_secs(15);
+/// Pieces that a slow reader may be behind.
+const BEHIND: usize = 16;
+
+/// How the pieces are written.
+pub(super) enum Form {
+    /// As above.
+    Own,
+    /// As OpenAI's chat completions.
+    OpenAi(openai::Chunks),
+}
+
+/// Something that happens while an answer is written.
+pub(super) enum Piece<'a> {
+    Accepted(&'a Id),
+    Delta(&'a str),
+    Ask(&'a Ask),
+    Done(&'a Answer),
+    Failed(&'a Refusal),
+}
+
+/// Returns the events of a message that was taken in. They go on without a reader only as far as the message
+/// does by itself.
+pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    tokio::spawn(async move {
+        let over = api.over.clone();
+        let mut writer = Writer {
+            form,
+            sender,
+            quiet_since: Instant::now(),
+        };
+        // A reader that reads no more is not waited for when the daemon ends; others get their last word.
+        let grace = async {
+            over.cancelled().await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        };
+        tokio::select! {
+            _ = write(&api, &id, &mut writer) => {}
+            () = grace => {}
+        }
+    });
+    let pieces = stream::unfold(receiver, |mut receiver| async {
+        let piece: Bytes = receiver.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(piece), receiver))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The reader has gone.
+struct Gone;
+
+struct Writer {
+    form: Form,
+    sender: mpsc::Sender<Bytes>,
+    quiet_since: Instant,
+}
+
+impl Writer {
+    async fn put(&mut self, piece: Piece<'_>) -> Result<(), Gone> {
+        let text = match &self.form {
+            Form::Own => own(&piece),
+            Form::OpenAi(chunks) => chunks.piece(&piece),
+        };
+        if text.is_empty() {
+            Ok(())
+        } else {
+            self.send(text).await
+        }
+    }
+
+    async fn stay_alive(&mut self) -> Result<(), Gone> {
+        if self.sender.is_closed() {
+            return Err(Gone);
+        }
+        if self.quiet_since.elapsed() < ALIVE {
+            Ok(())
+        } else {
+            self.send(": alive\n\n".to_owned()).await
+        }
+    }
+
+    async fn send(&mut self, text: String) -> Result<(), Gone> {
+        self.quiet_since = Instant::now();
+        self.sender.send(text.into()).await.map_err(|_| Gone)
+    }
+}
+
+async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
+    writer.put(Piece::Accepted(id)).await?;
+    let watch = Watch::new(api, id);
+    let mut part = documents::Part::of(&api.home, id);
+    let mut told: Vec<String> = Vec::new();
+    let mut looked = Instant::now();
+    let mut known = match documents::reply(&api.home, id) {
+        Ok(known) => known.map(Box::new),
+        Err(failure) => return writer.put(Piece::Failed(&failure.into())).await,
+    };
+    loop {
+        let words = part.read();
+        if !words.is_empty() {
+            writer.put(Piece::Delta(&words)).await?;
+        }
+        if let Some(reply) = known.take_if(|reply| reply.is_final()) {
+            return match outcome(*reply) {
+                Ok(answer) => {
+                    let rest = part.end(&answer.reply);
+                    if !rest.is_empty() {
+                        writer.put(Piece::Delta(&rest)).await?;
+                    }
+                    writer.put(Piece::Done(&answer)).await
+                }
+                Err(refusal) => writer.put(Piece::Failed(&refusal)).await,
+            };
+        }
+        for ask in known.iter().flat_map(|reply| &reply.asks) {
+            if !told.contains(&ask.id) {
+                told.push(ask.id.clone());
+                writer.put(Piece::Ask(ask)).await?;
+            }
+        }
+        writer.stay_alive().await?;
+        known = match watch.next(LOOK).await {
+            Ok(News::Got(reply)) => reply,
+            Ok(News::Over) => return writer.put(Piece::Failed(&watch.over())).await,
+            Err(refusal) => return writer.put(Piece::Failed(&refusal)).await,
+        };
+        // The record, should the file not be written.
+        if looked.elapsed() > Duration::from_secs(1) {
+            looked = Instant::now();
+            known = documents::reply(&api.home, id)
+                .ok()
+                .flatten()
+                .map(Box::new)
+                .or(known);
+        }
+    }
+}
+
+fn own(piece: &Piece<'_>) -> String {
+    match piece {
+        Piece::Accepted(id) => event("accepted", &json!({"id": id.as_str()})),
+        Piece::Delta(text) => event("delta", &json!({"text": text})),
+        Piece::Ask(ask) => event("approval", ask),
+        Piece::Done(answer) => event("done", answer),
+        Piece::Failed(refusal) => event("error", &refusal.document()),
+    }
+}
+
+/// JSON has no line breaks of its own, so one line of data holds it.
+fn event(name: &str, data: &impl serde::Serialize) -> String {
+    format!(
+        "event: {name}\ndata: {}\n\n",
+        serde_json::to_string(data).unwrap_or_default()
+    )
+}

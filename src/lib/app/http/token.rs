@@ -1,0 +1,368 @@
+//! The bearer token: whether one is good enough to be used, and whether a request has it.
+//!
+//! Whoever has it is the owner, so it must not be guessed. On an address that other machines can reach it
+//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
+//! and what a script leaves where nothing was set is refused everywhere.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use ring::{hmac, rand};
+
+use crate::app::cli::{Exit, Failure};
+use crate::config::{Http, Listen};
+use crate::secret::Secret;
+
+/// What is used instead of a token, in lower case.
+const PLACEHOLDERS: &[&str] = &[
+    "agent_http_token",
+    "changeit",
+    "changeme",
+    "change-me",
+    "change_me",
+    "default",
+    "example",
+    "none",
+    "null",
+    "password",
+    "placeholder",
+    "replaceme",
+    "replace-me",
+    "replace_me",
+    "secret",
+    "todo",
+    "token",
+    "undefined",
+    "your-token",
+    "your_token",
+    "your-token-here",
+    "your_token_here",
+    "yourtoken",
+];
+/// What a token must be worth where others can try theirs.
+const BITS: f64 = 128.0;
+/// A random one of that worth has more different characters, but for one in a million.
+const DIFFERENT: usize = 8;
+
+/// How to get a good one.
+pub(crate) const HOW: &str = "make one: openssl rand -hex 32; put it into .env (mode 0600) as";
+
+/// What may be said against a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// Nothing.
+    Good,
+    /// It can be guessed by whoever may try often enough.
+    Weak,
+    /// It is none: a word that stands in its place, or nothing that a header can hold.
+    Refused(&'static str),
+}
+
+/// Returns what `token` is worth.
+pub(crate) fn worth(token: &Secret) -> Worth {
+    let text = token.expose();
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Worth::Refused(
+            "has characters that no header can hold; use letters, digits and signs of ASCII",
+        );
+    }
+    let lower = text.to_ascii_lowercase();
+    let is_one_letter = |text: &str| text.len() >= 3 && text.chars().all(|c| text.starts_with(c));
+    let named = lower.trim_matches(|c| "<>{}$[]\"'".contains(c));
+    if PLACEHOLDERS.contains(&named) || is_one_letter(&lower) {
+        return Worth::Refused("is a placeholder and no secret");
+    }
+    if bits(text) >= BITS {
+        Worth::Good
+    } else {
+        Worth::Weak
+    }
+}
+
+/// Returns what a random text of such letters and such a length is worth; nothing for one that repeats itself.
+fn bits(text: &str) -> f64 {
+    let of = |fits: fn(&u8) -> bool| text.bytes().all(|byte| fits(&byte));
+    let letters: f64 = match () {
+        () if of(u8::is_ascii_digit) => 10.0,
+        () if of(u8::is_ascii_hexdigit) => 16.0,
+        () if of(u8::is_ascii_alphanumeric)
+            && !text.bytes().any(|byte| byte.is_ascii_uppercase()) =>
+        {
+            36.0
+        }
+        () => 62.0,
+    };
+    let mut different: Vec<u8> = text.bytes().collect();
+    different.sort_unstable();
+    different.dedup();
+    let bytes = text.as_bytes();
+    let repeats = (1..=bytes.len() / 2).any(|period| {
+        bytes
+            .iter()
+            .zip(bytes.iter().skip(period))
+            .all(|(a, b)| a == b)
+    });
+    if different.len() < DIFFERENT || repeats {
+        return 0.0;
+    }
+    f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX)) * letters.log2()
+}
+
+/// Returns what is to be said of a token that is used all the same.
+///
+/// # Errors
+/// When the API must not be opened with it, or without one.
+pub(super) fn judge(http: &Http, token: Option<&Secret>) -> Result<Option<String>, Failure> {
+    let name = &http.token_env;
+    let fail =
+        |words: String| Err(Failure::new(Exit::Config, words).hint(format!("{HOW} {name}=…")));
+    let Some(token) = token else {
+        return match http.address() {
+            // Whoever can open the socket is the agent's own user.
+            Some(Listen::Unix(_)) => Ok(None),
+            _ => fail(format!(
+                "[http] is enabled on {} and the token {name} is not set",
+                http.listen
+            )),
+        };
+    };
+    match worth(token) {
+        Worth::Good => Ok(None),
+        Worth::Refused(why) => fail(format!("the token {name} of [http] {why}")),
+        Worth::Weak if http.is_local() => Ok(Some(format!(
+            "the token {name} of [http] is easily guessed; {HOW} {name}=…, and restart the daemon"
+        ))),
+        Worth::Weak => fail(format!(
+            "the token {name} of [http] is too easily guessed for {}, which other machines can reach: it needs 128 bits",
+            http.listen
+        )),
+    }
+}
+
+/// Who knows the token, without telling it.
+pub(super) struct Guard {
+    /// A key of this process alone, and the token's tag under it: equal tags are compared in equal time, and
+    /// not even the token's length shows.
+    expected: Option<(hmac::Key, hmac::Tag)>,
+}
+
+/// How a request stands to the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has it, or needs none.
+    Owner,
+    /// It names none.
+    Stranger,
+    /// It names a wrong one, or two.
+    Wrong,
+}
+
+impl Guard {
+    /// Returns the guard of `token`; without one everybody who gets here is the owner.
+    ///
+    /// # Errors
+    /// When this machine gives no random numbers.
+    pub(super) fn new(token: Option<&Secret>) -> Result<Self, Failure> {
+        let tagged = |token: &Secret| {
+            let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new())
+                .map_err(|_| Failure::new(Exit::Failed, "this machine gives no random numbers"))?;
+            let tag = hmac::sign(&key, token.expose().as_bytes());
+            Ok::<_, Failure>((key, tag))
+        };
+        Ok(Self {
+            expected: token.map(tagged).transpose()?,
+        })
+    }
+
+    /// Returns how a request with these headers stands to the token. Only the header counts: what stands in
+    /// an address is written into logs.
+    pub(super) fn standing(&self, headers: &HeaderMap) -> Standing {
+        self.judge(headers, |scheme, token| {
+            scheme
+                .eq_ignore_ascii_case(b"bearer")
+                .then(|| token.to_owned())
+        })
+    }
+
+    /// The same for a browser, which shows what it was given as the password of any name.
+    pub(super) fn standing_of_browser(&self, headers: &HeaderMap) -> Standing {
+        self.judge(headers, |scheme, given| {
+            let pair = scheme
+                .eq_ignore_ascii_case(b"basic")
+                .then(|| STANDARD.decode(given).ok())
+                .flatten()?;
+            let at = pair.iter().position(|byte| *byte == b':')?;
+            pair.get(at + 1..).map(<[u8]>::to_owned)
+        })
+    }
+
+    fn judge(
+        &self,
+        headers: &HeaderMap,
+        token_in: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>,
+    ) -> Standing {
+        let Some((key, tag)) = &self.expected else {
+            return Standing::Owner;
+        };
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let (Some(one), None) = (given.next(), given.next()) else {
+            return if headers.contains_key(AUTHORIZATION) {
+                Standing::Wrong
+            } else {
+                Standing::Stranger
+            };
+        };
+        let bytes = one.as_bytes();
+        let Some((scheme, token)) = bytes
+            .iter()
+            .position(|byte| *byte == b' ')
+            .map(|at| bytes.split_at(at))
+        else {
+            return Standing::Wrong;
+        };
+        let token = token_in(scheme, token.trim_ascii());
+        let is_same = token.is_some_and(|token| hmac::verify(key, &token, tag.as_ref()).is_ok());
+        if is_same {
+            Standing::Owner
+        } else {
+            Standing::Wrong
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_refused_and_short_ones_are_weak() {
+        let check =
+            |text: &str, expected: Worth| assert_eq!(worth(&Secret::new(text)), expected, "{text}");
+        let refused = Worth::Refused("is a placeholder and no secret");
+        for text in [
+            "changeme",
+            "CHANGE_ME",
+            "secret",
+            "token",
+            "xxx",
+            "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX",
+            "<your-token>",
+            "null",
+        ] {
+            check(text, refused);
+        }
+        for text in [
+            "x",
+            "test-token",
+            "0123456789abcdef",
+            "12345678901234567890123456789012345678",
+            "correcthorsebattery",
+            "abcdefgh12abcdefgh12abcdefgh12abcdefgh12",
+            "0101010101010101010101010101010101010101010101010101010101",
+        ] {
+            check(text, Worth::Weak);
+        }
+        for text in [
+            "9f86d081884c7d659a2feaa0c55ad015",
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "4hSgMyU3Ff_TRAwA1o1oWg",
+            "sk-2b1f8e6c0d9a4f7b3e5c8d1a6f0b4e7c",
+        ] {
+            check(text, Worth::Good);
+        }
+        assert!(matches!(
+            worth(&Secret::new("two words")),
+            Worth::Refused(_)
+        ));
+        assert!(matches!(
+            worth(&Secret::new("schlüssel")),
+            Worth::Refused(_)
+        ));
+    }
+
+    #[test]
+    fn where_others_can_try_a_token_must_be_good_and_no_token_is_for_sockets() {
+        let strong = Secret::new("9f86d081884c7d659a2feaa0c55ad015");
+        let weak = Secret::new("test-token");
+        let check = |listen: &str, token: Option<&Secret>, expected: &str| {
+            let http = Http {
+                enabled: true,
+                listen: listen.to_owned(),
+                ..Http::default()
+            };
+            let said = match judge(&http, token) {
+                Ok(None) => "open".to_owned(),
+                Ok(Some(warning)) => warning,
+                Err(failure) => format!("{:?}: {}", failure.exit, failure.message),
+            };
+            assert!(said.starts_with(expected), "{listen}: {said}");
+        };
+        check(
+            "127.0.0.1:8100",
+            None,
+            "Config: [http] is enabled on 127.0.0.1:8100 and the token AGENT_HTTP_TOKEN is not set",
+        );
+        check(
+            "127.0.0.1:8100",
+            Some(&weak),
+            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+        );
+        check(
+            "localhost:8100",
+            Some(&weak),
+            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+        );
+        check("[::1]:8100", Some(&strong), "open");
+        check(
+            "0.0.0.0:8100",
+            Some(&weak),
+            "Config: the token AGENT_HTTP_TOKEN of [http] is too easily guessed",
+        );
+        check("example.org:8100", Some(&weak), "Config: ");
+        check("0.0.0.0:8100", Some(&strong), "open");
+        check("unix:/run/agent/http", None, "open");
+        check(
+            "unix:/run/agent/http",
+            Some(&Secret::new("changeme")),
+            "Config: the token AGENT_HTTP_TOKEN of [http] is a placeholder",
+        );
+    }
+
+    #[test]
+    fn only_one_bearer_header_with_the_whole_token_opens() {
+        let guard = Guard::new(Some(&Secret::new("the-token"))).expect("random");
+        let standing = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(AUTHORIZATION, value.parse().expect("value"));
+            }
+            guard.standing(&headers)
+        };
+        for values in [
+            &["Bearer the-token"][..],
+            &["bearer the-token"],
+            &["BEARER  the-token "],
+        ] {
+            assert_eq!(standing(values), Standing::Owner, "{values:?}");
+        }
+        assert_eq!(standing(&[]), Standing::Stranger);
+        for values in [
+            &["Bearer the-toke"][..],
+            &["Bearer the-token2"],
+            &["Bearer"],
+            &["Bearer "],
+            &["the-token"],
+            &["Basic the-token"],
+            &["Bearer THE-TOKEN"],
+            &["Bearer the-token", "Bearer the-token"],
+            &["Bearer the-token", "Bearer wrong"],
+        ] {
+            assert_eq!(standing(values), Standing::Wrong, "{values:?}");
+        }
+        assert_eq!(
+            Guard::new(None).expect("none").standing(&HeaderMap::new()),
+            Standing::Owner
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The metered client, from the settings: for every program that asks a model.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cli::{Exit, Failure};
+use crate::auth;
+use crate::auth::{Keys, ProviderKey};
+use crate::config;
+use crate::config::{Loaded, Models, ProviderType};
+use crate::cost::Ledger;
+use crate::llm::Client;
+use crate::net;
+use crate::provider::anthropic::Anthropic;
+use crate::provider::gemini::Gemini;
+use crate::provider::offline::Offline;
+use crate::provider::openai::OpenAi;
+use crate::provider::transcription::Transcriptions;
+use crate::provider::{Key, Provider};
+
+/// Returns the client that asks the models of `loaded` and pays from `ledger`.
+pub(super) fn build(loaded: &Loaded, keys: &Arc<Keys>, ledger: Ledger) -> Result<Client, Failure> {
+    let Vendors { chat, speech } = providers(&loaded.models, keys)?;
+    let call_timeout = Duration::from_secs(loaded.config.agent.call_timeout_secs);
+    Ok(Client::new(
+        ledger,
+        chat,
+        loaded.models.clone(),
+        loaded.config.cost.clone(),
+        call_timeout,
+    )
+    .with_speech(speech))
+}
+
+/// Checks that the models of `loaded` could be asked.
+pub(super) fn check(models: &Models, keys: &Arc<Keys>) -> Result<(), Failure> {
+    providers(models, keys).map(drop)
+}
+
+/// The servers of the loaded providers, by the provider's name.
+#[derive(Default)]
+struct Vendors {
+    /// Who answers.
+    chat: HashMap<String, Arc<dyn Provider>>,
+    /// Who listens.
+    speech: HashMap<String, Transcriptions>,
+}
+
+/// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
+/// needs no restart.
+fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
+    let http = net::client().map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("TLS cannot be set up: {}", error.without_url()),
+        )
+    })?;
+    let mut servers = Vendors::default();
+    for model in models.all() {
+        let provider = &model.provider;
+        if servers.chat.contains_key(&provider.name) {
+            continue;
+        }
+        match keys.check(provider) {
+            // The issuer's word, and none of ours: the daemon starts and says so, see `signed_out`.
+            Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
+            Err(error) => return Err(without_key(provider, error)),
+        }
+        let key = Key::Asked(Arc::new(ProviderKey::new(
+            keys.clone(),
+            provider.clone(),
+            http.clone(),
+        )));
+        let built: Arc<dyn Provider> = match provider.kind {
+            ProviderType::Anthropic => {
+                Arc::new(Anthropic::new(http.clone(), &provider.base_url, key))
+            }
+            ProviderType::Openai => {
+                let listens = Transcriptions::new(http.clone(), &provider.base_url, key.clone());
+                servers.speech.insert(provider.name.clone(), listens);
+                Arc::new(OpenAi::new(http.clone(), &provider.base_url, key))
+            }
+            ProviderType::Offline => Arc::new(Offline::new()),
+            ProviderType::Gemini => Arc::new(Gemini::new(http.clone(), &provider.base_url, key)),
+        };
+        servers.chat.insert(provider.name.clone(), built);
+    }
+    Ok(servers)
+}
+
+/// Says what is missing, and the command that helps.
+fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
+    let auth::Error::Absent { .. } = error else {
+        return error.into();
+    };
+    let name = &provider.name;
+    let file = provider
+        .file
+        .as_ref()
+        .map_or_else(String::new, |file| format!(" ({})", file.display()));
+    match &provider.api_key_env {
+        Some(key) => Failure::new(Exit::Config, format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
+            "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"
+        )),
+        None => Failure::new(Exit::Config, format!("nobody is signed in at the provider {name}{file}"))
+            .hint(format!("agent-daemon login {name} --oauth")),
+    }
+}

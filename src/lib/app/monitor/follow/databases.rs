@@ -1,0 +1,198 @@
+//! Reading the databases, each only when it has changed: a monitor that is looked at all day must cost
+//! nothing.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::events::{Stamp, stamp};
+use super::snapshot::{Books, Costs, Memory, Part};
+use crate::app::cli::Failure;
+use crate::app::documents;
+use crate::app::documents::Period;
+use crate::app::monitor::next_job;
+use crate::config::{Environment, Home};
+use crate::memory::{facts, index};
+use crate::secret;
+
+/// What did not change is read again after this all the same: a new day begins, a question expires.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Reads them, and knows what it read.
+pub(super) struct Reader {
+    home: Home,
+    env: Environment,
+    books: Books,
+    read: [Option<(Vec<Stamp>, Instant)>; 4],
+}
+
+impl Reader {
+    /// Returns a reader that has read nothing.
+    pub(super) fn new(home: Home, env: Environment) -> Self {
+        Self {
+            home,
+            env,
+            books: Books::default(),
+            read: [None, None, None, None],
+        }
+    }
+
+    /// Returns what was read last.
+    pub(super) fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// Reads what has changed; false when nothing has.
+    pub(super) fn look(&mut self) -> bool {
+        let Self {
+            home,
+            env,
+            books,
+            read,
+        } = self;
+        let database = |path: PathBuf| {
+            let wal = path.with_extension("db-wal");
+            [path, wal]
+        };
+        let queue: Vec<PathBuf> = database(home.queue_db())
+            .into_iter()
+            .chain([home.spool_new()])
+            .collect();
+        let costs: Vec<PathBuf> = database(home.cost_db())
+            .into_iter()
+            .chain([home.config_file().to_owned()])
+            .collect();
+        let index = index::Place::of(home);
+        let memory: Vec<PathBuf> = database(facts::database(home))
+            .into_iter()
+            .chain(database(index.database()))
+            .chain([index.lock()])
+            .collect();
+        let [of_queue, of_costs, of_memory, of_jobs] = read;
+        let mut news = false;
+        if has_changed(of_queue, &queue) {
+            books.queue = part(documents::queue(home));
+            news = true;
+        }
+        if has_changed(of_costs, &costs) {
+            books.costs = part(read_costs(home, env));
+            news = true;
+        }
+        if has_changed(of_memory, &memory) {
+            books.memory = part(read_memory(home, &index));
+            news = true;
+        }
+        if has_changed(of_jobs, &[home.jobs()]) {
+            books.next_job = next_job(home);
+            news = true;
+        }
+        news
+    }
+}
+
+/// Returns true when one of the files is not as it was, and keeps how it is.
+fn has_changed(read: &mut Option<(Vec<Stamp>, Instant)>, files: &[PathBuf]) -> bool {
+    let now: Vec<Stamp> = files.iter().map(|path| stamp(path)).collect();
+    if read
+        .as_ref()
+        .is_some_and(|(before, at)| *before == now && at.elapsed() < AGAIN)
+    {
+        return false;
+    }
+    *read = Some((now, Instant::now()));
+    true
+}
+
+fn part<T>(read: Result<T, Failure>) -> Part<T> {
+    match read {
+        Ok(read) => Part::Read(read),
+        Err(failure) => Part::Failed(secret::redact(&failure.message)),
+    }
+}
+
+fn read_costs(home: &Home, env: &Environment) -> Result<Costs, Failure> {
+    let of = |period| documents::cost(home, env, period, None);
+    Ok(Costs {
+        today: of(Period::Today)?,
+        month: of(Period::Month)?,
+    })
+}
+
+fn read_memory(home: &Home, index: &index::Place) -> Result<Memory, Failure> {
+    let path = facts::database(home);
+    let failed = |error: facts::Error| Failure::new(crate::app::cli::Exit::Data, error.to_string());
+    Ok(Memory {
+        facts: facts::list(&path, &facts::Filter::default())
+            .map_err(failed)?
+            .len(),
+        episodes: facts::episodes::list(&path).map_err(failed)?.len(),
+        commitments: facts::commitments::list(&path, false).map_err(failed)?,
+        index: index::status(index)
+            .map_err(|error| Failure::new(crate::app::cli::Exit::Data, error.to_string()))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HomeFlags;
+    use crate::sys::atomic;
+
+    #[test]
+    fn what_did_not_change_is_not_read_again() {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = dir.path().join("a.db");
+        let files = [file.clone(), dir.path().join("none")];
+        let mut read = None;
+        assert!(has_changed(&mut read, &files), "the first time");
+        assert!(!has_changed(&mut read, &files));
+        atomic::write(&file, b"x", atomic::Durability::Rename).expect("write");
+        assert!(has_changed(&mut read, &files));
+        assert!(!has_changed(&mut read, &files));
+        let long_ago = Instant::now()
+            .checked_sub(AGAIN)
+            .expect("the machine runs for more than a minute");
+        read.as_mut().expect("it was read").1 = long_ago;
+        assert!(has_changed(&mut read, &files), "a new day may have begun");
+    }
+
+    #[test]
+    fn a_home_without_databases_is_empty_and_a_damaged_one_says_so() {
+        let dir = tempfile::tempdir().expect("dir");
+        let flags = HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..HomeFlags::default()
+        };
+        let home = Home::resolve(flags, &|_| None).expect("home");
+        let mut reader = Reader::new(home.clone(), Environment::default());
+        assert!(reader.look() && !reader.look());
+        let books = reader.books();
+        assert!(
+            books
+                .queue
+                .read()
+                .is_some_and(|queue| queue.inbox.is_empty() && queue.approvals.is_empty())
+        );
+        assert!(
+            books
+                .memory
+                .read()
+                .is_some_and(|memory| memory.facts == 0 && !memory.index.indexed)
+        );
+        assert!(
+            books
+                .costs
+                .read()
+                .is_some_and(|costs| costs.today.calls == 0),
+            "{:?}",
+            books.costs
+        );
+        home.create().expect("create");
+        atomic::write(&home.queue_db(), &[b'x'; 4096], atomic::Durability::Rename).expect("write");
+        assert!(reader.look());
+        assert!(
+            matches!(&reader.books().queue, Part::Failed(why) if why.contains("queue.db")),
+            "{:?}",
+            reader.books().queue
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! [`Line`]: text in inks that knows how wide it is on a terminal.
+//!
+//! Everything shown passes [`clean`] on its way in, so that no name and no error of anybody can
+//! command the terminal or break the frame.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::app::color::Paint;
+use crate::text;
+
+/// Longer texts are cut before anything else is done with them: no frame has more room.
+const MAX_CHARS: usize = 4000;
+
+/// How a piece of text looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// As the terminal has it.
+    Plain,
+    /// What the eye should meet first.
+    Bold,
+    /// What is there when it is looked for.
+    Dim,
+    /// All is well.
+    Green,
+    /// Look at this.
+    Yellow,
+    /// Something is wrong.
+    Red,
+}
+
+/// One line of a frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    pieces: Vec<(Ink, String)>,
+    width: usize,
+}
+
+impl Line {
+    /// Returns a line of one piece.
+    pub(super) fn of(ink: Ink, words: &str) -> Self {
+        let mut line = Self::default();
+        line.push(ink, words);
+        line
+    }
+
+    /// Adds a piece at the end.
+    pub(super) fn push(&mut self, ink: Ink, words: &str) {
+        let words = clean(words);
+        if !words.is_empty() {
+            self.width += width(&words);
+            self.pieces.push((ink, words));
+        }
+    }
+
+    /// Adds spaces until the next piece begins at `column`, counted from 0.
+    pub(super) fn pad_to(&mut self, column: usize) {
+        let missing = column.saturating_sub(self.width);
+        if missing > 0 {
+            self.width += missing;
+            self.pieces.push((Ink::Plain, " ".repeat(missing)));
+        }
+    }
+
+    /// Returns how many columns it takes.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns its pieces, from left to right.
+    pub(super) fn pieces(&self) -> &[(Ink, String)] {
+        &self.pieces
+    }
+
+    /// Returns the line behind `mark`.
+    pub(super) fn after(self, ink: Ink, mark: &str) -> Self {
+        let mut line = Self::of(ink, mark);
+        line.width += self.width;
+        line.pieces.extend(self.pieces);
+        line
+    }
+
+    /// Returns the line, or as much of it as fits with `…` at its end.
+    pub(super) fn cut(self, columns: usize) -> Self {
+        if self.width <= columns {
+            return self;
+        }
+        let mut short = Self::default();
+        for (ink, words) in self.pieces {
+            let room = columns - short.width;
+            let fits = width(&words) < room;
+            let words = if fits {
+                words
+            } else {
+                cut(&format!("{words}…"), room)
+            };
+            short.width += width(&words);
+            short.pieces.push((ink, words));
+            if !fits {
+                break;
+            }
+        }
+        short
+    }
+
+    /// Returns the line as it is printed, without the spaces at its end.
+    pub(super) fn print(&self, paint: Paint) -> String {
+        let mut pieces: Vec<(Ink, &str)> = self
+            .pieces
+            .iter()
+            .map(|(ink, words)| (*ink, words.as_str()))
+            .collect();
+        while let Some((ink, words)) = pieces.pop() {
+            let trimmed = words.trim_end_matches(' ');
+            if !trimmed.is_empty() {
+                pieces.push((ink, trimmed));
+                break;
+            }
+        }
+        let print = |(ink, words): (Ink, &str)| match ink {
+            Ink::Plain => words.to_owned(),
+            Ink::Bold => paint.bold(words),
+            Ink::Dim => paint.dim(words),
+            Ink::Green => paint.green(words),
+            Ink::Yellow => paint.yellow(words),
+            Ink::Red => paint.red(words),
+        };
+        pieces.into_iter().map(print).collect()
+    }
+}
+
+/// Returns `words` on one line, with what is not to be seen escaped.
+pub(super) fn clean(words: &str) -> String {
+    let words = text::shorten(words, MAX_CHARS);
+    if words
+        .chars()
+        .all(|c| c == ' ' || !(c.is_whitespace() || c.is_control()))
+    {
+        return text::visible(&words);
+    }
+    text::visible(&words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Returns how many columns `words` takes at most.
+///
+/// Terminals do not agree on letters that are made of several characters (a thumb with a skin
+/// colour, a heart with a variation selector): the wider opinion counts, because a line that is too
+/// short does no harm. A soft hyphen is a column on most terminals and nothing in the tables.
+pub(super) fn width(words: &str) -> usize {
+    if words.is_ascii() {
+        words.len()
+    } else {
+        words.graphemes(true).map(letter_width).sum()
+    }
+}
+
+fn letter_width(letter: &str) -> usize {
+    let parts = letter
+        .chars()
+        .map(|c| {
+            if c == '\u{ad}' {
+                1
+            } else {
+                c.width().unwrap_or(0)
+            }
+        })
+        .sum();
+    letter.width().max(parts)
+}
+
+/// Returns `words`, or as much of it as fits with `…` at its end.
+pub(super) fn cut(words: &str, columns: usize) -> String {
+    if width(words) <= columns {
+        return words.to_owned();
+    }
+    let Some(room) = columns.checked_sub(1) else {
+        return String::new();
+    };
+    format!("{}…", fitting(words, room))
+}
+
+/// Returns `words`, or as much of its end as fits with `…` before it.
+pub(super) fn cut_front(words: &str, columns: usize) -> String {
+    if width(words) <= columns {
+        return words.to_owned();
+    }
+    let Some(room) = columns.checked_sub(1) else {
+        return String::new();
+    };
+    let (mut used, mut start) = (0, words.len());
+    for (at, letter) in words.grapheme_indices(true).rev() {
+        used += letter_width(letter);
+        if used > room {
+            break;
+        }
+        start = at;
+    }
+    format!("…{}", words.get(start..).unwrap_or_default())
+}
+
+/// Returns the first letters that fit.
+fn fitting(words: &str, columns: usize) -> &str {
+    let (mut used, mut end) = (0, 0);
+    for (at, letter) in words.grapheme_indices(true) {
+        used += letter_width(letter);
+        if used > columns {
+            break;
+        }
+        end = at + letter.len();
+    }
+    words.get(..end).unwrap_or_default()
+}
+
+/// Returns `words` on lines of `columns` with every space where it was, broken anywhere; what is not to be
+/// seen is escaped. An empty text is one empty line.
+pub(super) fn chop(words: &str, columns: usize) -> Vec<String> {
+    let words = text::visible(words);
+    let mut lines = Vec::new();
+    let mut rest = words.as_str();
+    loop {
+        let mut head = fitting(rest, columns);
+        if head.is_empty() {
+            // A letter wider than the line stands on one of its own, before this would turn in circles.
+            head = rest.graphemes(true).next().unwrap_or_default();
+        }
+        lines.push(head.to_owned());
+        rest = rest.get(head.len()..).unwrap_or_default();
+        if rest.is_empty() {
+            return lines;
+        }
+    }
+}
+
+/// Returns `words` on at most `rows` lines of `columns`, broken between words where that is
+/// possible; the last ends with `…` when more would follow.
+pub(super) fn wrap(words: &str, columns: usize, rows: usize) -> Vec<String> {
+    let words = clean(words);
+    let mut lines: Vec<String> = Vec::new();
+    let mut rest = words.trim();
+    while !rest.is_empty() && lines.len() < rows {
+        if lines.len() + 1 == rows {
+            lines.push(cut(rest, columns));
+            break;
+        }
+        let head = fitting(rest, columns);
+        let whole = head.len() == rest.len()
+            || rest
+                .get(head.len()..)
+                .is_some_and(|after| after.starts_with(' '));
+        let end = match head.rfind(' ') {
+            Some(space) if !whole => space,
+            _ => head.len(),
+        };
+        // A letter wider than the line ends here, before it would turn in circles.
+        let (Some(line), Some(after)) = (
+            rest.get(..end).filter(|line| !line.is_empty()),
+            rest.get(end..),
+        ) else {
+            break;
+        };
+        lines.push(line.trim_end().to_owned());
+        rest = after.trim_start();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_anybody_stay_on_the_line_and_command_nothing() {
+        assert_eq!(
+            clean("two\nlines\tand \u{1b}[31mred\u{202e}"),
+            "two lines and \\u{1b}[31mred\\u{202e}"
+        );
+        assert_eq!(clean("two  spaces stay"), "two  spaces stay");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns_and_are_never_cut_in_half() {
+        assert_eq!(
+            ["ab", "李明", "👍🏽", "❤\u{fe0f}", "e\u{301}", "a\u{ad}b"].map(width),
+            [2, 4, 4, 2, 1, 3]
+        );
+        assert_eq!(
+            (cut("李明李明", 5), cut("李明李明", 4), cut("李明", 4)),
+            ("李明…".into(), "李…".into(), "李明".into())
+        );
+        assert_eq!(
+            (cut("abc", 1), cut("abc", 0), cut("", 0)),
+            ("…".into(), String::new(), String::new())
+        );
+        assert_eq!(cut_front("exec, read, exec", 8), "…d, exec");
+    }
+
+    #[test]
+    fn a_line_of_several_inks_is_cut_where_the_room_ends() {
+        let mut line = Line::of(Ink::Bold, "idle");
+        line.push(Ink::Plain, "  pid 7");
+        assert_eq!(line.clone().cut(11), line);
+        assert_eq!(line.clone().cut(10).print(Paint::PLAIN), "idle  pid…");
+        assert_eq!(line.clone().cut(4).print(Paint::PLAIN), "idl…");
+        assert_eq!(
+            (line.clone().cut(5).print(Paint::PLAIN), line.cut(0).width()),
+            ("idle…".to_owned(), 0)
+        );
+    }
+
+    #[test]
+    fn words_are_wrapped_between_words_and_long_ones_anywhere() {
+        let check = |words: &str, columns, rows, lines: &[&str]| {
+            assert_eq!(wrap(words, columns, rows), lines, "{words}")
+        };
+        check("the disk is full", 8, 9, &["the disk", "is full"]);
+        check("the disk is full", 9, 2, &["the disk", "is full"]);
+        check("the disk is full", 8, 1, &["the dis…"]);
+        check("abcdefghij k", 4, 9, &["abcd", "efgh", "ij k"]);
+        check("李明", 1, 9, &[]);
+        check("", 8, 2, &[]);
+    }
+
+    #[test]
+    fn what_is_chopped_keeps_every_space() {
+        let check = |words: &str, columns, lines: &[&str]| {
+            assert_eq!(chop(words, columns), lines, "{words}")
+        };
+        check("", 8, &[""]);
+        check("  rm  -r", 4, &["  rm", "  -r"]);
+        check("a\tb\u{200b}", 40, &["a\\u{9}b\\u{200b}"]);
+        check("李明x", 1, &["李", "明", "x"]);
+        check("李明x", 3, &["李", "明x"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_wider_than_its_room(words in "(\\PC|[ \\n\\x1b\u{ad}李👍🏽\u{fe0f}\u{200d}e\u{301}]){0,60}", columns in 0usize..30) {
+            let clean = clean(&words);
+            prop_assert!(width(&cut(&clean, columns)) <= columns);
+            prop_assert!(width(&cut_front(&clean, columns)) <= columns);
+            for line in wrap(&words, columns, 5) {
+                prop_assert!(width(&line) <= columns && UnicodeWidthStr::width(line.as_str()) <= columns);
+            }
+            let mut line = Line::of(Ink::Red, &words);
+            line.push(Ink::Dim, &words);
+            let line = line.cut(columns);
+            prop_assert!(line.width() <= columns && width(&line.print(Paint::PLAIN)) <= columns);
+        }
+
+        #[test]
+        fn wrapping_loses_no_letter(words in "[a-z李 ]{0,80}", columns in 2usize..20) {
+            let letters = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(letters(&wrap(&words, columns, usize::MAX).concat()), letters(&words));
+        }
+    }
+}

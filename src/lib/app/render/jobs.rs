@@ -1,0 +1,117 @@
+//! The jobs as a table, and whether a heartbeat would wake the agent.
+
+use serde_json::Value;
+
+use super::Asker;
+use crate::app::cli;
+use crate::app::cli::Exit;
+use crate::app::documents::{Job, Jobs, Wake};
+use crate::app::table;
+use crate::app::table::Column;
+use crate::{clock, text};
+
+const COLUMNS: [Column; 6] = [
+    Column::left("ID"),
+    Column::left("NAME").cut_to(10),
+    Column::left("WHEN").cut_to(9),
+    Column::left("NEXT"),
+    Column::left("LAST"),
+    Column::left("RESULT").cut_to(10),
+];
+
+/// Shows the jobs.
+pub(crate) fn jobs(asker: &Asker<'_>, jobs: &Jobs) -> Exit {
+    let exit = asker.answer(jobs, |jobs| {
+        if !jobs.jobs.is_empty() {
+            let zone = asker.zone();
+            let rows: Vec<Vec<String>> = jobs.jobs.iter().map(|job| row(job, zone)).collect();
+            table::lines(&COLUMNS, &rows, table::room())
+                .iter()
+                .for_each(|line| cli::out(line));
+        }
+    });
+    if jobs.jobs.is_empty() {
+        asker.note_nothing("there is no job yet: agent-send --job add");
+    }
+    for (id, why) in &jobs.broken {
+        asker.note(&format!(
+            "state/cron/jobs.json: the entry {} makes no sense: {}",
+            text::visible(id),
+            text::visible(why)
+        ));
+    }
+    exit
+}
+
+fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
+    let field = |name: &str| {
+        job.fields
+            .get(name)
+            .and_then(Value::as_str)
+            .map(text::visible)
+    };
+    let time = |name: &str| {
+        let at = job
+            .fields
+            .get(name)
+            .and_then(Value::as_str)
+            .and_then(clock::parse_rfc3339);
+        at.map(|at| clock::local_minute(at, zone))
+    };
+    let is_on = job
+        .fields
+        .get("enabled")
+        .and_then(Value::as_bool)
+        .unwrap_or(true);
+    let next = if is_on {
+        time("next_at").unwrap_or_else(|| "never".to_owned())
+    } else {
+        "paused".to_owned()
+    };
+    let own = field("tz")
+        .filter(|own| own != zone.name())
+        .map_or_else(String::new, |own| format!(" {own}"));
+    let result = [field("last_status"), field("last_error")]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<String>>()
+        .join(": ");
+    vec![
+        field("id").unwrap_or_default(),
+        field("name").unwrap_or_default(),
+        format!("{}{own}", field("schedule").unwrap_or_default()),
+        next,
+        time("last_at").unwrap_or_else(|| "-".to_owned()),
+        if result.is_empty() {
+            "-".to_owned()
+        } else {
+            result
+        },
+    ]
+}
+
+/// Shows whether the agent would wake.
+pub(crate) fn wake(asker: &Asker<'_>, wake: &Wake) -> Exit {
+    asker.answer(wake, |wake| {
+        cli::out(&match &wake.reason {
+            None => "The agent would wake now.".to_owned(),
+            Some(reason) => format!("The agent would not wake: {reason}."),
+        });
+        let price = match (wake.cost_usd, wake.day_usd) {
+            (Some(usd), Some(day)) => {
+                format!("about ${usd:.4} if nothing needs you; every time of a day: ${day:.2}")
+            }
+            _ => format!("unpriced: the model {} has no price", wake.model),
+        };
+        cli::out(&format!(
+            "A wake asks {} with about {} tokens: {price}.",
+            wake.model, wake.input_tokens
+        ));
+        if let Some(at) = clock::parse_rfc3339(&wake.next_at) {
+            cli::out(&format!(
+                "It is thought of next at {}.",
+                clock::local_text(at, asker.zone())
+            ));
+        }
+    })
+}

@@ -1,0 +1,109 @@
+//! The answers to questions, for people: one file a document. Words that may be anybody's are shown so
+//! that they cannot command a terminal.
+
+mod audit;
+mod cost;
+mod explain;
+mod history;
+mod jobs;
+mod log;
+mod sessions;
+mod status;
+
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
+use super::cli;
+use super::cli::{Exit, Failure, Shared};
+use super::color::Color;
+use super::{documents, monitor};
+use crate::config::{Environment, Home};
+
+pub(crate) use audit::{audit, verify};
+pub(crate) use cost::cost;
+pub(crate) use explain::explain;
+pub(crate) use history::history;
+pub(crate) use jobs::{jobs, wake};
+pub(crate) use log::log;
+pub(crate) use sessions::sessions;
+pub(crate) use status::{queue, status};
+
+/// What a log has of an event.
+type Entry = Map<String, Value>;
+
+/// Whose agent it is, and how its answer is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub shared: &'a Shared,
+    pub home: &'a Home,
+    pub env: &'a Environment,
+    /// One document.
+    pub json: bool,
+    /// No talk beside the answer.
+    pub quiet: bool,
+}
+
+impl Asker<'_> {
+    /// Prints a document: as it is, or by `draw`.
+    fn answer<T: serde::Serialize>(&self, document: &T, draw: impl FnOnce(&T)) -> Exit {
+        if self.json {
+            cli::json(document)
+        } else {
+            draw(document)
+        }
+        Exit::Ok
+    }
+
+    /// Prints a document of entries: as it is, or each as a `line`; `nothing` says why there is none.
+    fn entries<T: serde::Serialize>(
+        &self,
+        document: &T,
+        entries: &[Entry],
+        line: fn(&Entry, Tz) -> String,
+        nothing: &str,
+    ) -> Exit {
+        let exit = self.answer(document, |_| {
+            if !entries.is_empty() {
+                let zone = self.zone();
+                entries
+                    .iter()
+                    .for_each(|entry| cli::out(&line(entry, zone)));
+            }
+        });
+        if entries.is_empty() {
+            self.note_nothing(nothing);
+        }
+        exit
+    }
+
+    /// Says a word beside the data.
+    fn note(&self, words: &str) {
+        if !self.quiet {
+            cli::err(&format!("agent-send: {words}"));
+        }
+    }
+
+    /// Says why an answer is empty; a document shows it by itself.
+    fn note_nothing(&self, words: &str) {
+        if !self.json {
+            self.note(words);
+        }
+    }
+
+    /// Returns the agent's time zone, and says so when that is not known.
+    fn zone(&self) -> Tz {
+        let (zone, trouble) = documents::zone(self.home, self.env);
+        if let Some(failure) = trouble {
+            self.note(&format!(
+                "times are UTC, for the settings cannot be read: {}",
+                failure.message
+            ));
+        }
+        zone
+    }
+}
+
+/// Shows what the daemon does right now; a daemon that is not there is an answer too.
+pub(crate) fn monitor(asker: &Asker<'_>) -> Result<Exit, Failure> {
+    monitor::show(asker.shared, asker.json, Color::Auto).map(|_| Exit::Ok)
+}

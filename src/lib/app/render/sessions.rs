@@ -1,0 +1,138 @@
+//! The conversations as a table, the last used first.
+
+use super::Asker;
+use crate::app::cli;
+use crate::app::cli::Exit;
+use crate::app::documents::{Session, Sessions};
+use crate::app::table;
+use crate::app::table::Column;
+use crate::{clock, text};
+
+const COLUMNS: [Column; 6] = [
+    Column::left("SESSION").cut_to(20),
+    Column::left("CONTACT").cut_to(8),
+    Column::left("LAST USED"),
+    Column::right("MSGS"),
+    Column::right("CONTEXT"),
+    Column::right("COST"),
+];
+
+/// Shows the conversations.
+pub(crate) fn sessions(asker: &Asker<'_>, sessions: &Sessions) -> Exit {
+    let exit = asker.answer(sessions, |sessions| {
+        if !sessions.sessions.is_empty() {
+            lines(&sessions.sessions, clock::now_ms(), table::room())
+                .iter()
+                .for_each(|line| cli::out(line));
+        }
+    });
+    if sessions.sessions.is_empty() {
+        asker.note_nothing("there is no conversation yet");
+    }
+    if let Some(why) = &sessions.unknown_windows {
+        asker.note(&format!("how full a context is cannot be told: {why}"));
+    }
+    exit
+}
+
+fn lines(sessions: &[Session], now: i64, room: usize) -> Vec<String> {
+    let rows: Vec<Vec<String>> = sessions.iter().map(|session| row(session, now)).collect();
+    table::lines(&COLUMNS, &rows, room)
+}
+
+fn row(session: &Session, now: i64) -> Vec<String> {
+    let context = match session.context_pct {
+        Some(percent) => format!("{percent:.0} %"),
+        None if session.context_tokens > 0 => text::count(session.context_tokens),
+        None => "-".to_owned(),
+    };
+    vec![
+        text::visible(&session.key),
+        text::visible(&text::shorten(&session.contact, 40)),
+        clock::parse_rfc3339(&session.updated_at)
+            .map_or_else(|| "?".to_owned(), |at| ago(now - at)),
+        session.message_count.to_string(),
+        context,
+        format!("${:.4}", session.cost_usd),
+    ]
+}
+
+/// Returns how long ago something was: a date with its time has no room.
+fn ago(millis: i64) -> String {
+    match millis / 60_000 {
+        ..1 => "just now".to_owned(),
+        minutes @ 1..120 => format!("{minutes} min ago"),
+        minutes @ 120..2880 => format!("{} h ago", minutes / 60),
+        minutes => format!("{} d ago", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(key: &str, contact: &str, context_pct: Option<f64>) -> Session {
+        Session {
+            session_id: "019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e".to_owned(),
+            key: key.to_owned(),
+            contact: contact.to_owned(),
+            created_at: "2025-11-20T22:56:01.120Z".to_owned(),
+            updated_at: "2025-11-21T22:56:01.120Z".to_owned(),
+            model: Some("primary".to_owned()),
+            message_count: 12,
+            compaction_count: 0,
+            context_tokens: 12_345,
+            context_pct,
+            cost_usd: 0.01234,
+            log_files: 1,
+            log_bytes: 999,
+        }
+    }
+
+    #[test]
+    fn the_table_fits_on_a_terminal_of_eighty_columns() {
+        let sessions = [
+            session(
+                "agent:agent:telegram:dm:1234567890",
+                "Ada, Countess of Lovelace",
+                Some(6.2),
+            ),
+            session("cli:cli", "c\u{1b}i", None),
+        ];
+        let now = clock::parse_rfc3339("2025-11-22T00:26:02.000Z").expect("time");
+        assert_eq!(
+            lines(&sessions, now, 80),
+            [
+                "SESSION                             CONTACT   LAST USED   MSGS  CONTEXT     COST",
+                "agent:agent:telegram:dm:1234567890  Ada, Co…  90 min ago    12      6 %  $0.0123",
+                "cli:cli                             c\\u{1b}i  90 min ago    12    12.3k  $0.0123",
+            ]
+        );
+    }
+
+    #[test]
+    fn how_long_ago_is_said_in_one_unit() {
+        let said = [
+            -5,
+            59_999,
+            60_000,
+            7_199_999,
+            7_200_000,
+            172_799_999,
+            172_800_000,
+        ]
+        .map(ago);
+        assert_eq!(
+            said,
+            [
+                "just now",
+                "just now",
+                "1 min ago",
+                "119 min ago",
+                "2 h ago",
+                "47 h ago",
+                "2 d ago"
+            ]
+        );
+    }
+}

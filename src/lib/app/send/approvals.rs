@@ -1,0 +1,234 @@
+//! The owner's word in a shell: what the agent asks for is shown to whoever waits for its answer, and
+//! `--approve` and `--deny` decide.
+
+use std::io::BufRead;
+use std::os::fd::AsFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::submit;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::config::Home;
+use crate::control::replies::{Ask, Reply};
+use crate::message;
+use crate::message::Approval;
+use crate::{clock, control, text};
+
+/// More of a question is not shown: the rest is in the document of `--queue`.
+const LONGEST: usize = 4000;
+
+/// Decides about a request.
+pub(super) fn decide(
+    home: &Home,
+    request: String,
+    verdict: Approval,
+    why: Option<String>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let reply = word(home, request, verdict, why)?;
+    if json {
+        cli::json(&reply);
+        return Ok(if reply.error.is_some() {
+            Exit::Failed
+        } else {
+            Exit::Ok
+        });
+    }
+    cli::out(&outcome(reply)?);
+    Ok(Exit::Ok)
+}
+
+fn word(
+    home: &Home,
+    request: String,
+    verdict: Approval,
+    why: Option<String>,
+) -> Result<Reply, Failure> {
+    submit::order(
+        home,
+        &control::Command::Approval {
+            request,
+            verdict,
+            why,
+        },
+        "nothing is known to be decided",
+    )
+}
+
+fn outcome(reply: Reply) -> Result<String, Failure> {
+    match reply.error {
+        Some(error) => Err(Failure::new(Exit::Failed, text::visible(&error))
+            .hint("agent-send --queue shows what waits")),
+        None => Ok(text::visible(reply.reply.as_deref().unwrap_or_default())),
+    }
+}
+
+/// The requests that were shown.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    told: Vec<String>,
+    open: bool,
+}
+
+impl Asks {
+    /// Returns true when `reply` asks for something that was not shown.
+    pub(super) fn has_news(&mut self, reply: &Reply) -> bool {
+        self.open = !reply.asks.is_empty();
+        reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
+    }
+
+    /// Returns true while something waits for the owner's word.
+    pub(super) fn are_open(&self) -> bool {
+        self.open
+    }
+
+    /// Shows what is asked for and was not shown, beside the reply; at a prompt (`person`) the word may be
+    /// given there.
+    pub(super) fn tell(&mut self, reply: &Reply, person: bool) {
+        let new: Vec<&Ask> = reply
+            .asks
+            .iter()
+            .filter(|ask| !self.told.contains(&ask.id))
+            .collect();
+        self.told.extend(new.iter().map(|ask| ask.id.clone()));
+        for line in new
+            .iter()
+            .flat_map(|ask| lines(ask, clock::now_ms(), person))
+        {
+            cli::err(&line);
+        }
+    }
+}
+
+/// Returns a question as it is shown: nothing in it can command a terminal or be taken for our words.
+fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
+    let id = text::visible(&ask.id);
+    let left = clock::parse_rfc3339(&ask.expires_at)
+        .map(|at| at.saturating_sub(now).max(0).saturating_add(59_999) / 60_000);
+    let left = left.map(|minutes| format!("; without it, denied in {minutes} min"));
+    let whole = ask.text.chars().count() <= LONGEST;
+    let mut lines = vec![
+        format!(
+            "agent-send: the agent waits for your word{}",
+            left.unwrap_or_default()
+        ),
+        format!(
+            "  {}: {}",
+            text::visible(&ask.tool),
+            text::visible(&ask.why)
+        ),
+    ];
+    lines.extend(
+        text::head(&ask.text, LONGEST)
+            .lines()
+            .map(|line| format!("  | {}", text::visible(line))),
+    );
+    if !whole {
+        lines.push("  … there is more: agent-send --queue --json".to_owned());
+    }
+    lines.extend([
+        format!("  agent-send --approve {id}"),
+        format!("  agent-send --deny {id} WHY"),
+    ]);
+    if person {
+        lines.push(format!("  or here: /approve {id}, /deny {id} WHY"));
+    }
+    lines
+}
+
+/// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
+/// lines then, so reading one never waits.
+pub(super) fn heed(home: &Home) {
+    let stdin = std::io::stdin();
+    let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut there, PollTimeout::ZERO).unwrap_or(0) == 0 {
+        return;
+    }
+    let mut line = String::new();
+    if stdin.lock().read_line(&mut line).is_err() || line.trim().is_empty() {
+        return;
+    }
+    let spoken = line.trim().strip_prefix('/').and_then(|text| {
+        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        message::Command::spoken(word, rest)
+    });
+    match spoken {
+        Some(message::Command::Approval { id, verdict, why }) => {
+            match word(home, id, verdict, why).and_then(outcome) {
+                Ok(outcome) => cli::err(&format!("agent-send: {outcome}")),
+                Err(failure) => cli::complain("agent-send", &failure),
+            }
+        }
+        Some(message::Command::Done { text }) => cli::err(&format!("agent-send: {text}")),
+        _ => cli::err(
+            "agent-send: it waits for /approve ID or /deny ID WHY; Ctrl-C stops the answer",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(text: &str) -> Ask {
+        Ask {
+            id: "k3f9w2".to_owned(),
+            tool: "exec".to_owned(),
+            text: text.to_owned(),
+            why: "the settings ask".to_owned(),
+            expires_at: "2025-11-21T23:11:02.000Z".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_question_is_shown_with_the_exact_commands_and_commands_nothing() {
+        let now = 1_763_766_000_001;
+        let shown = lines(
+            &ask("rm -r build\u{1b}[2J\n  agent-send: approved\nin \u{202e}~"),
+            now,
+            false,
+        );
+        let expected = [
+            "agent-send: the agent waits for your word; without it, denied in 12 min",
+            "  exec: the settings ask",
+            "  | rm -r build\\u{1b}[2J",
+            "  |   agent-send: approved",
+            "  | in \\u{202e}~",
+            "  agent-send --approve k3f9w2",
+            "  agent-send --deny k3f9w2 WHY",
+        ];
+        assert_eq!(shown, expected);
+        let at_prompt = lines(&ask("x"), now, true);
+        assert_eq!(
+            at_prompt.last().map(String::as_str),
+            Some("  or here: /approve k3f9w2, /deny k3f9w2 WHY")
+        );
+        let odd = Ask {
+            expires_at: "soon".to_owned(),
+            ..ask(&"x".repeat(5000))
+        };
+        assert!(
+            lines(&odd, now, false)
+                .contains(&"  … there is more: agent-send --queue --json".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_question_is_shown_once() {
+        let mut asks = Asks::default();
+        let mut reply = Reply::new("x", control::replies::Status::Running);
+        assert!(!asks.has_news(&reply) && !asks.are_open());
+        reply.asks = vec![ask("one")];
+        assert!(asks.has_news(&reply));
+        asks.tell(&reply, false);
+        assert!(!asks.has_news(&reply) && asks.are_open());
+        reply.asks.push(Ask {
+            id: "a00001".to_owned(),
+            ..ask("two")
+        });
+        assert!(asks.has_news(&reply));
+        reply.asks.clear();
+        assert!(!asks.has_news(&reply) && !asks.are_open());
+    }
+}

@@ -1,0 +1,59 @@
+//! Reading along: what grows in `replies/<id>.part` goes to stdout as it comes.
+
+use crate::app::cli;
+use crate::app::documents::Part;
+use crate::config::Home;
+use crate::control::Id;
+
+/// A reply being written, as far as it is printed.
+pub(super) struct Tail {
+    part: Part,
+    /// Whether something was printed, and did not end its line.
+    in_line: bool,
+}
+
+impl Tail {
+    /// Waits for the file of command `id`.
+    pub(super) fn of(home: &Home, id: &Id) -> Self {
+        Self {
+            part: Part::of(home, id),
+            in_line: false,
+        }
+    }
+
+    /// Prints what is new, if anything, calling `before` first.
+    pub(super) fn read(&mut self, mut before: impl FnMut()) {
+        let words = self.part.read();
+        if !words.is_empty() {
+            before();
+            self.print(&words);
+        }
+    }
+
+    fn print(&mut self, words: &str) {
+        if !words.is_empty() {
+            cli::words(words);
+            self.in_line = !words.ends_with('\n');
+        }
+    }
+
+    /// Prints what is missing of `reply`.
+    pub(super) fn end(mut self, reply: &str) {
+        let words = self.part.end(reply);
+        self.print(&words);
+        self.end_line();
+    }
+
+    /// Ends without a reply.
+    pub(super) fn break_off(mut self) {
+        self.read(|| {});
+        self.end_line();
+    }
+
+    /// Begins a line of its own for what is said beside the reply.
+    pub(super) fn end_line(&mut self) {
+        if self.in_line {
+            self.print("\n");
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The requests of OAuth 2.0: authorization code with PKCE S256, and renewal; and OpenRouter's own
+//! form of it, which ends with an API key.
+//!
+//! OpenRouter after <https://openrouter.ai/docs/guides/overview/auth/oauth> (read 2026-11): no
+//! client id, no state; the browser comes back to `http://localhost:PORT/…` with `code`, and
+//! `{code, code_verifier, code_challenge_method}` posted to `/api/v1/auth/keys` gives `{key}`.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::{Value, json};
+
+use super::Error;
+use super::store::Tokens;
+use crate::clock;
+use crate::config::{OAuth, Provider};
+use crate::net;
+use crate::secret::Secret;
+
+/// OpenRouter's `base_url`.
+pub const OPENROUTER: &str = "https://openrouter.ai/api/v1";
+
+/// The longest an issuer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The largest answer that is read, bytes.
+const MAX_ANSWER: usize = 256 * 1024;
+/// The longest life of a token that is believed, seconds: 100 years.
+const MAX_LIFE: i64 = 3_153_600_000;
+
+/// Returns whether this is OpenRouter: by its address, or by its name where a test or a mirror stands
+/// in for it.
+pub fn is_openrouter(provider: &Provider) -> bool {
+    let host = Url::parse(&provider.base_url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned));
+    provider.name == "openrouter" || host.as_deref() == Some("openrouter.ai")
+}
+
+/// A sign-in that has begun: what only we and the issuer know until the browser comes back.
+#[derive(Debug)]
+pub struct Flow {
+    kind: Kind,
+    verifier: Secret,
+    state: Secret,
+    redirect: String,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Issuer(OAuth),
+    /// Its `base_url`.
+    OpenRouter(Url),
+}
+
+/// What a sign-in gave.
+#[derive(Debug)]
+pub enum Granted {
+    /// A key without an end.
+    Key(Secret),
+    /// Tokens.
+    Tokens(Tokens),
+}
+
+impl Flow {
+    /// Begins a sign-in with the browser to come back to `port`; `None` for a provider that offers
+    /// none.
+    pub fn new(provider: &Provider, port: u16) -> Option<Self> {
+        let (verifier, state) = (random(), random());
+        let (kind, redirect) = match &provider.oauth {
+            // RFC 8252 §7.3: the address, not the name, so that nothing else can answer to it.
+            Some(oauth) => (
+                Kind::Issuer(oauth.clone()),
+                format!("http://127.0.0.1:{port}/callback"),
+            ),
+            None if is_openrouter(provider) => {
+                // It knows no `state`: the path that nobody can guess is one.
+                let redirect = format!("http://localhost:{port}/callback/{}", state.expose());
+                (
+                    Kind::OpenRouter(Url::parse(&provider.base_url).ok()?),
+                    redirect,
+                )
+            }
+            None => return None,
+        };
+        Some(Self {
+            kind,
+            verifier,
+            state,
+            redirect,
+        })
+    }
+
+    /// Returns the path that the browser comes back to.
+    pub fn path(&self) -> &str {
+        self.redirect.splitn(4, '/').nth(3).unwrap_or_default()
+    }
+
+    /// Returns the `state` that must come back, where the issuer knows one.
+    pub fn state(&self) -> Option<&Secret> {
+        matches!(self.kind, Kind::Issuer(_)).then_some(&self.state)
+    }
+
+    /// Returns where to send the browser.
+    ///
+    /// # Errors
+    /// [`Error::Trouble`] for an address that is none.
+    pub fn url(&self) -> Result<String, Error> {
+        let digest = ring::digest::digest(&ring::digest::SHA256, self.verifier.expose().as_bytes());
+        let challenge = URL_SAFE_NO_PAD.encode(digest.as_ref());
+        let mut url = match &self.kind {
+            Kind::Issuer(oauth) => parse(&oauth.authorize_url)?,
+            Kind::OpenRouter(base) => {
+                let mut url = base.clone();
+                url.set_path("/auth");
+                url
+            }
+        };
+        let mut query = url.query_pairs_mut();
+        match &self.kind {
+            Kind::Issuer(oauth) => {
+                query
+                    .append_pair("response_type", "code")
+                    .append_pair("client_id", &oauth.client_id);
+                query
+                    .append_pair("redirect_uri", &self.redirect)
+                    .append_pair("state", self.state.expose());
+                if let Some(scope) = &oauth.scope {
+                    query.append_pair("scope", scope);
+                }
+            }
+            Kind::OpenRouter(_) => drop(query.append_pair("callback_url", &self.redirect)),
+        }
+        query
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256");
+        drop(query);
+        Ok(url.into())
+    }
+
+    /// Gives the code for what it is worth.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it has expired, was used, or is not ours; [`Error::Trouble`].
+    pub async fn exchange(&self, code: &Secret) -> Result<Granted, Error> {
+        let http = net::client().map_err(|error| {
+            let reason = format!("TLS cannot be set up: {}", error.without_url());
+            Error::Trouble {
+                host: "the issuer".to_owned(),
+                reason,
+            }
+        })?;
+        match &self.kind {
+            Kind::Issuer(oauth) => {
+                let form = [
+                    ("grant_type", "authorization_code"),
+                    ("code", code.expose()),
+                    ("redirect_uri", &self.redirect),
+                    ("client_id", &oauth.client_id),
+                    ("code_verifier", self.verifier.expose()),
+                ];
+                let began = clock::now_ms();
+                let url = parse(&oauth.token_url)?;
+                let answer = ask(http.post(url.clone()).form(&form), &url).await?;
+                let empty = Tokens {
+                    token_url: oauth.token_url.clone(),
+                    client_id: oauth.client_id.clone(),
+                    scope: oauth.scope.clone(),
+                    ..Tokens::default()
+                };
+                Ok(Granted::Tokens(
+                    taken(empty, &answer, began).ok_or_else(|| nonsense(&url))?,
+                ))
+            }
+            Kind::OpenRouter(base) => {
+                let mut url = base.clone();
+                url.set_path(&format!("{}/auth/keys", base.path().trim_end_matches('/')));
+                let verifier = self.verifier.expose();
+                let body = json!({"code": code.expose(), "code_verifier": verifier, "code_challenge_method": "S256"});
+                let answer = ask(http.post(url.clone()).json(&body), &url).await?;
+                let key = answer["key"]
+                    .as_str()
+                    .filter(|key| !key.is_empty())
+                    .ok_or_else(|| nonsense(&url))?;
+                Ok(Granted::Key(Secret::new(key)))
+            }
+        }
+    }
+}
+
+/// Renews tokens: returns the new ones with everything that the issuer did not mention as it was.
+///
+/// # Errors
+/// [`Error::Refused`] with the code `invalid_grant` when the sign-in has ended; [`Error::Trouble`].
+pub(super) async fn renew(http: &Client, old: &Tokens, refresh: &Secret) -> Result<Tokens, Error> {
+    let form = [
+        ("grant_type", "refresh_token"),
+        ("refresh_token", refresh.expose()),
+        ("client_id", &old.client_id),
+    ];
+    let began = clock::now_ms();
+    let url = parse(&old.token_url)?;
+    let answer = ask(http.post(url.clone()).form(&form), &url).await?;
+    let kept = Tokens {
+        expires_at: None,
+        renewing_at: None,
+        signed_out: None,
+        ..old.clone()
+    };
+    taken(kept, &answer, began).ok_or_else(|| nonsense(&url))
+}
+
+/// Reads an answer of RFC 6749 §5.1 over what is known; `None` when it has no token we can send. Its
+/// time counts from before the question, so that we are never late.
+fn taken(mut tokens: Tokens, answer: &Value, began: i64) -> Option<Tokens> {
+    let word = |key: &str| answer[key].as_str().filter(|word| !word.is_empty());
+    if word("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+        return None;
+    }
+    tokens.access = Some(Secret::new(word("access_token")?));
+    if let Some(refresh) = word("refresh_token") {
+        tokens.refresh = Some(Secret::new(refresh));
+    }
+    if let Some(scope) = word("scope") {
+        tokens.scope = Some(scope.to_owned());
+    }
+    let lives = &answer["expires_in"];
+    // What is no life is no end: with a wrong one each request would renew.
+    let secs = lives
+        .as_i64()
+        .or_else(|| lives.as_str()?.parse().ok())
+        .filter(|secs| (1..=MAX_LIFE).contains(secs));
+    tokens.expires_at = secs.map(|secs| began.saturating_add(secs * 1000));
+    tokens.obtained_at = Some(began);
+    Some(tokens)
+}
+
+/// Makes a request that is answered with JSON. Nothing of its URL or of a secret gets into an error.
+async fn ask(request: RequestBuilder, url: &Url) -> Result<Value, Error> {
+    let trouble = |reason: String| Error::Trouble {
+        host: host(url),
+        reason,
+    };
+    let exchange = exchange(request.header("accept", "application/json"), MAX_ANSWER);
+    let (status, answer) = match tokio::time::timeout(PATIENCE, exchange).await {
+        Err(_) => {
+            return Err(trouble(format!(
+                "no answer within {} s",
+                PATIENCE.as_secs()
+            )));
+        }
+        Ok(Err(error)) => return Err(trouble(chain(&error))),
+        Ok(Ok(answer)) => answer,
+    };
+    if status.is_success() {
+        return if answer.is_object() {
+            Ok(answer)
+        } else {
+            Err(nonsense(url))
+        };
+    }
+    let (code, reason) = complaint(&answer);
+    let reason = if reason.is_empty() {
+        format!("status {}", status.as_u16())
+    } else {
+        reason
+    };
+    match status.as_u16() {
+        429 | 500.. => Err(trouble(reason)),
+        _ => Err(Error::Refused {
+            host: host(url),
+            code,
+            reason,
+        }),
+    }
+}
+
+/// Returns an issuer's code (RFC 6749 §5.2) and words; OpenRouter has `{"error":{"message"}}`.
+fn complaint(answer: &Value) -> (String, String) {
+    let code = answer["error"].as_str().unwrap_or_default();
+    let words = answer["error_description"]
+        .as_str()
+        .or_else(|| answer["error"]["message"].as_str())
+        .unwrap_or_default();
+    let words = [code, words]
+        .iter()
+        .filter(|words| !words.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join(": ");
+    (code.to_owned(), net::words(&words))
+}
+
+/// Sends `request` and returns the status and the JSON that comes back, null when it is none or longer than
+/// about `limit` bytes.
+pub(super) async fn exchange(
+    request: RequestBuilder,
+    limit: usize,
+) -> Result<(StatusCode, Value), reqwest::Error> {
+    let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(reqwest::Error::without_url)?
+    {
+        body.extend_from_slice(&chunk);
+        if body.len() > limit {
+            break;
+        }
+    }
+    Ok((
+        response.status(),
+        serde_json::from_slice(&body).unwrap_or_default(),
+    ))
+}
+
+/// Returns what is behind an error of the client: its own text says only that a request failed.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        words = inner.to_string();
+        source = inner.source();
+    }
+    net::words(&words)
+}
+
+fn nonsense(url: &Url) -> Error {
+    Error::Trouble {
+        host: host(url),
+        reason: "the answer is none of OAuth 2.0: is the address right?".to_owned(),
+    }
+}
+
+fn parse(url: &str) -> Result<Url, Error> {
+    Url::parse(url).map_err(|error| Error::Trouble {
+        host: "the issuer".to_owned(),
+        reason: format!("no address: {error}"),
+    })
+}
+
+pub(super) fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("the server");
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Returns 256 random bits as 43 letters: RFC 7636 §4.1 wants at least that many for a verifier.
+fn random() -> Secret {
+    let mut bytes = [0; 32];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .expect("Linux has random bytes: getrandom(2) fails for no ordinary process");
+    Secret::new(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Is this key good? One cheap request that costs nothing: the list of models, or at OpenRouter the key
+//! itself, which is the only thing there that needs one.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Client, Url};
+use serde_json::Value;
+
+use super::oauth::{chain, exchange, host, is_openrouter};
+use crate::config::{Provider, ProviderType};
+use crate::provider::Given;
+use crate::{net, text};
+
+/// The longest a person waits for it.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The largest answer that is read, bytes.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// What the server says to a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is good; what was found.
+    Good(String),
+    /// It is wrong; the server's words.
+    Refused(String),
+    /// That could not be found out; why.
+    Unknown(String),
+}
+
+/// Asks the server of `provider`.
+pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
+    let Some((url, name, prefix)) = question(provider) else {
+        return Verdict::Unknown("there is no server to ask".to_owned());
+    };
+    let (name, prefix) = if key.is_token {
+        ("authorization", "Bearer ")
+    } else {
+        (name, prefix)
+    };
+    let Ok(mut value) = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose())) else {
+        return Verdict::Refused("it has characters that no header can carry".to_owned());
+    };
+    value.set_sensitive(true);
+    let request = http
+        .get(url.clone())
+        .header(name, value)
+        .header("anthropic-version", "2023-06-01");
+    match tokio::time::timeout(PATIENCE, exchange(request, MAX_ANSWER)).await {
+        Err(_) => Verdict::Unknown(format!(
+            "{} did not answer within {} s",
+            host(&url),
+            PATIENCE.as_secs()
+        )),
+        Ok(Err(error)) => {
+            let reason = chain(&error);
+            Verdict::Unknown(format!("{} cannot be asked: {reason}", host(&url)))
+        }
+        Ok(Ok((status, answer))) => verdict(provider, &host(&url), status.as_u16(), &answer),
+    }
+}
+
+/// Returns what to ask, and the header and prefix of a key.
+fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
+    let mut url = Url::parse(&provider.base_url).ok()?;
+    let base = url.path().trim_end_matches('/').to_owned();
+    let (path, name, prefix) = match provider.kind {
+        ProviderType::Anthropic if base.ends_with("/v1") => {
+            (format!("{base}/models"), "x-api-key", "")
+        }
+        ProviderType::Anthropic => (format!("{base}/v1/models"), "x-api-key", ""),
+        ProviderType::Openai if is_openrouter(provider) => {
+            (format!("{base}/key"), "authorization", "Bearer ")
+        }
+        ProviderType::Openai if base.is_empty() => {
+            ("/v1/models".to_owned(), "authorization", "Bearer ")
+        }
+        ProviderType::Openai => (format!("{base}/models"), "authorization", "Bearer "),
+        ProviderType::Gemini if base.contains("/v1") => {
+            (format!("{base}/models"), "x-goog-api-key", "")
+        }
+        ProviderType::Gemini => (format!("{base}/v1beta/models"), "x-goog-api-key", ""),
+        ProviderType::Offline => return None,
+    };
+    url.set_path(&path);
+    Some((url, name, prefix))
+}
+
+fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verdict {
+    let words = answer["error"]["message"]
+        .as_str()
+        .or_else(|| answer["error"].as_str())
+        .map(net::words)
+        .unwrap_or_default();
+    let words = if words.is_empty() {
+        format!("status {status}")
+    } else {
+        words
+    };
+    match status {
+        200..300 if answer.is_object() => Verdict::Good(found(answer)),
+        401 | 403 => Verdict::Refused(format!("{host}: {words}")),
+        // Gemini says INVALID_ARGUMENT to a key it does not know.
+        400 if provider.kind == ProviderType::Gemini => {
+            Verdict::Refused(format!("{host}: {words}"))
+        }
+        _ => Verdict::Unknown(format!("{host} does not say ({words})")),
+    }
+}
+
+/// Returns what a person wants to hear of it.
+fn found(answer: &Value) -> String {
+    if let Some(models) = answer["data"]
+        .as_array()
+        .or_else(|| answer["models"].as_array())
+    {
+        let more = if answer["has_more"] == true || answer["nextPageToken"].is_string() {
+            " or more"
+        } else {
+            ""
+        };
+        return format!("{}{more}", text::counted(models.len(), "model"));
+    }
+    let data = &answer["data"];
+    match (data["limit_remaining"].as_f64(), data["usage"].as_f64()) {
+        (Some(left), _) => format!("{left:.2} US dollars left"),
+        (None, Some(used)) => format!("{used:.2} US dollars used, no limit"),
+        (None, None) => "the server takes it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

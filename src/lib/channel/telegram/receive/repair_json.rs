@@ -1,0 +1,74 @@
+//! JSON that is nearly right: one letter that cannot be must not make a whole batch of messages unreadable,
+//! and the same batch would come again and again.
+
+/// Returns `body` with what no text can hold, half a surrogate pair or a byte that is no UTF-8, as U+FFFD.
+pub(crate) fn mended(body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(body);
+    let mut out = String::with_capacity(body.len());
+    let mut rest = body.as_ref();
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let follows = || {
+            after
+                .get(5..)
+                .and_then(|next| unit(next.strip_prefix('\\')?))
+        };
+        let taken = match unit(after) {
+            Some(0xd800..=0xdbff) if matches!(follows(), Some(0xdc00..=0xdfff)) => 11,
+            Some(0xd800..=0xdfff) => 0,
+            _ => after.chars().next().map_or(0, char::len_utf8),
+        };
+        let lone = taken == 0 && !after.is_empty();
+        let (escape, behind) = after
+            .split_at_checked(if lone { 5 } else { taken })
+            .unwrap_or((after, ""));
+        out.push('\\');
+        out.push_str(if lone { "ufffd" } else { escape });
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Returns the UTF-16 unit of an escape, without its backslash.
+fn unit(escape: &str) -> Option<u16> {
+    u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn half_a_pair_is_a_replacement_and_all_else_stays() {
+        for (json, mended_json) in [
+            (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\ude00\ud83dx""#, r#""\ufffd\ufffdx""#),
+            (r#""\uD83D\uD83D\uDE00""#, r#""\ufffd\uD83D\uDE00""#),
+            (r#""\ud83d\n\u0041""#, r#""\ufffd\n\u0041""#),
+            (r#""\\ud83d \\\ud83d""#, r#""\\ud83d \\\ufffd""#),
+            (r#""é\"\u00e9\é""#, r#""é\"\u00e9\é""#),
+            (r"\", r"\"),
+            (r"\ud8", r"\ud8"),
+            (r"\udfff\", r"\ufffd\"),
+        ] {
+            assert_eq!(mended(json.as_bytes()), mended_json);
+        }
+        assert_eq!(mended(b"\"a\xffb\""), "\"a\u{fffd}b\"");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_right_stays_and_any_units_become_a_text(words in any::<String>(), units in prop::collection::vec(0xd7f0_u16..0xe00f, 0..9)) {
+            let right = serde_json::to_string(&words).unwrap();
+            prop_assert_eq!(mended(right.as_bytes()), right);
+            let escaped: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+            let text: Value = serde_json::from_str(&mended(format!("\"{escaped}\"").as_bytes())).unwrap();
+            prop_assert_eq!(text, Value::from(String::from_utf16_lossy(&units)));
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! [`Home`]: where everything lies.
+//!
+//! ```text
+//! --home / $AGENT_HOME   DIR/{agent.toml, providers.d/, .env, workspace/, state/}
+//! systemd                $CONFIGURATION_DIRECTORY, $STATE_DIRECTORY, $CREDENTIALS_DIRECTORY
+//! the system's agent     /etc/agent, /var/lib/agent: whom /var/lib/agent belongs to
+//! otherwise (XDG)        ~/.config/agent, ~/.local/share/agent/workspace, ~/.local/state/agent
+//! ```
+//! `--instance NAME` adds `-NAME` to each directory.
+
+mod create;
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+
+/// What systemd makes of `StateDirectory=` in a system unit.
+const VAR_LIB: &str = "/var/lib";
+
+/// The flags that choose the home, as written.
+#[derive(Debug, Clone, Default)]
+pub struct HomeFlags {
+    /// `--home DIR`.
+    pub home: Option<PathBuf>,
+    /// `--instance NAME`.
+    pub instance: Option<String>,
+    /// `-c/--config FILE`.
+    pub config: Option<PathBuf>,
+}
+
+/// The resolved, absolute paths. Nothing is touched before [`Home::create`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    config_dir: PathBuf,
+    config_file: PathBuf,
+    config_is_named: bool,
+    workspace: PathBuf,
+    state: PathBuf,
+    credentials: Option<PathBuf>,
+}
+
+impl Home {
+    /// Finds the home: `--home`, `$AGENT_HOME`, systemd's directories, XDG. An empty variable
+    /// counts as unset, and so does a relative one of XDG's (its specification wants it so).
+    ///
+    /// # Errors
+    /// [`Error::NoHome`] when nothing names one, [`Error::BadName`] for an instance or `--home`
+    /// that makes no directory name, [`Error::Io`] when the current directory is gone.
+    pub fn resolve(
+        flags: HomeFlags,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
+        let variable = |name: &str| env(name).filter(|value| !value.is_empty());
+        let suffix = instance_suffix(flags.instance, variable("AGENT_INSTANCE"))?;
+        let credentials = variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let mut home = match flags
+            .home
+            .or_else(|| variable("AGENT_HOME").map(PathBuf::from))
+        {
+            Some(dir) => Self::under(&suffixed(&absolute(&dir)?, &suffix)?, credentials),
+            None => Self::from_system(&suffix, credentials, &variable)?,
+        };
+        if let Some(file) = flags.config {
+            home.config_file = absolute(&file)?;
+            home.config_is_named = true;
+        }
+        Ok(home)
+    }
+
+    /// Everything under one directory.
+    fn under(dir: &Path, credentials: Option<PathBuf>) -> Self {
+        Self {
+            config_dir: dir.to_owned(),
+            config_file: dir.join("agent.toml"),
+            config_is_named: false,
+            workspace: dir.join("workspace"),
+            state: dir.join("state"),
+            credentials,
+        }
+    }
+
+    /// systemd's directories where they are set or this is the system unit's user, XDG's for the
+    /// rest.
+    ///
+    /// systemd gives a user unit the same state directory as XDG does; then the workspace is XDG's
+    /// too, so that unit and shell agree. A system unit keeps its workspace in its state directory.
+    fn from_system(
+        suffix: &str,
+        credentials: Option<PathBuf>,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
+        let by_systemd = |name| env(name).and_then(|list| first_of_list(&list));
+        let agent_dir = format!("agent{suffix}");
+        let mut state_by_systemd = by_systemd("STATE_DIRECTORY")
+            .map(|dir| suffixed_once(&dir, suffix))
+            .transpose()?;
+        let mut config_by_systemd = by_systemd("CONFIGURATION_DIRECTORY")
+            .map(|dir| suffixed_once(&dir, suffix))
+            .transpose()?;
+        // In the shell and in cron the user of the system unit has no such variables.
+        let of_system = Path::new(VAR_LIB).join(&agent_dir);
+        if state_by_systemd.is_none()
+            && config_by_systemd.is_none()
+            && belongs_to(&of_system, nix::unistd::geteuid().as_raw())
+        {
+            state_by_systemd = Some(of_system);
+            config_by_systemd = Some(Path::new("/etc").join(&agent_dir));
+        }
+        let xdg = |name, default| {
+            Ok::<_, Error>(
+                xdg_dir(env, name, default)
+                    .ok_or(Error::NoHome)?
+                    .join(&agent_dir),
+            )
+        };
+
+        let config_dir = match config_by_systemd {
+            Some(dir) => dir,
+            None => xdg("XDG_CONFIG_HOME", ".config")?,
+        };
+        let xdg_state = xdg("XDG_STATE_HOME", ".local/state");
+        let (state, workspace) = match state_by_systemd {
+            Some(dir) if xdg_state.as_ref().ok() != Some(&dir) => {
+                (dir.clone(), dir.join("workspace"))
+            }
+            _ => (
+                xdg_state?,
+                xdg("XDG_DATA_HOME", ".local/share")?.join("workspace"),
+            ),
+        };
+        let config_file = config_dir.join("agent.toml");
+        Ok(Self {
+            config_dir,
+            config_file,
+            config_is_named: false,
+            workspace,
+            state,
+            credentials,
+        })
+    }
+
+    /// Returns the directory of the settings: agent.toml, providers.d, .env.
+    pub fn config_dir(&self) -> &Path {
+        &self.config_dir
+    }
+
+    /// Returns the settings file: `agent.toml`, or the file of `--config`.
+    pub fn config_file(&self) -> &Path {
+        &self.config_file
+    }
+
+    /// Returns whether `--config` named the settings file: then it must exist.
+    pub fn config_is_named(&self) -> bool {
+        self.config_is_named
+    }
+
+    /// Returns `providers.d`.
+    pub fn providers_dir(&self) -> PathBuf {
+        self.config_dir.join("providers.d")
+    }
+
+    /// Returns `.env`.
+    pub fn env_file(&self) -> PathBuf {
+        self.config_dir.join(".env")
+    }
+
+    /// Returns the agent's own directory.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Returns systemd's directory of credentials, if it gave one.
+    pub fn credentials_dir(&self) -> Option<&Path> {
+        self.credentials.as_deref()
+    }
+
+    /// Returns the directory of the program's own files.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Returns the FIFO that short commands come through.
+    pub fn fifo(&self) -> PathBuf {
+        self.state.join("control.fifo")
+    }
+
+    /// Returns where commands are written before they are visible.
+    pub fn spool_tmp(&self) -> PathBuf {
+        self.state.join("spool/tmp")
+    }
+
+    /// Returns where commands wait for the daemon.
+    pub fn spool_new(&self) -> PathBuf {
+        self.state.join("spool/new")
+    }
+
+    /// Returns where answers to commands stand.
+    pub fn replies(&self) -> PathBuf {
+        self.state.join("replies")
+    }
+
+    /// Returns the file the daemon locks.
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("daemon.lock")
+    }
+
+    /// Returns the live state for agent-monitor.
+    pub fn monitor(&self) -> PathBuf {
+        self.state.join("monitor.json")
+    }
+
+    /// Returns the live status.
+    pub fn status(&self) -> PathBuf {
+        self.state.join("status.json")
+    }
+
+    /// Returns the database of inbox and outbox.
+    pub fn queue_db(&self) -> PathBuf {
+        self.state.join("queue.db")
+    }
+
+    /// Returns the ledger.
+    pub fn cost_db(&self) -> PathBuf {
+        self.state.join("cost.db")
+    }
+
+    /// Returns the record of what was done.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.join("audit.jsonl")
+    }
+
+    /// Returns how far that record surely goes.
+    pub fn audit_head(&self) -> PathBuf {
+        self.state.join("audit.head")
+    }
+
+    /// Returns the key of the digests in it.
+    pub fn audit_key(&self) -> PathBuf {
+        self.state.join("audit.key")
+    }
+
+    /// Returns the directory of the transcripts.
+    pub fn sessions(&self) -> PathBuf {
+        self.state.join("sessions")
+    }
+
+    /// Returns the list of live sessions.
+    pub fn sessions_index(&self) -> PathBuf {
+        self.state.join("sessions/sessions.json")
+    }
+
+    /// Returns the directory of ended sessions.
+    pub fn archive(&self) -> PathBuf {
+        self.state.join("sessions/archive")
+    }
+
+    /// Returns the directory of what runs changed in files.
+    pub fn undo(&self) -> PathBuf {
+        self.state.join("undo")
+    }
+
+    /// Returns the list of files that hold words of others.
+    pub fn untrusted(&self) -> PathBuf {
+        self.state.join("untrusted.json")
+    }
+
+    /// Returns the list of people.
+    pub fn people(&self) -> PathBuf {
+        self.state.join("people.json")
+    }
+
+    /// Returns the file of keys and tokens that `agent-daemon login` stores.
+    pub fn auth(&self) -> PathBuf {
+        self.state.join("auth.json")
+    }
+
+    /// Returns which skills the owner trusts.
+    pub fn trusted_skills(&self) -> PathBuf {
+        self.state.join("skills.json")
+    }
+
+    /// Returns what the tool servers offered when the daemon asked them last.
+    pub fn tool_servers(&self) -> PathBuf {
+        self.state.join("mcp.json")
+    }
+
+    /// Returns which tool servers the owner trusts.
+    pub fn trusted_servers(&self) -> PathBuf {
+        self.state.join("mcp-trust.json")
+    }
+
+    /// Returns the directory in which each tool server has one of its own.
+    pub fn server_dirs(&self) -> PathBuf {
+        self.state.join("mcp")
+    }
+
+    /// Returns the directory of files that came with messages.
+    pub fn downloads(&self) -> PathBuf {
+        self.state.join("downloads")
+    }
+
+    /// Returns the jobs.
+    pub fn jobs(&self) -> PathBuf {
+        self.state.join("cron/jobs.json")
+    }
+
+    /// Returns the directory of what came of jobs.
+    pub fn job_runs(&self) -> PathBuf {
+        self.state.join("cron/runs")
+    }
+
+    /// Returns the directory of the logs.
+    pub fn logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
+    /// Returns `path` as it is printed: `workspace/…` and `state/…`, anything else in full.
+    pub fn display(&self, path: &Path) -> String {
+        // The workspace first: under a system unit it lies in the state directory.
+        let prefixed = |dir: &Path, name: &str| {
+            let rest = path.strip_prefix(dir).ok()?;
+            Some(if rest.as_os_str().is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name}/{}", rest.display())
+            })
+        };
+        prefixed(&self.workspace, "workspace")
+            .or_else(|| prefixed(&self.state, "state"))
+            .unwrap_or_else(|| path.display().to_string())
+    }
+}
+
+/// Returns `-NAME`, or nothing.
+fn instance_suffix(flag: Option<String>, variable: Option<OsString>) -> Result<String, Error> {
+    let (what, name) = match (flag, variable) {
+        (Some(name), _) => ("--instance", name),
+        (None, Some(name)) => ("$AGENT_INSTANCE", name.to_string_lossy().into_owned()),
+        (None, None) => return Ok(String::new()),
+    };
+    let good = (1..=32).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if good {
+        Ok(format!("-{name}"))
+    } else {
+        Err(Error::BadName {
+            what,
+            problem: format!("`{}` cannot be an instance", crate::text::visible(&name)),
+        })
+    }
+}
+
+fn suffixed(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
+    if suffix.is_empty() {
+        return Ok(dir.to_owned());
+    }
+    let problem = || {
+        format!(
+            "{} has no name that `{suffix}` could be added to",
+            dir.display()
+        )
+    };
+    let mut name = dir
+        .file_name()
+        .ok_or_else(|| Error::BadName {
+            what: "--home",
+            problem: problem(),
+        })?
+        .to_owned();
+    name.push(suffix);
+    Ok(dir.with_file_name(name))
+}
+
+/// A template unit says `StateDirectory=agent-%i` already.
+fn suffixed_once(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
+    let done = dir
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().ends_with(suffix));
+    if done {
+        Ok(dir.to_owned())
+    } else {
+        suffixed(dir, suffix)
+    }
+}
+
+/// Returns whether the directory is there and the user's own. Never for root: there it could be
+/// any program's.
+fn belongs_to(dir: &Path, user: u32) -> bool {
+    user != 0
+        && std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(Error::io("find", path))
+}
+
+/// systemd separates several directories by colons; the first is the unit's own.
+fn first_of_list(list: &std::ffi::OsStr) -> Option<PathBuf> {
+    std::env::split_paths(list)
+        .next()
+        .filter(|dir| dir.is_absolute())
+}
+
+fn xdg_dir(
+    env: &dyn Fn(&str) -> Option<OsString>,
+    name: &str,
+    under_home: &str,
+) -> Option<PathBuf> {
+    let named = env(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.or_else(|| Some(user_home(env)?.join(under_home)))
+}
+
+/// `directories` asks the user database where `$HOME` is not set (cron, minimal units).
+fn user_home(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = env("HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
+    named.or_else(|| Some(directories::BaseDirs::new()?.home_dir().to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+//! Lays the layers over each other and remembers where each value came from.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::auto_load;
+use super::auto_load::Chosen;
+use super::environment::Environment;
+use super::error::Error;
+use super::home::Home;
+use super::key_names;
+use super::provider_file;
+use super::provider_file::Models;
+use super::toml_file::TomlFile;
+use super::types::Config;
+use super::validate;
+use super::validate::{Note, Warning};
+
+/// Everything agent.toml, providers.d, the environment and the flags say.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// The models of the loaded providers.
+    pub models: Models,
+    /// The keys that do not have their built-in value, and where each came from.
+    pub origins: BTreeMap<String, Origin>,
+    /// What is probably a mistake.
+    pub warnings: Vec<Warning>,
+    /// What is set and has no effect in this build.
+    pub notes: Vec<Note>,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It is built in.
+    Default,
+    /// A line of agent.toml.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+    },
+    /// `agent-daemon login`, which stored something in this file.
+    SignedIn(PathBuf),
+    /// A variable.
+    Environment(String),
+    /// A systemd credential.
+    Credential(String),
+    /// A flag of the command line.
+    Flag,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::SignedIn(path) => write!(f, "agent-daemon login ({})", path.display()),
+            Self::Environment(name) => write!(f, "${name}"),
+            Self::Credential(name) => write!(f, "credential {name}"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// One line of `check --show-origin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The path of the key.
+    pub key: String,
+    /// Its value as TOML, or `unset`.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl Loaded {
+    /// Returns every key with its value and origin, in the order of agent.toml(5).
+    pub fn settings(&self) -> Vec<Setting> {
+        let value = serde_json::to_value(&self.config).unwrap_or_default();
+        let setting = |(key, value): (String, Value)| {
+            let origin = self.origin(&key);
+            let value = if value.is_null() {
+                "unset".to_owned()
+            } else {
+                value.to_string()
+            };
+            Setting { key, value, origin }
+        };
+        key_names::leaves(&value).into_iter().map(setting).collect()
+    }
+
+    /// Returns where the value of `key` came from.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+}
+
+/// Reads the settings and the provider files. `flags` are pairs of key and value, the value
+/// written like a variable's.
+///
+/// # Errors
+/// [`Error`] for anything the agent could not honestly start with; unknown keys are warnings.
+pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
+    let Layers {
+        mut config,
+        mut origins,
+        mut warnings,
+        ..
+    } = layered(home, env, flags)?;
+    if let Some(Chosen {
+        names,
+        warnings: left_out,
+    }) = unnamed_providers(home, &origins)?
+    {
+        warnings.extend(left_out);
+        if !names.is_empty() {
+            config.providers.load = names;
+            origins.insert(LOAD.to_owned(), Origin::SignedIn(home.auth()));
+        }
+    }
+    validate::values(&config, &|key| origin_text(&origins, key))?;
+    let (models, of_models) =
+        provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
+    warnings.extend(validate::warnings(&config, &|key| {
+        origin_text(&origins, key)
+    }));
+    warnings.extend(of_models);
+    let notes = validate::notes(&config);
+    Ok(Loaded {
+        config,
+        models,
+        origins,
+        warnings,
+        notes,
+    })
+}
+
+/// Reads the settings without the provider files: what queries need (time zone, caps), and what
+/// they can still have when a provider file is broken.
+///
+/// # Errors
+/// As [`load`], without those of providers.
+pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
+    let layers = layered(home, env, &[])?;
+    validate::values(&layers.config, &|key| origin_text(&layers.origins, key))?;
+    Ok(layers.config)
+}
+
+/// Returns the names of the providers that a start would load, and who says so.
+///
+/// # Errors
+/// As [`load`], without those of providers.
+pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, Origin), Error> {
+    let layers = layered(home, env, &[])?;
+    Ok(match unnamed_providers(home, &layers.origins)? {
+        Some(Chosen { names, .. }) if !names.is_empty() => (names, Origin::SignedIn(home.auth())),
+        _ => {
+            let origin = layers.origins.get(LOAD).cloned().unwrap_or(Origin::Default);
+            (layers.config.providers.load, origin)
+        }
+    })
+}
+
+pub(super) const LOAD: &str = "providers.load";
+
+/// Where nothing names the providers, a home with settings loads those that somebody signed in at.
+fn unnamed_providers(
+    home: &Home,
+    origins: &BTreeMap<String, Origin>,
+) -> Result<Option<Chosen>, Error> {
+    if origins.contains_key(LOAD) || !home.config_file().exists() {
+        return Ok(None);
+    }
+    auto_load::choose(home).map(Some)
+}
+
+fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
+    origins.get(key).unwrap_or(&Origin::Default).to_string()
+}
+
+struct Layers {
+    config: Config,
+    table: toml::Table,
+    origins: BTreeMap<String, Origin>,
+    warnings: Vec<Warning>,
+}
+
+fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Layers, Error> {
+    let mut layers = Layers {
+        config: Config::default(),
+        table: toml::Table::new(),
+        origins: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    match TomlFile::read(home.config_file())? {
+        Some(file) => layers.add_file(home, &file)?,
+        // Built-in settings have no cap: a slip in --config must not lead to them.
+        None if home.config_is_named() => {
+            let missing =
+                std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+            return Err(Error::io("read", home.config_file())(missing));
+        }
+        None => {}
+    }
+    for (name, value) in env.with_prefix("AGENT_") {
+        let value = value.to_string_lossy();
+        layers.add_variable(name, &value, &Origin::Environment(name.to_owned()))?;
+    }
+    for (name, value) in credentials(home)? {
+        layers.add_variable(&name, &value, &Origin::Credential(name.clone()))?;
+    }
+    for (key, value) in flags {
+        layers.add_text(key, value, &Origin::Flag)?;
+    }
+    // Every layer was decoded alone, so their sum decodes too; an error here is still an error.
+    let failed = |error: toml::de::Error| Error::value("settings".to_owned(), "", error.message());
+    layers.config =
+        Config::deserialize(toml::Value::Table(layers.table.clone())).map_err(failed)?;
+    let bad_links = validate::drop_bad_links(&mut layers.config.session, &|key| {
+        origin_text(&layers.origins, key)
+    });
+    layers.warnings.extend(bad_links);
+    Ok(layers)
+}
+
+/// The credentials that are settings, by name.
+fn credentials(home: &Home) -> Result<Vec<(String, String)>, Error> {
+    let Some(dir) = home.credentials_dir() else {
+        return Ok(Vec::new());
+    };
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(Error::io("list", dir))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry
+            .map_err(Error::io("list", dir))?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with("AGENT_") && name.contains("__") {
+            let path = dir.join(&name);
+            let value = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+            found.push((name, value.trim_end_matches(['\n', '\r']).to_owned()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+impl Layers {
+    fn add_file(&mut self, home: &Home, file: &TomlFile) -> Result<(), Error> {
+        let (_, unknown): (Config, _) = file.decode()?;
+        if !unknown.is_empty() {
+            let known = key_names::all();
+            self.warnings.extend(
+                unknown
+                    .iter()
+                    .map(|key| Warning::unknown_key(file.place(key), key, &known)),
+            );
+        }
+        let json = serde_json::to_value(file.table()).unwrap_or_default();
+        for (key, _) in key_names::leaves(&json) {
+            let line = file.line(&key).unwrap_or(1);
+            self.origins.insert(
+                key,
+                Origin::File {
+                    path: home.config_file().to_owned(),
+                    line,
+                },
+            );
+        }
+        for key in unknown {
+            self.origins
+                .retain(|name, _| name != &key && !name.starts_with(&format!("{key}.")));
+        }
+        merge(&mut self.table, file.table().clone());
+        Ok(())
+    }
+
+    /// `AGENT_TELEGRAM__API_URL` is `telegram.api_url`. Without `__` it is no setting
+    /// (`AGENT_HOME`, `AGENT_HTTP_TOKEN`, other people's variables).
+    fn add_variable(&mut self, name: &str, value: &str, origin: &Origin) -> Result<(), Error> {
+        let key = name.strip_prefix("AGENT_").unwrap_or(name).to_lowercase();
+        if key.contains("__") {
+            return self.add_text(&key.replace("__", "."), value, origin);
+        }
+        if key_names::sections().contains(&key) {
+            let message = format!("is a table and not a setting; a setting is `{name}__…`");
+            self.warnings.push(Warning {
+                origin: origin.to_string(),
+                key,
+                message,
+            });
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, key: &str, value: &str, origin: &Origin) -> Result<(), Error> {
+        match typed(key, value) {
+            Typed::Known(layer) => {
+                self.origins.insert(key.to_owned(), origin.clone());
+                merge(&mut self.table, layer);
+                Ok(())
+            }
+            Typed::Unknown => {
+                self.warnings.push(Warning::unknown_key(
+                    origin.to_string(),
+                    key,
+                    &key_names::all(),
+                ));
+                Ok(())
+            }
+            Typed::Wrong(message) => Err(Error::value(origin.to_string(), key, &message)),
+        }
+    }
+}
+
+enum Typed {
+    /// A table with this one leaf.
+    Known(toml::Table),
+    /// No type has such a key.
+    Unknown,
+    /// No reading of the text has the key's type.
+    Wrong(String),
+}
+
+/// Reads `text` as TOML if that has the type of `key`, else as a string, else as a list of what
+/// the commas separate (`1001,1002`; `mock,offline`).
+fn typed(key: &str, text: &str) -> Typed {
+    let literal = |text: &str| text.trim().parse::<toml::Value>().ok();
+    let items = || {
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+    };
+    let readings = [
+        literal(text),
+        Some(toml::Value::String(text.to_owned())),
+        literal(&format!("[{text}]")),
+        Some(toml::Value::Array(
+            items()
+                .map(|item| toml::Value::String(item.to_owned()))
+                .collect(),
+        )),
+    ];
+    let mut wrong = None;
+    for value in readings.into_iter().flatten() {
+        let layer = one_leaf(key, value);
+        let mut known = true;
+        match serde_ignored::deserialize::<_, _, Config>(toml::Value::Table(layer.clone()), |_| {
+            known = false
+        }) {
+            Ok(_) if known => return Typed::Known(layer),
+            Ok(_) => return Typed::Unknown,
+            Err(error) => wrong.get_or_insert_with(|| error.message().to_owned()),
+        };
+    }
+    Typed::Wrong(wrong.unwrap_or_default())
+}
+
+fn one_leaf(key: &str, value: toml::Value) -> toml::Table {
+    let (table, rest) = match key.split_once('.') {
+        Some((table, rest)) => (table, toml::Value::Table(one_leaf(rest, value))),
+        None => (key, value),
+    };
+    toml::Table::from_iter([(table.to_owned(), rest)])
+}
+
+/// Lays `upper` over `lower`: tables join, anything else is replaced.
+fn merge(lower: &mut toml::Table, upper: toml::Table) {
+    for (key, value) in upper {
+        match (lower.get_mut(&key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                lower.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! `providers.d/NAME.toml`: who serves models, and the models by name.
+//!
+//! ```toml
+//! type = "anthropic"
+//! api_key_env = "ANTHROPIC_API_KEY"
+//! [models.primary]
+//! model = "…"
+//! max_tokens = 8192
+//! context_window = 200000
+//! cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
+//! ```
+
+mod parse;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::Error;
+use super::home::Home;
+use super::key_names;
+use super::types::{Config, Embeddings};
+use super::validate::Warning;
+
+/// A server of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name in `providers.load`.
+    pub name: String,
+    /// The protocol it speaks.
+    pub kind: ProviderType,
+    /// Where it is, without a slash at the end; empty for `offline`.
+    pub base_url: String,
+    /// The name of the variable, credential or `.env` entry with its key; `None` = no key.
+    pub api_key_env: Option<String>,
+    /// How to sign in there, if it offers that.
+    pub oauth: Option<OAuth>,
+    /// `offline` only: a directory of scripted turns.
+    pub scripts_dir: Option<PathBuf>,
+    /// Its file; `None` for the built-in `offline`.
+    pub file: Option<PathBuf>,
+}
+
+/// How to sign in at a provider that offers OAuth 2.0 to everybody: `[oauth]` in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuth {
+    /// Where the browser is sent; https, or http on this machine. It may have a query.
+    pub authorize_url: String,
+    /// Where tokens are got; https, or http on this machine.
+    pub token_url: String,
+    /// Who we are there: what the user was given when they registered their own application.
+    pub client_id: String,
+    /// What is asked for, words with spaces between them.
+    pub scope: Option<String>,
+    /// The port of 127.0.0.1 that the issuer sends the browser back to; `None` = any.
+    pub redirect_port: Option<u16>,
+}
+
+/// The protocol of a provider: `type` in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderType {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's chat completions and what is compatible.
+    Openai,
+    /// Google's generateContent.
+    Gemini,
+    /// No model at all.
+    Offline,
+}
+
+impl ProviderType {
+    /// Returns the word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Gemini => "gemini",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// A model by the name the user gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// The name: NAME of `[models.NAME]`.
+    pub name: String,
+    /// Who serves it.
+    pub provider: Arc<Provider>,
+    /// The provider's id of it.
+    pub model: String,
+    /// The most tokens an answer may have; default 8192.
+    pub max_tokens: u32,
+    /// Tokens of question and answer together; default 200,000.
+    pub context_window: u64,
+    /// The size at which a conversation with it is compacted, tokens; 0 = what `[compaction]` says.
+    pub compact_at: u64,
+    /// US dollars a million tokens: input, output, cache read, cache write; `None` = unpriced.
+    pub rates: Option<[f64; 4]>,
+    /// US dollars a minute of sound; `None` = not stated.
+    pub cost_per_minute: Option<f64>,
+    /// US dollars a request beside that; `None` = not stated.
+    pub cost_per_request: Option<f64>,
+    /// Whether prompt-cache breakpoints are set; default true.
+    pub cache: bool,
+    /// Whether it sees images; default false.
+    pub vision: bool,
+    /// Whether it is asked to think before it answers; default false.
+    pub thinking: bool,
+    /// Whether it can call tools; default true. Without, what tools did is told to it in words.
+    pub tools: bool,
+    /// Models to try in order when it fails; default none.
+    pub fallbacks: Vec<String>,
+}
+
+/// The loaded providers, their models, and what `[routing]` makes of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Models {
+    providers: BTreeMap<String, Arc<Provider>>,
+    by_name: BTreeMap<String, Arc<Model>>,
+    routing: BTreeMap<String, String>,
+    primary: String,
+}
+
+impl Models {
+    /// Returns the model called `name`; `primary` is always one.
+    ///
+    /// # Errors
+    /// [`Error::UnknownModel`] with the names there are; `asked_by` is the setting or flag named in
+    /// it.
+    pub fn get(&self, name: &str, asked_by: &str) -> Result<Arc<Model>, Error> {
+        let name = if name == "primary" {
+            &self.primary
+        } else {
+            name
+        };
+        self.by_name.get(name).cloned().ok_or_else(|| {
+            let known = self.names().collect::<Vec<_>>().join(", ");
+            Error::UnknownModel {
+                origin: asked_by.to_owned(),
+                name: crate::text::visible(&crate::text::shorten(name, 64)),
+                known,
+            }
+        })
+    }
+
+    /// Returns the model for a source or role: what `[routing]` says, else `primary`; speech
+    /// without routing is off.
+    pub fn for_role(&self, role: &str) -> Option<Arc<Model>> {
+        let speech = matches!(role, "speech_to_text" | "text_to_speech");
+        let name = match self.routing.get(role) {
+            Some(name) => name,
+            None if speech => return None,
+            None => &self.primary,
+        };
+        self.by_name
+            .get(if name == "primary" {
+                &self.primary
+            } else {
+                name
+            })
+            .cloned()
+    }
+
+    /// Returns the names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+
+    /// Returns the loaded providers, sorted by name; one may have no models, and serve embeddings only.
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<Provider>> {
+        self.providers.values()
+    }
+
+    /// Returns the loaded provider called `name`.
+    pub fn provider(&self, name: &str) -> Option<&Arc<Provider>> {
+        self.providers.get(name)
+    }
+
+    /// Returns the models, sorted by name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.by_name.values()
+    }
+}
+
+/// Returns the provider of `providers.d/NAME.toml`, loaded or not; `None` when there is no such file.
+///
+/// # Errors
+/// As the file's would be when it is loaded.
+pub fn provider(home: &Home, name: &str) -> Result<Option<Arc<Provider>>, Error> {
+    let file = home.providers_dir().join(format!("{name}.toml"));
+    if !parse::is_name(name) || !file.exists() {
+        Ok(None)
+    } else {
+        parse::server(home, name).map(Some)
+    }
+}
+
+/// Returns the names of the files in `providers.d`, sorted.
+///
+/// # Errors
+/// [`Error::Io`] when the directory is there and cannot be listed.
+pub fn present(home: &Home) -> Result<Vec<String>, Error> {
+    let dir = home.providers_dir();
+    let entries = match std::fs::read_dir(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(Error::io("list", &dir))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(Error::io("list", &dir))?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(".toml"));
+        names.extend(name.filter(|name| parse::is_name(name)).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns the names of the models in the file `name`; `None` when there is no such file.
+///
+/// # Errors
+/// As [`load`], for this one file.
+pub(super) fn models_of(home: &Home, name: &str) -> Result<Option<Vec<String>>, Error> {
+    if !parse::is_name(name) || !home.providers_dir().join(format!("{name}.toml")).exists() {
+        return Ok(None);
+    }
+    let (_, models) = parse::provider(home, name, &mut Vec::new())?;
+    Ok(Some(models.into_iter().map(|model| model.name).collect()))
+}
+
+/// Reads the files of `providers.load`; the warnings are about them. `origin` says where a setting was written.
+pub(super) fn load(
+    home: &Home,
+    config: &Config,
+    origin: &dyn Fn(&str) -> String,
+) -> Result<(Models, Vec<Warning>), Error> {
+    let mut models = Models {
+        routing: config.routing.clone(),
+        ..Models::default()
+    };
+    let mut warnings = Vec::new();
+    let mut loaded: Vec<&str> = Vec::new();
+    for name in &config.providers.load {
+        if loaded.contains(&name.as_str()) {
+            continue;
+        }
+        loaded.push(name);
+        let (provider, of_provider) = parse::provider(home, name, &mut warnings)?;
+        models.providers.insert(name.clone(), provider);
+        for model in of_provider {
+            models.add(model)?;
+        }
+    }
+    models.choose_primary(home, &loaded)?;
+    models.check_names(origin)?;
+    models.check_embeddings(&config.memory.embeddings, origin)?;
+    Ok((models, warnings))
+}
+
+impl Models {
+    fn add(&mut self, model: Model) -> Result<(), Error> {
+        if let Some(first) = self.by_name.get(&model.name) {
+            let first = place(&first.provider);
+            let second = model
+                .provider
+                .file
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("built-in offline"));
+            return Err(Error::DuplicateModel {
+                name: model.name,
+                first,
+                second,
+            });
+        }
+        self.by_name.insert(model.name.clone(), Arc::new(model));
+        Ok(())
+    }
+
+    fn choose_primary(&mut self, home: &Home, loaded: &[&str]) -> Result<(), Error> {
+        let mut names = self.by_name.keys();
+        self.primary = match (
+            self.by_name.contains_key("primary"),
+            names.next(),
+            names.next(),
+        ) {
+            (true, _, _) => "primary".to_owned(),
+            (false, Some(only), None) if only == "offline" => only.clone(),
+            _ => {
+                let file = loaded
+                    .iter()
+                    .find(|name| **name != "offline")
+                    .unwrap_or(&"NAME");
+                let file = home.providers_dir().join(format!("{file}.toml"));
+                let loaded = if loaded.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    loaded.join(", ")
+                };
+                return Err(Error::NoPrimary { loaded, file });
+            }
+        };
+        Ok(())
+    }
+
+    fn check_names(&self, origin: &dyn Fn(&str) -> String) -> Result<(), Error> {
+        for (role, name) in &self.routing {
+            let key = key_names::join("routing", role);
+            let model = self.get(name, &format!("{}: {key}", origin(&key)))?;
+            if role == "speech_to_text" && model.provider.kind != ProviderType::Openai {
+                let Provider {
+                    name: provider,
+                    kind,
+                    ..
+                } = &*model.provider;
+                let message = format!(
+                    "the model `{name}` cannot listen: its provider `{provider}` is of type `{}`, only `openai` has transcriptions",
+                    kind.as_str()
+                );
+                return Err(Error::Value {
+                    origin: origin(&key),
+                    key,
+                    message,
+                });
+            }
+        }
+        for model in self.by_name.values() {
+            for name in &model.fallbacks {
+                self.get(
+                    name,
+                    &format!(
+                        "{}: models.{}.fallbacks",
+                        place(&model.provider),
+                        model.name
+                    ),
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Models {
+    fn check_embeddings(
+        &self,
+        embeddings: &Embeddings,
+        origin: &dyn Fn(&str) -> String,
+    ) -> Result<(), Error> {
+        let Some(name) = embeddings.server() else {
+            return Ok(());
+        };
+        let key = "memory.embeddings.provider";
+        let Some(provider) = self.provider(name) else {
+            return Err(Error::UnknownProvider {
+                origin: format!("{}: {key}", origin(key)),
+                name: crate::text::visible(&crate::text::shorten(name, 64)),
+                known: self
+                    .providers
+                    .keys()
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            });
+        };
+        match provider.kind {
+            ProviderType::Openai | ProviderType::Gemini => Ok(()),
+            ProviderType::Anthropic | ProviderType::Offline => {
+                let message = format!(
+                    "the provider `{name}` is of type `{}`, which has no embeddings: expected `local`, `none`, or a loaded provider \
+                     of type `openai` or `gemini`",
+                    provider.kind.as_str()
+                );
+                Err(Error::Value {
+                    origin: origin(key),
+                    key: key.to_owned(),
+                    message,
+                })
+            }
+        }
+    }
+}
+
+fn place(provider: &Provider) -> String {
+    provider.file.as_ref().map_or_else(
+        || "the built-in provider `offline`".to_owned(),
+        |file| file.display().to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

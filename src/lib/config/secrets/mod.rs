@@ -1,0 +1,195 @@
+//! Keys and tokens: systemd credential, environment, `.env`; the first found wins.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::dotenv;
+use super::environment::Environment;
+use super::error::Error;
+use super::home::Home;
+use super::validate::is_variable;
+use crate::secret::Secret;
+
+/// The places secrets are looked up in. `.env` has been read; credentials are read when asked for.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    credentials: Option<PathBuf>,
+    env: Environment,
+    file: BTreeMap<String, Secret>,
+    path: PathBuf,
+}
+
+/// Where a secret came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretOrigin {
+    /// A file in systemd's credentials directory.
+    Credential,
+    /// A variable.
+    Environment,
+    /// `.env`.
+    EnvFile,
+}
+
+impl std::fmt::Display for SecretOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Credential => "systemd credential",
+            Self::Environment => "environment",
+            Self::EnvFile => ".env",
+        })
+    }
+}
+
+impl Secrets {
+    /// Reads `.env`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::EnvFileMode`] when others can read it, [`Error::EnvFileLine`] for a line that is no
+    /// entry, [`Error::Io`] when it cannot be read.
+    pub fn open(home: &Home, env: &Environment) -> Result<Self, Error> {
+        let path = home.env_file();
+        let file = read_env_file(&path)?;
+        Ok(Self {
+            credentials: home.credentials_dir().map(Path::to_owned),
+            env: env.clone(),
+            file,
+            path,
+        })
+    }
+
+    /// Returns the secret called `name`, without newlines at its end; `None` when it is nowhere or
+    /// empty.
+    ///
+    /// # Errors
+    /// [`Error::SecretName`] when `name` cannot be a variable, [`Error::Io`] for a credential that
+    /// cannot be read, [`Error::SecretText`] for one that is not UTF-8.
+    pub fn get(&self, name: &str) -> Result<Option<Secret>, Error> {
+        Ok(self.find(name)?.map(|(secret, _)| secret))
+    }
+
+    /// Returns the secret called `name` and where it was found.
+    ///
+    /// # Errors
+    /// As [`Secrets::get`].
+    pub fn find(&self, name: &str) -> Result<Option<(Secret, SecretOrigin)>, Error> {
+        Ok(self.find_all(name)?.into_iter().next())
+    }
+
+    /// Returns every secret called `name`, the one in force first.
+    ///
+    /// # Errors
+    /// As [`Secrets::get`].
+    pub fn find_all(&self, name: &str) -> Result<Vec<(Secret, SecretOrigin)>, Error> {
+        if !is_variable(name) {
+            return Err(Error::SecretName);
+        }
+        let mut found = Vec::new();
+        found.extend(
+            self.credential(name)?
+                .map(|secret| (secret, SecretOrigin::Credential)),
+        );
+        if let Some(value) = self.env.get(name) {
+            match value.into_string() {
+                Ok(value) => {
+                    found.extend(secret(&value).map(|secret| (secret, SecretOrigin::Environment)))
+                }
+                // What is not asked for any more does no harm.
+                Err(_) if !found.is_empty() => {}
+                Err(_) => {
+                    return Err(Error::SecretText {
+                        origin: format!("${name}"),
+                    });
+                }
+            }
+        }
+        found.extend(
+            self.file
+                .get(name)
+                .map(|secret| (secret.clone(), SecretOrigin::EnvFile)),
+        );
+        Ok(found)
+    }
+
+    /// Returns the entries of `.env` that look like settings. They have no effect there: settings
+    /// come from agent.toml and the environment.
+    pub fn misplaced_settings(&self) -> Vec<super::Warning> {
+        let settings = self
+            .file
+            .keys()
+            .filter(|name| name.starts_with("AGENT_") && name.contains("__"));
+        let warning = |name: &String| super::Warning {
+            origin: self.path.display().to_string(),
+            key: name.clone(),
+            message: "is a setting; .env holds secrets only: write it in agent.toml".to_owned(),
+        };
+        settings.map(warning).collect()
+    }
+
+    fn credential(&self, name: &str) -> Result<Option<Secret>, Error> {
+        let Some(dir) = &self.credentials else {
+            return Ok(None);
+        };
+        let path = dir.join(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let value = String::from_utf8(bytes).map_err(|_| Error::SecretText {
+                    origin: path.display().to_string(),
+                })?;
+                Ok(secret(&value))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", path)(error)),
+        }
+    }
+}
+
+fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
+    let mut file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        file => file.map_err(Error::io("read", path))?,
+    };
+    let mode = file
+        .metadata()
+        .map_err(Error::io("read", path))?
+        .permissions()
+        .mode()
+        & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(Error::EnvFileMode {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut file, &mut bytes).map_err(Error::io("read", path))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = error
+            .as_bytes()
+            .iter()
+            .take(error.utf8_error().valid_up_to());
+        Error::EnvFileLine {
+            path: path.to_owned(),
+            line: before.filter(|b| **b == b'\n').count() + 1,
+            problem: "it is not UTF-8",
+        }
+    })?;
+    let entries = dotenv::parse(&text).map_err(|(line, problem)| Error::EnvFileLine {
+        path: path.to_owned(),
+        line,
+        problem,
+    })?;
+    Ok(entries
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, secret(&value)?)))
+        .collect())
+}
+
+/// Makes a secret of what is not empty.
+fn secret(value: &str) -> Option<Secret> {
+    let value = value.trim_end_matches(['\n', '\r']);
+    (!value.is_empty()).then(|| Secret::new(value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! The settings of `agent.toml`, typed. Every key stands here once with its meaning, unit and
+//! default; agent.toml(5) and the template that `init` writes are checked against these types.
+//!
+//! Numbers without a named source are SPEC.md's. Closed sets of words are enums, so that a wrong
+//! word is refused with the list of the right ones.
+
+mod channels;
+mod compaction;
+mod heartbeat;
+mod mcp;
+mod session;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use channels::{
+    DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram,
+};
+pub use compaction::{Compaction, Keep, Preset, Thresholds};
+pub use heartbeat::{Driver, Every, Heartbeat};
+pub use mcp::{Mcp, McpServer};
+pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
+pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
+
+/// All of `agent.toml`. A missing table or key means its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Config {
+    /// Who the agent is and how long it may think.
+    pub agent: Agent,
+    /// How inputs wait before a turn.
+    pub pipeline: Pipeline,
+    /// The Telegram bot.
+    pub telegram: Telegram,
+    /// The HTTP API.
+    pub http: Http,
+    /// Which provider files are loaded.
+    pub providers: Providers,
+    /// Source or role (see [`ROLES`]) to the name of a model; default: none, so that every chat
+    /// role uses the model `primary` and speech is off.
+    pub routing: BTreeMap<String, String>,
+    /// What the agent may do.
+    pub tools: Tools,
+    /// What is done with recordings.
+    pub media: Media,
+    /// Which messages share a conversation.
+    pub session: Session,
+    /// When a conversation is summed up.
+    pub compaction: Compaction,
+    /// What the model is told beside the conversation.
+    pub context: Context,
+    /// How much may be spent.
+    pub cost: Cost,
+    /// What is remembered and how it is found.
+    pub memory: Memory,
+    /// The agent that comes back by itself.
+    pub heartbeat: Heartbeat,
+    /// Tool servers.
+    pub mcp: Mcp,
+    /// What is written down about the program itself.
+    pub log: Log,
+}
+
+/// The left sides `[routing]` knows: the sources of messages, then the roles of helpers.
+pub const ROLES: [&str; 10] = [
+    "telegram",
+    "cli",
+    "http",
+    "system",
+    "subagent",
+    "compaction",
+    "consolidation",
+    "vision",
+    "speech_to_text",
+    "text_to_speech",
+];
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Agent {
+    /// The agent's name, part of every session key: 1–64 letters, digits, `_` or `-`; default
+    /// `agent`.
+    pub name: String,
+    /// `tools` (default) or `plan`.
+    pub mode: Mode,
+    /// The owner's time zone, an IANA name; days, file names and the date in the prompt follow it;
+    /// default `UTC`, `init` writes the machine's.
+    pub timezone: Zone,
+    /// Turns that may run at the same time, at least 1; default 4.
+    pub max_concurrent_runs: usize,
+    /// What the user reads when a turn failed.
+    pub error_message: String,
+    /// Model calls a turn may make, at least 1; default 50.
+    pub max_turns: u32,
+    /// The same for single sources (`telegram`, `cli`, `system`, `notify`); default none.
+    pub max_turns_for: BTreeMap<String, u32>,
+    /// Seconds one model call may take, at least 1; default 600.
+    pub call_timeout_secs: u64,
+    /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.
+    pub run_timeout_secs: u64,
+    /// Directories with prompts for agents, earlier wins: `agents/NAME/prompts` of each, then `prompts`
+    /// of each; relative ones begin at the directory of agent.toml; default none.
+    pub config_path: Vec<PathBuf>,
+    /// The role prompts that go into the system text, in order: `ROLE.md` in `workspace/prompts` or
+    /// `config_path`; what is not there is left out; default `["Memory"]`.
+    pub roles: Vec<String>,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            name: "agent".to_owned(),
+            mode: Mode::Tools,
+            timezone: Zone::default(),
+            max_concurrent_runs: 4,
+            error_message:
+                "Sorry, something went wrong and I could not finish this. Please try again."
+                    .to_owned(),
+            max_turns: 50,
+            max_turns_for: BTreeMap::new(),
+            call_timeout_secs: 600,
+            run_timeout_secs: 1800,
+            config_path: Vec::new(),
+            roles: vec!["Memory".to_owned()],
+        }
+    }
+}
+
+/// How the model's answer is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The model calls tools and answers.
+    #[default]
+    Tools,
+    /// The model answers with a graph of tasks.
+    Plan,
+}
+
+/// A time zone, written by its IANA name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone(pub Tz);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(Tz::UTC)
+    }
+}
+
+impl Serialize for Zone {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map(Self).map_err(|_| {
+            serde::de::Error::custom(format!(
+                "no time zone is called `{name}`, expected an IANA name such as `Europe/Berlin` or `UTC`"
+            ))
+        })
+    }
+}
+
+/// `[pipeline]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Pipeline {
+    /// Milliseconds to wait for more text of the same person in a chat before a turn begins, each time
+    /// anew, at most 5 s in all; 0 = at once; default 500.
+    pub debounce_ms: u64,
+    /// What a message does that comes while its lane is busy; default `collect`.
+    pub on_busy: OnBusy,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            debounce_ms: 500,
+            on_busy: OnBusy::Collect,
+        }
+    }
+}
+
+/// What a message does that comes while its lane is busy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBusy {
+    /// It waits; all that waits becomes one turn.
+    #[default]
+    Collect,
+    /// It waits; each message is a turn.
+    Queue,
+    /// It ends the running turn.
+    Interrupt,
+    /// It makes a new plan (plan mode).
+    Replan,
+}
+
+/// `[providers]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Providers {
+    /// Names of `providers.d/NAME.toml`; default `["offline"]`, which needs no file.
+    pub load: Vec<String>,
+}
+
+impl Default for Providers {
+    fn default() -> Self {
+        Self {
+            load: vec!["offline".to_owned()],
+        }
+    }
+}
+
+/// `[context]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Context {
+    /// Tiers of one's own, by name; default none. One called `operational` replaces the built-in one.
+    pub tiers: BTreeMap<String, Tier>,
+}
+
+/// `[context.tiers.NAME]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Tier {
+    /// The files that an input of this tier brings along, in order, by their paths in the workspace;
+    /// default none.
+    pub files: Vec<String>,
+}
+
+/// `[cost]`; US dollars, not negative, 0 = no cap.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Cost {
+    /// The most a day in the agent's time zone may cost; default 0, `init` writes 5.0.
+    pub day_usd: f64,
+    /// The most a calendar month may cost; default 0.
+    pub month_usd: f64,
+    /// The most a session may cost, from its beginning to its reset, with the sub-agents it sends; default 0.
+    pub session_usd: f64,
+    /// The most one message may cost, with the sub-agents it sends; default 0.
+    pub message_usd: f64,
+    /// The most one run of a job may cost, whatever the job itself says; default 0.
+    pub job_usd: f64,
+}
+
+impl Cost {
+    /// Returns true when any cap is set: then a model without a price is refused.
+    pub fn capped(&self) -> bool {
+        [
+            self.day_usd,
+            self.month_usd,
+            self.session_usd,
+            self.message_usd,
+            self.job_usd,
+        ]
+        .iter()
+        .any(|usd| *usd > 0.0)
+    }
+}
+
+/// `[memory]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Memory {
+    /// The vectors of the search index.
+    pub embeddings: Embeddings,
+    /// What goes before a message.
+    pub recall: Recall,
+}
+
+/// `[memory.recall]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Recall {
+    /// How it is told; default `structured`.
+    pub synthesis: Synthesis,
+}
+
+/// How the memories before a message are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Synthesis {
+    /// As they are; costs nothing.
+    #[default]
+    Structured,
+    /// As a short text, by the model of the role `consolidation`.
+    Narrative,
+    /// As one plain sentence each, by the same.
+    Factual,
+}
+
+/// `[memory.embeddings]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Embeddings {
+    /// `local` (default), `none`, or the name of a loaded provider.
+    pub provider: String,
+    /// The model; default empty: for `local` the table that ships with the project, else the vendor's usual one.
+    pub model: String,
+    /// Dimensions; default 0: the model's own.
+    pub dims: u32,
+}
+
+impl Embeddings {
+    /// Returns the name of the provider that is asked; `None` when nothing leaves this machine.
+    pub fn server(&self) -> Option<&str> {
+        Some(self.provider.as_str()).filter(|name| !["local", "none"].contains(name))
+    }
+}
+
+impl Default for Embeddings {
+    fn default() -> Self {
+        Self {
+            provider: "local".to_owned(),
+            model: String::new(),
+            dims: 0,
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Log {
+    /// The least serious entry that is kept; default `info`; `-v` and `-q` win on the terminal.
+    pub level: Level,
+    /// Days a file in `state/logs` is kept, at least 1; default 14.
+    pub keep_days: u32,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            level: Level::Info,
+            keep_days: 14,
+        }
+    }
+}
+
+/// How serious a log entry is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Something failed.
+    Error,
+    /// Something is wrong, work goes on.
+    Warn,
+    /// What a user wants to know.
+    #[default]
+    Info,
+    /// What a programmer wants to know; may show the text of messages.
+    Debug,
+    /// Everything.
+    Trace,
+}

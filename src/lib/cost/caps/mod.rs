@@ -1,0 +1,282 @@
+//! The limits a call is checked against before it is made, in the transaction that reserves it: so that
+//! parallel payers cannot exceed one together.
+//!
+//! | limit | what is summed up |
+//! |---|---|
+//! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month |
+//! | `session_usd` | the session and the sub-agents it sent; not what is remembered of it |
+//! | `message_usd` | the run of the message: its sub-agents and their reports pay for it too |
+//! | `job_usd` and a job's `budget_usd` | the run of the job, likewise |
+//! | a sub-agent's `budget_usd` | its own session |
+
+use rusqlite::{Connection, OptionalExtension, ToSql};
+
+use super::ledger::{Kind, NewCall};
+use super::rates;
+use super::rates::{nano, usd};
+use crate::config::Cost;
+
+/// Why a call may not be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A cap would be exceeded.
+    #[error(
+        "the {period} limit is reached: {setting} = {} in {file}, spent or reserved {}, this call may cost up to {} (US dollars){}",
+        rates::dollars(*limit), rates::dollars(*spent), rates::dollars(*bound), way_out(period)
+    )]
+    Cap {
+        /// `day`, `month`, `session`, `message`, `job` …
+        period: &'static str,
+        /// The setting.
+        setting: &'static str,
+        /// Where it stands.
+        file: &'static str,
+        /// Its value.
+        limit: f64,
+        /// What is spent or reserved.
+        spent: f64,
+        /// The most this call could cost.
+        bound: f64,
+    },
+    /// A cap is set and the model has no price.
+    #[error(
+        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}"
+    )]
+    Unpriced {
+        /// The model.
+        model: String,
+        /// The line that is missing.
+        line: &'static str,
+    },
+}
+
+/// A day's and a month's limit are over by themselves; a session's never is.
+fn way_out(period: &str) -> &'static str {
+    if period == "session" {
+        "; /new begins another session"
+    } else {
+        ""
+    }
+}
+
+impl Kind {
+    /// Returns the line of a provider file that says that a model is free.
+    fn free(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Embedding => "cost_per_mtok = [0, 0, 0, 0]",
+            Self::Stt => "cost_per_minute = 0",
+        }
+    }
+}
+
+/// What a limit is compared with.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    /// All calls since then.
+    Since(i64),
+    /// Those of a run.
+    Run(&'a str),
+    /// Those of a session.
+    Session(&'a str),
+    /// Those of a session and of the sub-agents it sent.
+    Tree(&'a str),
+}
+
+impl Scope<'_> {
+    /// Returns false for a call that belongs to no run or session: then no limit of one holds it.
+    fn exists(self) -> bool {
+        match self {
+            Self::Since(_) => true,
+            Self::Run(id) | Self::Session(id) | Self::Tree(id) => !id.is_empty(),
+        }
+    }
+
+    fn spent(self, connection: &Connection) -> rusqlite::Result<i64> {
+        let sum = |condition: &str, parameter: &dyn ToSql| {
+            let sql =
+                format!("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE {condition}");
+            connection
+                .prepare_cached(&sql)?
+                .query_row([parameter], |row| row.get(0))
+        };
+        match self {
+            Self::Since(since) => sum("ts >= ?1", &since),
+            Self::Run(run) => sum("run_id = ?1", &run),
+            Self::Session(session) => sum("session_id = ?1", &session),
+            Self::Tree(session) => sum(
+                "source != 'consolidation' AND session_id IN (SELECT ?1 UNION SELECT session_id FROM costs WHERE source = 'subagent'
+                   AND run_id IN (SELECT run_id FROM costs WHERE session_id = ?1 AND run_id != ''))",
+                &session,
+            ),
+        }
+    }
+}
+
+/// A limit.
+struct Cap<'a> {
+    period: &'static str,
+    setting: &'static str,
+    file: &'static str,
+    limit: f64,
+    scope: Scope<'a>,
+}
+
+/// Returns why `call` may not be made; `None` when it may.
+pub(super) fn refusal(
+    connection: &Connection,
+    call: &NewCall,
+    caps: &Cost,
+    (day, month): (i64, i64),
+) -> rusqlite::Result<Option<Refusal>> {
+    let (budget, share) = (
+        call.budget_usd.unwrap_or(0.0),
+        call.share_usd.unwrap_or(0.0),
+    );
+    if !caps.capped() && budget <= 0.0 && share <= 0.0 {
+        return Ok(None);
+    }
+    let Some(bound) = call.bound else {
+        return Ok(Some(Refusal::Unpriced {
+            model: call.model.clone(),
+            line: call.kind.free(),
+        }));
+    };
+    let settings = "agent.toml";
+    let root = root(connection, call)?;
+    let session = if caps.session_usd > 0.0 {
+        sender(connection, call)?
+    } else {
+        String::new()
+    };
+    let (whose, its_setting, its_file) = match root.as_str() {
+        "job" => ("job", "budget_usd", "state/cron/jobs.json"),
+        "heartbeat" => (
+            "heartbeat",
+            "[heartbeat] day_usd, what is left of it",
+            settings,
+        ),
+        _ => ("run", "budget_usd", "what began it"),
+    };
+    let job_usd = if root == "job" { caps.job_usd } else { 0.0 };
+    let (run, own) = (Scope::Run(&call.run_id), Scope::Session(&call.session_id));
+    let cap = |period, setting, file, limit, scope| Cap {
+        period,
+        setting,
+        file,
+        limit,
+        scope,
+    };
+    let checks = [
+        cap(
+            "day",
+            "[cost] day_usd",
+            settings,
+            caps.day_usd,
+            Scope::Since(day),
+        ),
+        cap(
+            "month",
+            "[cost] month_usd",
+            settings,
+            caps.month_usd,
+            Scope::Since(month),
+        ),
+        cap(
+            "session",
+            "[cost] session_usd",
+            settings,
+            caps.session_usd,
+            Scope::Tree(&session),
+        ),
+        cap(
+            "message",
+            "[cost] message_usd",
+            settings,
+            caps.message_usd,
+            run,
+        ),
+        cap("job", "[cost] job_usd", settings, job_usd, run),
+        cap(whose, its_setting, its_file, budget, run),
+        cap(
+            "sub-agent",
+            "budget_usd",
+            "the call of sessions_spawn",
+            share,
+            own,
+        ),
+    ];
+    for Cap {
+        period,
+        setting,
+        file,
+        limit,
+        scope,
+    } in checks
+    {
+        if limit <= 0.0 || !scope.exists() {
+            continue;
+        }
+        let spent = scope.spent(connection)?;
+        if spent.saturating_add(bound) > nano(limit) {
+            return Ok(Some(Refusal::Cap {
+                period,
+                setting,
+                file,
+                limit,
+                spent: usd(spent),
+                bound: usd(bound),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the source of what began the run: a sub-agent that a job sent, and its report, are the job's.
+fn root(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
+    let known = || {
+        connection
+            .prepare_cached("SELECT source FROM costs WHERE run_id = ?1 AND source IN ('job', 'heartbeat') LIMIT 1")?
+            .query_row([&call.run_id], |row| row.get(0))
+            .optional()
+    };
+    let found = if call.run_id.is_empty() {
+        None
+    } else {
+        known()?
+    };
+    Ok(found.unwrap_or_else(|| call.source.to_owned()))
+}
+
+/// Returns the session whose limit holds the call: of a sub-agent's the one that sent it. Empty for none; what is
+/// remembered of a session is no part of it, or one that is spent would be forgotten.
+fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
+    if call.source == "consolidation" || call.session_id.is_empty() {
+        return Ok(String::new());
+    }
+    let one = |sql: &str, id: &str| -> rusqlite::Result<Option<String>> {
+        connection
+            .prepare_cached(sql)?
+            .query_row([id], |row| row.get(0))
+            .optional()
+    };
+    let run = match call.source {
+        "subagent" => Some(call.run_id.clone()),
+        // What sums a sub-agent's conversation up has a run of its own.
+        _ => one(
+            "SELECT run_id FROM costs WHERE session_id = ?1 AND source = 'subagent' LIMIT 1",
+            &call.session_id,
+        )?,
+    };
+    let sent_by = match run {
+        Some(run) => one(
+            "SELECT session_id FROM costs WHERE run_id = ?1 AND source != 'subagent' AND session_id != ''
+             ORDER BY ts DESC LIMIT 1",
+            &run,
+        )?,
+        None => None,
+    };
+    Ok(sent_by.unwrap_or_else(|| call.session_id.clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! `cron/runs/<job>.jsonl`: a line for every time of a job, what came of it or why it was left out.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Status, Time};
+use crate::sys;
+use crate::sys::{atomic, jsonl};
+
+/// A log larger than this loses its older half.
+const MAX_BYTES: u64 = 256 << 10;
+/// Among so many last lines is one that was written before a crash: times of a job end in another order than theirs
+/// only while several run.
+const LATELY: usize = 64;
+
+/// What came of one time of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The time.
+    pub at: Time,
+    /// What came of it.
+    pub status: Status,
+    /// When that was known.
+    pub ended_at: Time,
+    /// How long it took from its beginning, its wait included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The session it was thought about in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// US dollars; absent when a call was unpriced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// All its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// How many times were left out with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Why nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The beginning of what was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
+}
+
+impl Run {
+    /// Returns what is known of every time.
+    pub fn new(at: i64, status: Status, ended_at: i64) -> Self {
+        Self {
+            at: Time(at),
+            status,
+            ended_at: Time(ended_at),
+            duration_ms: None,
+            run_id: None,
+            session_id: None,
+            cost_usd: None,
+            tokens: None,
+            count: None,
+            reason: None,
+            reply: None,
+        }
+    }
+}
+
+/// Adds a line to the log of the job `id` in the directory `dir`, unless it says already that this came of this
+/// time: who was killed after the line writes it again.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
+    std::fs::create_dir_all(dir).map_err(sys::Error::at("make", dir))?;
+    let path = dir.join(format!("{id}.jsonl"));
+    if newest(dir, id, LATELY)?
+        .iter()
+        .any(|last| (last.at, last.status) == (run.at, run.status))
+    {
+        return Ok(());
+    }
+    let mut line = serde_json::to_vec(run).expect("plain data with string keys");
+    line.push(b'\n');
+    let length = jsonl::Appender::open(&path)?.append(&line, false)?;
+    if length > MAX_BYTES {
+        let mut lines: Vec<Vec<u8>> = Vec::new();
+        jsonl::for_each_line(&path, length / 2, |line, _| lines.push(line.to_vec()))?;
+        // The first is torn where the file was cut.
+        let kept: Vec<u8> = lines
+            .iter()
+            .skip(1)
+            .flat_map(|line| line.iter().copied().chain([b'\n']))
+            .collect();
+        atomic::write(&path, &kept, atomic::Durability::Rename)?;
+    }
+    Ok(())
+}
+
+/// Returns the newest `most` lines of the log of the job `id`, oldest first. Lines that make no sense are
+/// left out.
+///
+/// # Errors
+/// When it exists and cannot be read.
+pub fn newest(dir: &Path, id: &str, most: usize) -> Result<Vec<Run>, sys::Error> {
+    let mut runs = std::collections::VecDeque::new();
+    jsonl::for_each_line(&dir.join(format!("{id}.jsonl")), 0, |line, _| {
+        if let Ok(run) = serde_json::from_slice(line) {
+            runs.push_back(run);
+            if runs.len() > most {
+                runs.pop_front();
+            }
+        }
+    })?;
+    Ok(runs.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_lines_are_kept_and_the_log_does_not_grow_for_ever() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let runs = dir.path().join("runs");
+        assert_eq!(newest(&runs, "a", 3).expect("read"), []);
+        let reply = Some("x".repeat(1000));
+        for at in 0..600 {
+            note(
+                &runs,
+                "a",
+                &Run {
+                    reply: reply.clone(),
+                    ..Run::new(at, Status::Ok, at + 1)
+                },
+            )
+            .expect("note");
+        }
+        let last: Vec<i64> = newest(&runs, "a", 3)
+            .expect("read")
+            .iter()
+            .map(|run| run.at.0)
+            .collect();
+        assert_eq!(last, [597, 598, 599]);
+        note(&runs, "a", &Run::new(599, Status::Ok, 700)).expect("note");
+        let last: Vec<i64> = newest(&runs, "a", 2)
+            .expect("read")
+            .iter()
+            .map(|run| run.at.0)
+            .collect();
+        assert_eq!(last, [598, 599], "one line says what came of a time");
+        let size = std::fs::metadata(runs.join("a.jsonl"))
+            .expect("there")
+            .len();
+        assert!(size <= MAX_BYTES, "{size}");
+        let all = newest(&runs, "a", 1000).expect("read");
+        assert!(
+            all.len() > 100 && all.windows(2).all(|pair| pair[0].at < pair[1].at),
+            "none is lost between"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Speech to words, paid by the minute.
+
+use super::router::Limit;
+use super::{Client, Error, Purpose};
+use crate::config::Model;
+use crate::cost::{self, Kind, Outcome};
+use crate::message::Usage;
+use crate::provider::transcription::Recording;
+
+/// A second of a recording whose length nobody knows has at least so many bytes: 8 kbit/s, about the
+/// least that speech is recorded with (RFC 6716 §2.1.1, Opus).
+const LEAST_BYTES: u64 = 1000;
+/// And at most so many, 320 kbit/s: a sender's word about the length goes no further.
+const MOST_BYTES: u64 = 40_000;
+
+impl Client {
+    /// Has `model` listen to `recording` of `seconds`, rounded up; `None` = unknown: then it is taken
+    /// for as long as so many bytes can be. Returns what was said; empty when nothing was.
+    /// Fallbacks are not asked.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn transcribe(
+        &self,
+        purpose: Purpose<'_>,
+        model: &str,
+        recording: Recording<'_>,
+        seconds: Option<u32>,
+    ) -> Result<String, Error> {
+        let model = self.models.get(model, "the request")?;
+        self.repeated(&model, Limit::default(), &|_| {}, |_| {
+            self.listen(purpose, &model, recording, seconds)
+        })
+        .await
+    }
+
+    async fn listen(
+        &self,
+        purpose: Purpose<'_>,
+        model: &Model,
+        recording: Recording<'_>,
+        seconds: Option<u32>,
+    ) -> Result<String, Error> {
+        let server = self
+            .speech
+            .get(&model.provider.name)
+            .ok_or_else(|| Error::NoProvider(model.name.clone()))?;
+        let price = cost::of_sound(model, billed(recording.bytes.len() as u64, seconds));
+        let usage = Usage {
+            estimated: seconds.is_none(),
+            ..Usage::default()
+        };
+        let call = purpose.call(model, Kind::Stt, price);
+        let work = server.transcribe(&model.model, recording);
+        self.metered(call, work, |_| Outcome::Answered { usage, cost: price })
+            .await
+            .map(|(words, _)| words)
+    }
+}
+
+/// Returns the seconds that are paid for.
+fn billed(bytes: u64, seconds: Option<u32>) -> u64 {
+    let at_least = match seconds {
+        Some(seconds) => u64::from(seconds).max(bytes / MOST_BYTES),
+        None => bytes.div_ceil(LEAST_BYTES),
+    };
+    at_least.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_length_is_the_longest_it_can_be_and_a_stated_one_is_not_taken_blindly() {
+        let seconds = [
+            (60_000, None),
+            (60_001, None),
+            (12_345, Some(8)),
+            (4_000_000, Some(1)),
+            (10, None),
+            (10, Some(0)),
+        ]
+        .map(|(bytes, seconds)| billed(bytes, seconds));
+        assert_eq!(seconds, [60, 61, 8, 100, 1, 1]);
+    }
+}

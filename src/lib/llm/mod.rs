@@ -1,0 +1,283 @@
+//! The model client: which model is asked, how often and for how long, and who answers instead.
+//!
+//! ```text
+//! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
+//!               └ attempt (≤ 3): degrade → reserve (refused? stop) → provider → settle
+//! ```
+//! `transcribe` goes the same way, for speech.
+
+mod circuit_breaker;
+mod degrade;
+mod metered_speech;
+mod router;
+
+pub use circuit_breaker::{Health, Outage};
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::{self, Cost, Model, Models};
+use crate::cost::{Kind, Ledger, NewCall, Outcome, Refusal, Reserved};
+use crate::message::Message;
+use crate::provider::transcription::Transcriptions;
+use crate::provider::{self, Provider, Response, SystemBlock, ToolSpec};
+use crate::{clock, db};
+use circuit_breaker::Circuits;
+use degrade::Refused;
+
+/// Waiting between tries to write a reservation.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+];
+
+/// What is asked of a model, before a model is chosen.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// System text, most stable first.
+    pub system: Vec<SystemBlock>,
+    /// The tools on offer.
+    pub tools: Arc<[ToolSpec]>,
+    /// Whether the model may call them in this step.
+    pub may_call: bool,
+    /// The conversation, repaired, with the bytes of its pictures.
+    pub messages: Vec<Message>,
+}
+
+/// For whom a call is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Purpose<'a> {
+    /// The run.
+    pub run_id: &'a str,
+    /// The session.
+    pub session_id: &'a str,
+    /// The source of the turn.
+    pub source: &'static str,
+    /// The most the run may cost, US dollars.
+    pub budget_usd: Option<f64>,
+    /// The most the session may cost of that; set for a sub-agent.
+    pub share_usd: Option<f64>,
+}
+
+impl Purpose<'_> {
+    /// Returns true when a person waits for the answer.
+    fn is_a_persons(&self) -> bool {
+        ![
+            "system",
+            "notify",
+            "job",
+            "heartbeat",
+            "consolidation",
+            "recall",
+        ]
+        .contains(&self.source)
+    }
+
+    /// Returns the call of `model` to be written into the ledger; `bound` is the most it can cost.
+    fn call(self, model: &Model, kind: Kind, bound: Option<i64>) -> NewCall {
+        NewCall {
+            call_id: uuid::Uuid::now_v7().to_string(),
+            run_id: self.run_id.to_owned(),
+            session_id: self.session_id.to_owned(),
+            source: self.source,
+            provider: model.provider.name.clone(),
+            model: model.name.clone(),
+            kind,
+            bound,
+            budget_usd: self.budget_usd,
+            share_usd: self.share_usd,
+        }
+    }
+}
+
+/// A call that was made and settled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Paid {
+    /// The answer.
+    pub response: Response,
+    /// The configured name of the model that gave it.
+    pub model: String,
+    /// Nano US dollars; `None` = unpriced.
+    pub cost_nano_usd: Option<i64>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// Why no answer came.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A cap or a missing price forbids it.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// No model of this name is configured.
+    #[error("{0}")]
+    NoModel(#[from] config::Error),
+    /// The model's provider is not there; a bug, models are checked at start.
+    #[error("the provider of the model {0} is not loaded")]
+    NoProvider(String),
+    /// The provider was found down a moment ago, and nobody waits for this answer.
+    #[error("the provider {provider} is down ({last_error}); it is asked again in {rest_secs} s")]
+    Down {
+        /// Its configured name.
+        provider: String,
+        /// How its last call failed.
+        last_error: String,
+        /// Seconds until it may be asked again.
+        rest_secs: u64,
+    },
+    /// Every candidate failed; this is the last failure.
+    #[error("{0}")]
+    Failed(#[from] provider::Error),
+    /// The ledger cannot be written, so nothing may be spent.
+    #[error("the cost ledger cannot be written: {0}")]
+    Ledger(#[from] db::Error),
+}
+
+/// What calls found out about their servers; clones share it, and it outlives a reload of the settings.
+#[derive(Debug, Clone, Default)]
+pub struct Outages {
+    circuits: Circuits,
+    refused: Refused,
+}
+
+/// The metered client.
+pub struct Client {
+    ledger: Ledger,
+    providers: HashMap<String, Arc<dyn Provider>>,
+    speech: HashMap<String, Transcriptions>,
+    models: Models,
+    caps: Cost,
+    call_timeout: Duration,
+    outages: Outages,
+}
+
+impl Client {
+    /// Puts the client together; `providers` by configured name.
+    pub fn new(
+        ledger: Ledger,
+        providers: HashMap<String, Arc<dyn Provider>>,
+        models: Models,
+        caps: Cost,
+        call_timeout: Duration,
+    ) -> Self {
+        Self {
+            ledger,
+            providers,
+            speech: HashMap::new(),
+            models,
+            caps,
+            call_timeout,
+            outages: Outages::default(),
+        }
+    }
+
+    /// Returns the client with those who can listen, by the configured name of their provider.
+    pub fn with_speech(self, speech: HashMap<String, Transcriptions>) -> Self {
+        Self { speech, ..self }
+    }
+
+    /// Returns the client that knows already what another found out.
+    pub fn with_outages(self, outages: Outages) -> Self {
+        Self { outages, ..self }
+    }
+
+    /// Returns what it found out, for the client that comes after it.
+    pub fn outages(&self) -> Outages {
+        self.outages.clone()
+    }
+
+    /// Returns true when neither `model` nor one of its fallbacks may be asked now, because each was
+    /// found down: what nobody waits for should wait.
+    pub fn is_down(&self, model: &str) -> bool {
+        let now = Instant::now();
+        let candidates = self.candidates(model).unwrap_or_default();
+        !candidates.is_empty()
+            && candidates
+                .iter()
+                .all(|model| self.outages.circuits.rest(model, now).is_some())
+    }
+
+    /// Returns how the providers of the configured models are, sorted by name.
+    pub fn health(&self) -> Vec<Health> {
+        let names: BTreeSet<&str> = self
+            .models
+            .all()
+            .map(|model| model.provider.name.as_str())
+            .collect();
+        self.outages.circuits.health(names.into_iter())
+    }
+
+    /// Returns the configured models.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// Returns true when `model` or one of its fallbacks sees pictures.
+    pub fn sees_pictures(&self, model: &str) -> bool {
+        let Ok(first) = self.models.get(model, "the request") else {
+            return false;
+        };
+        let sees = |name: &String| {
+            self.models
+                .get(name, "fallbacks")
+                .is_ok_and(|model| model.vision)
+        };
+        first.vision || first.fallbacks.iter().any(sees)
+    }
+
+    /// Writes a call down before it is made. A disk that fails for a moment is given another.
+    async fn reserve(&self, call: NewCall) -> Result<Reserved, Error> {
+        let again = || {
+            self.ledger
+                .reserve(call.clone(), &self.caps, clock::now_ms())
+        };
+        for pause in PAUSES {
+            match again().await {
+                Ok(reserved) => return Ok(reserved?),
+                Err(error) => tracing::warn!(%error, "a reservation is written again"),
+            }
+            tokio::time::sleep(pause).await;
+        }
+        Ok(again().await??)
+    }
+
+    /// Makes one paid call: reserved before, settled after. Returns the answer and how long it took.
+    async fn metered<T>(
+        &self,
+        call: NewCall,
+        work: impl Future<Output = Result<T, provider::Error>>,
+        settled: impl Fn(&T) -> Outcome,
+    ) -> Result<(T, Duration), Error> {
+        let host = call.provider.clone();
+        let reserved = self.reserve(call).await?;
+        let started = Instant::now();
+        let answer = tokio::time::timeout(self.call_timeout, work)
+            .await
+            .unwrap_or_else(|_| {
+                let reason = format!("no answer within {} s", self.call_timeout.as_secs());
+                Err(provider::Error::Interrupted {
+                    host,
+                    reason,
+                    again: true,
+                })
+            });
+        let took = started.elapsed();
+        let outcome = match &answer {
+            Ok(answer) => settled(answer),
+            Err(error) if error.may_be_charged() => Outcome::Unknown,
+            Err(_) => Outcome::Free,
+        };
+        let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        if let Err(error) = self.ledger.settle(reserved, outcome, latency_ms).await {
+            tracing::error!(%error, "a call stays at its reservation");
+        }
+        Ok((answer?, took))
+    }
+}
+
+#[cfg(test)]
+mod outage_tests;
+#[cfg(test)]
+mod tests;

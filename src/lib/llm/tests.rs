@@ -1,0 +1,388 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::router::{PICTURE_TOKENS, input_bytes};
+use super::*;
+use crate::config::{Environment, Home, HomeFlags};
+use crate::message::{Block, Role, StopReason, Usage};
+use crate::provider::{BoxFuture, OnText, Request};
+use crate::sys::atomic as files;
+
+pub(crate) const USAGE: Usage = Usage {
+    input_tokens: 100,
+    output_tokens: 10,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    estimated: false,
+};
+
+/// Fails as often as it is told, then answers.
+struct Fickle {
+    failures: AtomicU32,
+    error: fn() -> provider::Error,
+}
+
+impl Provider for Fickle {
+    fn complete<'a>(
+        &'a self,
+        _request: &'a Request,
+        _on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let fails = self
+            .failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok();
+        let answer = Response {
+            message: Message::text(Role::Assistant, "hi"),
+            stop: StopReason::EndTurn,
+            usage: USAGE,
+        };
+        Box::pin(async move {
+            if fails {
+                Err((self.error)())
+            } else {
+                Ok(answer)
+            }
+        })
+    }
+}
+
+pub(crate) fn busy() -> provider::Error {
+    let retry_after = Some(Duration::from_millis(1));
+    provider::Error::Busy {
+        host: "h".into(),
+        status: 529,
+        message: "busy".into(),
+        retry_after,
+    }
+}
+
+fn broke_off() -> provider::Error {
+    provider::Error::Interrupted {
+        host: "h".into(),
+        reason: "cut".into(),
+        again: true,
+    }
+}
+
+fn wrong_key() -> provider::Error {
+    provider::Error::Auth {
+        host: "h".into(),
+        status: 401,
+        message: "no".into(),
+    }
+}
+
+/// Returns the model `name` of the provider `a`.
+pub(crate) fn model(name: &str) -> Model {
+    let house = house(Cost::default(), "", 0, busy);
+    let primary = house.client.models.get("primary", "test").expect("primary");
+    Model {
+        name: name.to_owned(),
+        ..(*primary).clone()
+    }
+}
+
+pub(crate) struct House {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) client: Client,
+}
+
+/// A client with the models `primary` (falls back to `second`, priced) and `second`.
+pub(crate) fn house(
+    caps: Cost,
+    price: &str,
+    failures: u32,
+    error: fn() -> provider::Error,
+) -> House {
+    let more = |more: &str| format!("{price}\n{more}");
+    build(
+        &provider_file("primary", &more("fallbacks = [\"second\"]")),
+        &provider_file("second", price),
+        caps,
+        failures,
+        error,
+    )
+}
+
+/// The same without limits and failures, with more for the model `primary` and another file of `b`.
+pub(crate) fn house_of(primary: &str, b: &str) -> House {
+    build(
+        &provider_file("primary", primary),
+        b,
+        Cost::default(),
+        0,
+        busy,
+    )
+}
+
+/// A provider file of one model.
+pub(crate) fn provider_file(model: &str, more: &str) -> String {
+    format!(
+        "type = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n[models.{model}]\nmodel = \"m\"\nmax_tokens = 2048\n{more}\n"
+    )
+}
+
+fn build(a: &str, b: &str, caps: Cost, failures: u32, error: fn() -> provider::Error) -> House {
+    let dir = tempfile::tempdir().expect("dir");
+    let write = |name: &str, text: &str| {
+        files::write(
+            &dir.path().join(name),
+            text.as_bytes(),
+            files::Durability::Rename,
+        )
+        .expect("write")
+    };
+    std::fs::create_dir(dir.path().join("providers.d")).expect("dir");
+    write("agent.toml", "[providers]\nload = [\"a\", \"b\"]\n");
+    write("providers.d/a.toml", a);
+    write("providers.d/b.toml", b);
+    let flags = HomeFlags {
+        home: Some(dir.path().to_owned()),
+        ..HomeFlags::default()
+    };
+    let home = Home::resolve(flags, &|_| None).expect("home");
+    let loaded = crate::config::load(&home, &Environment::of(&[]), &[]).expect("config");
+    let ledger = Ledger::start(&dir.path().join("cost.db"), chrono_tz::UTC).expect("ledger");
+    let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();
+    providers.insert(
+        "a".into(),
+        Arc::new(Fickle {
+            failures: failures.into(),
+            error,
+        }),
+    );
+    providers.insert(
+        "b".into(),
+        Arc::new(Fickle {
+            failures: 0.into(),
+            error,
+        }),
+    );
+    let client = Client::new(
+        ledger,
+        providers,
+        loaded.models,
+        caps,
+        Duration::from_secs(5),
+    );
+    House { dir, client }
+}
+
+const PRICE: &str = "cost_per_mtok = [3, 15, 0.3, 3.75]";
+
+impl House {
+    async fn ask(&self) -> Result<Paid, Error> {
+        let prompt = Prompt {
+            system: Vec::new(),
+            tools: [].into(),
+            may_call: true,
+            messages: vec![Message::text(Role::User, "hello")],
+        };
+        let purpose = Purpose {
+            run_id: "r",
+            session_id: "s",
+            source: "cli",
+            budget_usd: None,
+            share_usd: None,
+        };
+        self.client
+            .complete(purpose, "primary", &prompt, &|_| {}, &|_| {})
+            .await
+    }
+
+    fn rows(&self) -> Vec<(String, Option<i64>, Option<i64>)> {
+        let connection = db::open_read(&self.dir.path().join("cost.db"))
+            .expect("open")
+            .expect("ledger");
+        let mut query = connection
+            .prepare("SELECT model, ok, cost_nano_usd FROM costs ORDER BY call_id")
+            .expect("query");
+        let rows = query
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .expect("rows");
+        rows.collect::<Result<_, _>>().expect("rows")
+    }
+}
+
+// 100 × 3 + 10 × 15 micro dollars.
+const COST: i64 = 450_000;
+
+#[tokio::test]
+async fn each_attempt_is_a_row_and_a_refused_one_costs_nothing() {
+    let house = house(Cost::default(), PRICE, 2, busy);
+    let paid = house.ask().await.expect("third time lucky");
+    assert_eq!(
+        (paid.model.as_str(), paid.cost_nano_usd),
+        ("primary", Some(COST))
+    );
+    let primary = |ok, cost| ("primary".to_owned(), Some(ok), Some(cost));
+    assert_eq!(
+        house.rows(),
+        [primary(0, 0), primary(0, 0), primary(1, COST)]
+    );
+}
+
+#[tokio::test]
+async fn a_broken_off_call_stays_at_its_reservation() {
+    let house = house(Cost::default(), PRICE, 1, broke_off);
+    house.ask().await.expect("second time");
+    let rows = house.rows();
+    assert!(
+        rows[0].1 == Some(0) && rows[0].2.expect("reserved") > COST,
+        "{rows:?}"
+    );
+    assert_eq!(rows[1].2, Some(COST));
+}
+
+#[tokio::test]
+async fn the_fallback_answers_when_the_model_cannot() {
+    let house = house(Cost::default(), PRICE, 9, wrong_key);
+    assert_eq!(house.ask().await.expect("fallback").model, "second");
+    assert_eq!(house.rows().len(), 2, "a wrong key is not tried again");
+}
+
+#[tokio::test]
+async fn parallel_payers_never_exceed_a_cap_together() {
+    let caps = Cost {
+        day_usd: 0.05,
+        ..Cost::default()
+    };
+    let house = house(caps, PRICE, 0, busy);
+    let answers = futures_util::future::join_all((0..16).map(|_| house.ask())).await;
+    let refused: Vec<String> = answers
+        .into_iter()
+        .filter_map(|answer| answer.err())
+        .map(|error| error.to_string())
+        .collect();
+    let spent: i64 = house.rows().iter().filter_map(|row| row.2).sum();
+    assert!(spent <= 50_000_000, "{spent}");
+    assert!(
+        !refused.is_empty()
+            && refused
+                .iter()
+                .all(|text| text.contains("[cost] day_usd = 0.05")),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_unpriced_never_free_and_refused_under_a_cap() {
+    let free = house(Cost::default(), "", 0, busy);
+    assert_eq!(free.ask().await.expect("no cap").cost_nano_usd, None);
+    assert_eq!(free.rows(), [("primary".to_owned(), Some(1), None)]);
+    let capped = house(
+        Cost {
+            month_usd: 1.0,
+            ..Cost::default()
+        },
+        "",
+        0,
+        busy,
+    );
+    let error = capped.ask().await.expect_err("refused").to_string();
+    assert!(error.contains("cost_per_mtok = [0, 0, 0, 0]"), "{error}");
+    assert_eq!(capped.rows(), []);
+}
+
+/// A conversation of one picture.
+fn picture() -> Vec<Message> {
+    let image = Block::Image {
+        file: "a/0-x".into(),
+        content_type: "image/png".into(),
+        data: Some("A".repeat(1_000_000).into()),
+    };
+    vec![Message {
+        role: Role::User,
+        content: vec![image],
+    }]
+}
+
+#[test]
+fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
+    let request = Request {
+        model: "m".into(),
+        max_tokens: 1,
+        system: Vec::new(),
+        tools: [].into(),
+        may_call: true,
+        messages: picture(),
+        cache: false,
+        thinking: false,
+        begin_within: None,
+    };
+    assert!(
+        (PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)),
+        "{}",
+        input_bytes(&request)
+    );
+}
+
+/// Refuses every request with a picture, and answers with what it was shown.
+struct Blind;
+
+impl Provider for Blind {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        _: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let refused = provider::Error::Rejected {
+            host: "h".into(),
+            status: 400,
+            message: "Could not process image".into(),
+        };
+        let shown = match request
+            .messages
+            .first()
+            .and_then(|message| message.content.first())
+        {
+            Some(Block::Context { text }) => Ok(text.clone()),
+            _ => Err(refused),
+        };
+        let response = |text| Response {
+            message: Message::text(Role::Assistant, text),
+            stop: StopReason::EndTurn,
+            usage: USAGE,
+        };
+        Box::pin(async move { shown.map(response) })
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing() {
+    for (vision, expected) in [
+        (
+            false,
+            "⟦a picture; the model primary does not see pictures (vision = true in providers.d)⟧",
+        ),
+        (
+            true,
+            "⟦a picture that the server of the model primary refused⟧",
+        ),
+    ] {
+        let mut house = house(Cost::default(), &format!("vision = {vision}"), 0, busy);
+        house.client.providers.insert("a".into(), Arc::new(Blind));
+        assert_eq!(house.client.sees_pictures("primary"), vision);
+        let prompt = Prompt {
+            system: Vec::new(),
+            tools: [].into(),
+            may_call: true,
+            messages: picture(),
+        };
+        let purpose = Purpose {
+            run_id: "r",
+            session_id: "s",
+            source: "cli",
+            budget_usd: None,
+            share_usd: None,
+        };
+        let paid = house
+            .client
+            .complete(purpose, "primary", &prompt, &|_| {}, &|_| {})
+            .await
+            .expect("an answer");
+        assert_eq!(paid.response.message.plain_text(), expected);
+    }
+}

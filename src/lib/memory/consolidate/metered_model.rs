@@ -1,0 +1,98 @@
+//! The model of `[routing] consolidation`, asked through the metered client.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::model_reader::{Model, Trouble};
+use crate::config;
+use crate::config::{Models, ProviderType};
+use crate::cost;
+use crate::cost::Rates;
+use crate::llm::{self, Client, Prompt, Purpose};
+use crate::message::{Message, Role, Usage};
+use crate::provider::{Error as Refused, SystemBlock, Tier};
+use crate::text;
+
+/// The role, and the source of these calls in the ledger.
+const ROLE: &str = "consolidation";
+
+/// About what an answer has.
+const ANSWER_TOKENS: u64 = 400;
+
+/// A model that is paid. Its calls block: it belongs on a thread that may wait.
+pub struct Paid {
+    client: Arc<Client>,
+    model: Arc<config::Model>,
+    runtime: Handle,
+    /// The run in the ledger; a cap of a message does not hold for it.
+    run_id: String,
+}
+
+/// Returns the model that `[routing]` names for consolidation; `None` when that is none: rules do it then.
+pub fn reader(models: &Models) -> Option<Arc<config::Model>> {
+    models
+        .for_role(ROLE)
+        .filter(|model| model.provider.kind != ProviderType::Offline)
+}
+
+/// Returns about what a question costs, US dollars; `None` when `model` has no price.
+pub fn estimate_usd(model: &config::Model, system: &str, question: &str) -> Option<f64> {
+    let input_tokens = text::estimate_tokens(system) + text::estimate_tokens(question);
+    let usage = Usage {
+        input_tokens,
+        output_tokens: ANSWER_TOKENS,
+        estimated: true,
+        ..Usage::default()
+    };
+    Rates::of(model).map(|rates| cost::usd(rates.cost(&usage)))
+}
+
+impl Paid {
+    /// Returns the model of [`reader`].
+    pub fn of(client: Arc<Client>, runtime: Handle) -> Option<Self> {
+        let model = reader(client.models())?;
+        Some(Self {
+            client,
+            model,
+            runtime,
+            run_id: format!("{ROLE}/{}", uuid::Uuid::now_v7()),
+        })
+    }
+}
+
+impl Model for Paid {
+    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, Trouble> {
+        let prompt = Prompt {
+            system: vec![SystemBlock {
+                tier: Tier::Stable,
+                text: system.to_owned(),
+            }],
+            tools: [].into(),
+            may_call: false,
+            messages: vec![Message::text(Role::User, question)],
+        };
+        let purpose = Purpose {
+            run_id: &self.run_id,
+            session_id: session,
+            source: ROLE,
+            budget_usd: None,
+            share_usd: None,
+        };
+        let call = self
+            .client
+            .complete(purpose, &self.model.name, &prompt, &|_| {}, &|_| {});
+        match self.runtime.block_on(call) {
+            Ok(paid) => Ok(paid.response.message.plain_text()),
+            // It is this question that it does not take.
+            Err(llm::Error::Failed(
+                error @ (Refused::ContextOverflow { .. } | Refused::Rejected { .. }),
+            )) => Err(Trouble::Failed(error.to_string())),
+            Err(error) => Err(Trouble::Later(error.to_string())),
+        }
+    }
+
+    fn cost_usd(&self, system: &str, question: &str) -> Option<f64> {
+        estimate_usd(&self.model, system, question)
+    }
+}

@@ -1,0 +1,64 @@
+//! The best of many chunks: of most it is known at once that they are not among them.
+
+use std::cmp::Ordering;
+
+use crate::memory::index::blocks::Blocks;
+
+/// The `most` chunks with the greatest keys; of equals those of the latest day.
+pub(crate) struct Best<'a, K> {
+    most: usize,
+    blocks: &'a Blocks,
+    found: Vec<(K, usize)>,
+    /// What is less is not among them.
+    least: Option<K>,
+}
+
+impl<'a, K: Copy + PartialOrd> Best<'a, K> {
+    pub(crate) fn new(most: usize, blocks: &'a Blocks) -> Self {
+        Self {
+            most,
+            blocks,
+            found: Vec::with_capacity(most * 2),
+            least: None,
+        }
+    }
+
+    /// Returns false when a chunk with this key is not among them.
+    pub(crate) fn wants(&self, key: K) -> bool {
+        self.most > 0 && self.least.is_none_or(|least| key >= least)
+    }
+
+    /// Takes one that is wanted.
+    pub(crate) fn take(&mut self, key: K, id: usize) {
+        self.found.push((key, id));
+        if self.found.len() >= self.most * 2 {
+            self.cut();
+        }
+    }
+
+    /// Returns their ids, the best first.
+    pub(crate) fn in_order(mut self) -> impl Iterator<Item = i64> {
+        self.cut();
+        self.found
+            .sort_unstable_by(|a, b| best_first(self.blocks, a, b));
+        self.found
+            .into_iter()
+            .filter_map(|(_, id)| i64::try_from(id).ok())
+    }
+
+    fn cut(&mut self) {
+        if self.found.len() > self.most {
+            let blocks = self.blocks;
+            self.found
+                .select_nth_unstable_by(self.most - 1, |a, b| best_first(blocks, a, b));
+            self.found.truncate(self.most);
+            self.least = self.found.last().map(|(key, _)| *key);
+        }
+    }
+}
+
+fn best_first<K: PartialOrd>(blocks: &Blocks, a: &(K, usize), b: &(K, usize)) -> Ordering {
+    b.0.partial_cmp(&a.0)
+        .unwrap_or(Ordering::Equal)
+        .then_with(|| blocks.latest_first(a.1, b.1))
+}

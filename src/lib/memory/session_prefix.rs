@@ -1,0 +1,262 @@
+//! What stands in a conversation before one of its files: a summary says again what was said long before
+//! it, in files of other days, too.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::sources::{Candidate, session_of};
+use super::{is_the_owners, keeps_a_note};
+use crate::config::Home;
+use crate::message::Trust;
+use crate::session;
+use crate::session::{Compaction, Event, Kind};
+use crate::sys::jsonl;
+
+/// What was said in a conversation up to an event, as far as it decides whose a summary is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// The newest event.
+    last: u64,
+    /// Whether the owner spoke.
+    pub(crate) owner_spoke: bool,
+    /// The first event that is not the owner's and the agent's alone: words of others, what a tool brought
+    /// from elsewhere, what became a note and may be corrected there; and what is missing.
+    foreign: Option<u64>,
+}
+
+impl Past {
+    /// Takes in an event, in order.
+    pub(crate) fn take(&mut self, event: &Event) {
+        let is_foreign = match &event.kind {
+            Kind::Message(spoken) => {
+                self.owner_spoke |= is_the_owners(spoken);
+                spoken.trust == Some(Trust::Other) || keeps_a_note(spoken)
+            }
+            Kind::ToolResult { result, .. } => result.untrusted,
+            // What stood there before it was erased, or what a newer version means by it, nobody knows.
+            Kind::Forgotten { .. } | Kind::Unknown => true,
+            _ => false,
+        };
+        // What is not there may be anybody's.
+        let missing = Some(self.last + 1).filter(|next| *next != event.seq);
+        self.foreign = self.foreign.or(missing).or(is_foreign.then_some(event.seq));
+        self.last = event.seq;
+    }
+
+    /// Returns true when a summary may be found by whom the conversation belongs to: what the owner finds is
+    /// theirs, as it is with messages; in a conversation of others they find what was said there.
+    pub(crate) fn lets_through(&self, compaction: &Compaction) -> bool {
+        !self.owner_spoke
+            || self
+                .foreign
+                .is_none_or(|foreign| foreign >= compaction.kept_from)
+    }
+}
+
+/// Knows the past of every file of one home. Files that were read once are not read again.
+pub(crate) struct Pasts<'a> {
+    home: &'a Home,
+    transcripts: Option<BTreeMap<String, Vec<PathBuf>>>,
+    /// What was said up to the end of a file.
+    known: HashMap<PathBuf, Past>,
+}
+
+impl<'a> Pasts<'a> {
+    pub(crate) fn new(home: &'a Home) -> Self {
+        Self {
+            home,
+            transcripts: None,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Returns what was said before `file` began, whose content is `bytes`; `None` when there is no summary in
+    /// it.
+    pub(crate) fn before(&mut self, file: &Candidate, bytes: &[u8]) -> Option<Past> {
+        let id = session_of(&file.shown)
+            .filter(|_| String::from_utf8_lossy(bytes).contains(r#""compaction""#))?;
+        let all = || {
+            session::all_transcripts(&self.home.sessions(), &self.home.archive())
+                .unwrap_or_default()
+        };
+        let transcripts = self.transcripts.get_or_insert_with(all);
+        let mut past = Past::default();
+        for earlier in transcripts
+            .get(id)?
+            .iter()
+            .take_while(|path| path.file_name() != file.path.file_name())
+        {
+            past = *self
+                .known
+                .entry(earlier.clone())
+                .or_insert_with(|| read(earlier, past));
+        }
+        Some(past)
+    }
+}
+
+/// Returns `past` and what is said in `file`. What cannot be read is missed by who reads on.
+fn read(file: &Path, mut past: Past) -> Past {
+    let _ = jsonl::for_each_line(file, 0, |line, _| {
+        serde_json::from_slice::<Event>(line)
+            .iter()
+            .for_each(|event| past.take(event));
+    });
+    past
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::{Block, Role, ToolResult};
+    use crate::session::{Spoken, SummaryBy};
+
+    fn user(run: &str, trust: Trust) -> Kind {
+        Kind::Message(Spoken {
+            trust: Some(trust),
+            ..Spoken::new(Role::User, vec![Block::Text { text: "x".into() }], run)
+        })
+    }
+
+    fn result(untrusted: bool) -> Kind {
+        let result = ToolResult {
+            id: "t".into(),
+            text: "x".into(),
+            is_error: false,
+            untrusted,
+        };
+        Kind::ToolResult {
+            run_id: "r".into(),
+            name: "web_fetch".into(),
+            duration_ms: 1,
+            receipt: None,
+            result,
+        }
+    }
+
+    fn past(events: &[(u64, Kind)]) -> Past {
+        let mut past = Past::default();
+        for (seq, kind) in events {
+            past.take(&Event {
+                v: 1,
+                ts: "2026-05-04T10:00:00.000Z".into(),
+                seq: *seq,
+                kind: kind.clone(),
+            });
+        }
+        past
+    }
+
+    fn summary(kept_from: u64) -> Compaction {
+        let (run_id, summary, by) = ("r".into(), "x".into(), SummaryBy::Model);
+        Compaction {
+            run_id,
+            kept_from,
+            question: None,
+            summary,
+            by,
+            longest_block: None,
+            tokens: (9, 5),
+        }
+    }
+
+    #[test]
+    fn a_summary_is_the_owners_when_all_that_it_sums_up_is() {
+        let note = json!({"type": "message", "role": "assistant", "model": "offline", "run_id": "r",
+            "content": [{"type": "tool_call", "id": "a", "name": "memory_write", "input": {}}]});
+        let note: Kind = serde_json::from_value(note).expect("an event");
+        let check = |events: &[(u64, Kind)], foreign: Option<u64>| {
+            let past = past(events);
+            for kept_from in 1..=6 {
+                let expected = foreign.is_none_or(|foreign| kept_from <= foreign);
+                assert_eq!(
+                    past.lets_through(&summary(kept_from)),
+                    expected,
+                    "{past:?}, kept from {kept_from}"
+                );
+            }
+        };
+        let own = || user("a", Trust::Owner);
+        check(&[(1, own()), (2, result(false)), (3, own())], None);
+        check(
+            &[(1, own()), (2, user("b", Trust::Other)), (3, own())],
+            Some(2),
+        );
+        check(&[(1, own()), (2, own()), (3, result(true))], Some(3));
+        check(&[(1, own()), (2, note), (3, own())], Some(2));
+        // What is missing, or not understood, may be anybody's.
+        check(&[(1, own()), (2, Kind::Unknown), (3, own())], Some(2));
+        check(&[(1, own()), (4, own())], Some(2));
+        check(&[(2, own()), (3, own())], Some(1));
+        // In a conversation of others it is theirs.
+        check(&[(1, user("a", Trust::Other)), (2, result(true))], None);
+    }
+
+    #[test]
+    fn what_was_said_in_files_before_counts_and_the_last_one_may_be_anywhere() {
+        let dir = tempfile::tempdir().expect("dir");
+        let flags = crate::config::HomeFlags {
+            home: Some(dir.path().to_owned()),
+            ..Default::default()
+        };
+        let home = Home::resolve(flags, &|_| None).expect("home");
+        home.create().expect("made");
+        let line = |seq: u64, kind: Kind| {
+            let event = Event {
+                v: 1,
+                ts: "2026-05-04T10:00:00.000Z".into(),
+                seq,
+                kind,
+            };
+            serde_json::to_string(&event).expect("JSON") + "\n"
+        };
+        let put = |path: PathBuf, text: &str| {
+            crate::sys::atomic::write(
+                &path,
+                text.as_bytes(),
+                crate::sys::atomic::Durability::Rename,
+            )
+            .expect("write");
+        };
+        let last = line(4, user("c", Trust::Owner)) + &line(5, Kind::Compaction(summary(4)));
+        put(
+            home.archive().join("s.2026-05-04.jsonl"),
+            &line(1, user("a", Trust::Owner)),
+        );
+        put(
+            home.archive().join("s.2026-05-04.1.jsonl"),
+            &(line(2, user("b", Trust::Other)) + &line(3, result(false))),
+        );
+        put(home.archive().join("s.2026-05-04.2.jsonl"), &last);
+        put(
+            home.archive().join("other.2026-05-04.jsonl"),
+            &line(1, user("a", Trust::Owner)),
+        );
+        let before = |name: &str, text: &str| {
+            let path = home.archive().join(name);
+            let files = crate::memory::sources::list(&home).0;
+            let file = files
+                .iter()
+                .find(|file| file.path == path)
+                .expect("it is listed")
+                .clone();
+            Pasts::new(&home).before(&file, text.as_bytes())
+        };
+        assert_eq!(
+            before("s.2026-05-04.2.jsonl", &last),
+            Some(Past {
+                last: 3,
+                owner_spoke: true,
+                foreign: Some(2)
+            })
+        );
+        assert_eq!(
+            before("s.2026-05-04.jsonl", &last),
+            Some(Past::default()),
+            "nothing came before it"
+        );
+        assert_eq!(before("s.2026-05-04.jsonl", "no summary"), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! Where an address leads, before anybody is asked: parsed once, as the parser normalises it, and held
+//! against the rules. Odd spellings of hosts (numbers, percent signs, other alphabets) are gone after that.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+use super::refusal::Error;
+
+/// The longest address that is looked at, bytes; longer ones than 2,000 many servers refuse.
+const MAX_URL: usize = 8_000;
+
+/// What names of this machine and of local networks end in (RFC 6761, RFC 6762, RFC 8375, ICANN's
+/// .internal).
+const LOCAL: [&str; 5] = ["localhost", "localdomain", "local", "internal", "home.arpa"];
+
+/// Scheme, host and port of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin(String);
+
+impl Origin {
+    /// Returns the origin of an address that the owner wrote; `None` when it is none of a server.
+    pub fn of(url: &str) -> Option<Self> {
+        let origin = Url::parse(url).ok()?.origin();
+        origin
+            .is_tuple()
+            .then(|| Self(origin.ascii_serialization()))
+    }
+}
+
+/// What may be fetched from beside the public net's usual ports.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    ports: Vec<u16>,
+    allow: Vec<(String, Option<u16>)>,
+}
+
+impl Rules {
+    /// Returns rules from the settings: `ports` for everybody, and the hosts of `allow` (`HOST` or
+    /// `HOST:PORT`, exactly as an address names them), which may be anywhere. Entries that are no hosts are
+    /// logged and passed over.
+    pub fn new(ports: &[u16], allow: &[String]) -> Self {
+        let parsed = allow.iter().filter_map(|entry| {
+            let parsed = allowed(entry);
+            if parsed.is_none() {
+                tracing::warn!(entry, "[tools.web] allow has something that is no host");
+            }
+            parsed
+        });
+        Self {
+            ports: ports.to_vec(),
+            allow: parsed.collect(),
+        }
+    }
+
+    /// Returns true for a host that the owner allows by name.
+    pub(crate) fn allows(&self, place: &Place) -> bool {
+        self.allow
+            .iter()
+            .any(|(host, port)| *host == place.host && port.is_none_or(|port| port == place.port))
+    }
+
+    /// Checks what an address itself says: its port and its name.
+    pub(crate) fn check(&self, place: &Place) -> Result<(), Error> {
+        let Place {
+            host,
+            port,
+            literal,
+            ..
+        } = place;
+        let ends = |end: &str| {
+            host.strip_suffix(end)
+                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        if literal.is_none() && LOCAL.into_iter().any(ends) {
+            return Err(Error::Name {
+                host: host.clone(),
+                port: *port,
+            });
+        }
+        if !self.ports.contains(port) {
+            return Err(Error::Port {
+                host: host.clone(),
+                port: *port,
+                allowed: self.ports.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Reads `nas.lan`, `127.0.0.1:8931` or `[::1]:80`.
+fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match entry.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
+        _ => (entry, None),
+    };
+    let place = parse(&format!("http://{host}/")).ok()?;
+    (place.url.path() == "/").then_some((place.host, port))
+}
+
+/// An address whose form is good.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) url: Url,
+    /// As it is shown and compared: lower case, no dot at the end, IPv6 in brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// The address that stands there instead of a name.
+    pub(crate) literal: Option<IpAddr>,
+}
+
+impl Place {
+    pub(crate) fn origin(&self) -> Origin {
+        Origin(self.url.origin().ascii_serialization())
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+}
+
+/// Reads an address.
+pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+    let url = url.trim();
+    let wrong = |why: &str| Error::Url(why.to_owned());
+    if url.len() > MAX_URL {
+        return Err(wrong("it is too long"));
+    }
+    // The parser would drop them without a word, and what was shown would not be what is fetched.
+    if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Err(wrong(
+            "it has spaces or control characters in it; write them as %20 and the like",
+        ));
+    }
+    let parsed = Url::parse(url).map_err(|error| match error.to_string().as_str() {
+        "relative URL without a base" => wrong("it does not begin with https:// or http://"),
+        said => wrong(said),
+    })?;
+    place(parsed)
+}
+
+/// Reads where a redirect leads.
+pub(crate) fn redirected(from: &Place, to: &[u8]) -> Result<Place, Error> {
+    let wrong = |why: &str| Error::Url(why.to_owned());
+    let to = std::str::from_utf8(to).map_err(|_| wrong("it is not UTF-8"))?;
+    if to.len() > MAX_URL || to.contains(char::is_control) {
+        return Err(wrong("it is too long, or has control characters in it"));
+    }
+    place(
+        from.url
+            .join(to)
+            .map_err(|error| wrong(&error.to_string()))?,
+    )
+}
+
+fn place(mut url: Url) -> Result<Place, Error> {
+    if !["http", "https"].contains(&url.scheme()) {
+        return Err(Error::Scheme(url.scheme().to_owned()));
+    }
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        return Err(Error::Url("it names no host".to_owned()));
+    };
+    let host = host.strip_suffix('.').unwrap_or(host).to_owned();
+    if host.is_empty() || host.ends_with('.') {
+        return Err(Error::Url("it names no host".to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Error::Userinfo(format!("…@{host}")));
+    }
+    let literal = host.trim_matches(['[', ']']).parse().ok();
+    // It stays with the reader.
+    url.set_fragment(None);
+    Ok(Place {
+        url,
+        host,
+        port,
+        literal,
+    })
+}
+
+/// Returns `base` with `path` after its own and these parameters.
+///
+/// # Errors
+/// When `base` is no address of a server.
+pub fn with_query(base: &str, path: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
+    let base = parse(base)?.url;
+    let below = format!("{}{path}", base.path().trim_end_matches('/'));
+    let mut url = base;
+    url.set_path(&below);
+    url.query_pairs_mut().clear().extend_pairs(parameters);
+    Ok(url.into())
+}
+
+/// Returns where `link` leads on the page `base`; `None` where that cannot be fetched.
+pub fn join(base: &str, link: &str) -> Option<String> {
+    let url = Url::parse(base).ok()?.join(link.trim()).ok()?;
+    ["http", "https"]
+        .contains(&url.scheme())
+        .then(|| url.into())
+}
+
+/// Returns the value of a parameter of a query, unescaped; `None` when it is not there.
+pub fn parameter(query: &str, name: &str) -> Option<String> {
+    // The form's decoder belongs to addresses.
+    let mut url = Url::parse("http://query/").ok()?;
+    url.set_query(Some(query));
+    url.query_pairs()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowed_host_is_compared_as_addresses_are_read() {
+        let rules = Rules::new(
+            &[],
+            &["NAS.lan.", "127.0.0.1:8931", "[::1]:80", "bücher.example"].map(str::to_owned),
+        );
+        let check = |url: &str, expected: bool| {
+            assert_eq!(
+                rules.allows(&parse(url).expect("an address")),
+                expected,
+                "{url}"
+            )
+        };
+        for url in [
+            "http://nas.lan/",
+            "https://nas.lan:5001/x",
+            "http://nas.lan./",
+            "http://127.1:8931/",
+            "http://[0:0::1]/",
+            "http://xn--bcher-kva.example/",
+        ] {
+            check(url, true);
+        }
+        for url in [
+            "http://a.nas.lan/",
+            "http://nas.lan.example/",
+            "http://127.0.0.1/",
+            "http://127.0.0.2:8931/",
+            "https://[::1]/",
+        ] {
+            check(url, false);
+        }
+        for entry in [
+            "",
+            "http://nas.lan",
+            "nas.lan/x",
+            "a b",
+            "u@nas.lan",
+            "nas.lan:",
+            "nas.lan:99999",
+            "*",
+            "10.0.0.0/8",
+        ] {
+            let rules = Rules::new(&[], &[entry.to_owned()]);
+            let any = ["http://nas.lan/", "http://10.0.0.0/", "http://example.com/"];
+            assert!(
+                !any.iter()
+                    .any(|url| rules.allows(&parse(url).expect("an address"))),
+                "{entry}: {rules:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_are_put_together_without_a_slip() {
+        let made = with_query(
+            "https://s.example/searx/",
+            "/search",
+            &[("q", "a&b=c #d"), ("format", "json")],
+        );
+        assert_eq!(
+            made.expect("a URL"),
+            "https://s.example/searx/search?q=a%26b%3Dc+%23d&format=json"
+        );
+        assert_eq!(
+            join("https://a.example/b/c", "../d").as_deref(),
+            Some("https://a.example/d")
+        );
+        assert_eq!(
+            (
+                join("https://a.example/", "javascript:alert(1)"),
+                join("https://a.example/", "data:,x")
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            Origin::of("HTTPS://A.example:443/x"),
+            Origin::of("https://a.example")
+        );
+        assert_ne!(
+            Origin::of("http://a.example"),
+            Origin::of("https://a.example")
+        );
+        assert_eq!((Origin::of("data:,x"), Origin::of("nas")), (None, None));
+    }
+}

@@ -1,0 +1,606 @@
+//! What the owner is asked before it is done: the message that asks, the turn that waits, the word that
+//! comes back.
+//!
+//! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
+//! used up before the call begins. A restart finds all three.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::commands::immediate::OWNER_DECIDES;
+use super::{Pipeline, Signal};
+use crate::agent::{Asked, Owner, Verdict};
+use crate::control::replies::{Ask, Reply, Status};
+use crate::message::{Approval, Button, ChatRef, Envelope, Route, SessionKey, Source, Trust};
+use crate::provider::BoxFuture;
+use crate::queue::{Decided, NewPart, PATIENCE_MS, Request, Standing, ending};
+use crate::{clock, text};
+
+/// Characters of one question; what is longer cannot be read on a telephone before it is answered.
+const LONGEST: usize = 6_000;
+/// Calls that are asked about in one message.
+const MOST: usize = 8;
+/// Messages that others than the owner may cause in one conversation within an hour: more would tire them.
+const OF_OTHERS: (i64, i64) = (6, 3_600_000);
+/// And because of one message of theirs.
+const OF_ONE: u32 = 3;
+/// How often the time is looked at while nobody answers.
+const LOOK: Duration = Duration::from_secs(20);
+/// What stands in an id: letters and digits that are not mistaken for each other.
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+const NOBODY: &str = "this was not run: it needs the owner's yes, and there is nobody to ask";
+
+/// The owner, where nobody is asked.
+pub(super) struct Nobody;
+
+impl Owner for Nobody {
+    fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
+        Box::pin(async move { vec![Verdict::No(NOBODY.to_owned()); questions.len()] })
+    }
+}
+
+/// The owner, as a turn asks them.
+pub(super) struct Asking {
+    pipeline: Arc<Pipeline>,
+    envelope: Envelope,
+    run_id: String,
+    session_id: String,
+    /// What was asked, by the ids of the requests.
+    asked: Mutex<Vec<String>>,
+    /// How often.
+    rounds: AtomicU32,
+}
+
+impl Owner for Asking {
+    fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
+        Box::pin(async move {
+            match self.answers(questions).await {
+                Ok(verdicts) => verdicts,
+                Err(why) => vec![Verdict::No(why); questions.len()],
+            }
+        })
+    }
+}
+
+impl Asking {
+    pub(super) fn new(
+        pipeline: Arc<Pipeline>,
+        envelope: Envelope,
+        run_id: &str,
+        session_id: &str,
+    ) -> Self {
+        let (run_id, session_id) = (run_id.to_owned(), session_id.to_owned());
+        Self {
+            pipeline,
+            envelope,
+            run_id,
+            session_id,
+            asked: Mutex::default(),
+            rounds: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes back what is still asked.
+    pub(super) async fn end(&self) {
+        let asked = std::mem::take(&mut *self.asked());
+        if asked.is_empty() {
+            return;
+        }
+        let (pipeline, now) = (&self.pipeline, clock::now_ms());
+        let id = &self.envelope.id;
+        let withdrawn = pipeline
+            .persist("the end of a request", || {
+                pipeline.queue.withdraw(id.clone(), now)
+            })
+            .await;
+        pipeline.audit_ends(&withdrawn.unwrap_or_default(), "withdrawn");
+        // What a stop took back is shown here as well.
+        let mut ended = Vec::new();
+        for id in asked {
+            ended.extend(
+                pipeline
+                    .queue
+                    .batch(id)
+                    .await
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(request, _)| request),
+            );
+        }
+        pipeline.show_ends(&ended).await;
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Vec<String>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answers(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
+        let route = self.way().await;
+        let somebody_waits = self.envelope.wants_reply && self.envelope.source.is_person();
+        if route.is_none() && !somebody_waits {
+            return Err(NOBODY.to_owned());
+        }
+        if questions.len() > MOST {
+            return Err(format!(
+                "this was not run: the owner is asked about at most {MOST} calls at once; make fewer"
+            ));
+        }
+        if let Some(long) = questions
+            .iter()
+            .find(|asked| asked.question.text.chars().count() > LONGEST)
+        {
+            return Err(format!(
+                "this was not run: it needs the owner's yes, and {} is longer than the {LONGEST} characters that they are asked to read; make it shorter",
+                long.tool
+            ));
+        }
+        let now = clock::now_ms();
+        let often = "this was not run: the owner was asked often enough about this conversation; try again in an hour";
+        if !self.envelope.from_owner {
+            if self.rounds.fetch_add(1, Ordering::Relaxed) >= OF_ONE {
+                return Err(often.to_owned());
+            }
+            let key = self.envelope.session_key.0.clone();
+            let asked = self
+                .pipeline
+                .queue
+                .asked_since(key, self.envelope.id.clone(), now - OF_OTHERS.1)
+                .await;
+            if asked.map_err(|error| error.to_string())? >= OF_OTHERS.0 {
+                return Err(often.to_owned());
+            }
+        }
+        let batch = new_id();
+        let requests: Vec<Request> = questions
+            .iter()
+            .map(|asked| self.request(asked, &batch, now))
+            .collect();
+        let (queue, pipeline) = (&self.pipeline.queue, &self.pipeline);
+        let put_down = || {
+            let (requests, route, whence) = (requests.clone(), route.clone(), self.whence());
+            let render = pipeline.clone();
+            queue.ask(requests, move |new| {
+                route
+                    .map(|route| render.question(new, &route, &whence))
+                    .unwrap_or_default()
+            })
+        };
+        let put = pipeline
+            .persist("a request for the owner", put_down)
+            .await
+            .ok_or_else(|| NOBODY.to_owned())?;
+        self.asked().extend(put.ids.iter().cloned());
+        pipeline.audit_asked(&requests, &put);
+        pipeline.deliver(put.parts);
+        if self.envelope.wants_reply && !put.ids.is_empty() {
+            self.tell_the_caller(&requests, &put.ids);
+        }
+        let verdicts = if put.ids.is_empty() {
+            Vec::new()
+        } else {
+            self.wait(&put.ids).await
+        };
+        if self.envelope.wants_reply && !put.ids.is_empty() {
+            self.tell_the_caller(&[], &[]);
+        }
+        let mut verdicts = verdicts.into_iter();
+        let one = |granted: bool| {
+            if granted {
+                Verdict::Yes
+            } else {
+                verdicts
+                    .next()
+                    .unwrap_or_else(|| Verdict::No(NOBODY.to_owned()))
+            }
+        };
+        Ok(put.granted.into_iter().map(one).collect())
+    }
+
+    /// Shows whoever waits for the answer what is asked; from a restart on under the ids of before it.
+    fn tell_the_caller(&self, requests: &[Request], ids: &[String]) {
+        let ask = |(request, id): (&Request, &String)| Ask {
+            id: id.clone(),
+            tool: request.tool.clone(),
+            text: request.question.clone(),
+            why: request.why.clone(),
+            expires_at: clock::rfc3339(request.expires_at),
+        };
+        let reply = Reply {
+            session_id: Some(self.session_id.clone()),
+            run_id: Some(self.run_id.clone()),
+            asks: requests.iter().zip(ids).map(ask).collect(),
+            ..Reply::new(&self.envelope.id, Status::Running)
+        };
+        self.pipeline.answer(&reply);
+    }
+
+    /// Returns where the owner is asked: in the chat if it is theirs alone, else in their own.
+    async fn way(&self) -> Option<Route> {
+        let own = self.envelope.from_owner
+            && self.envelope.group.is_none()
+            && self.envelope.source == Source::Telegram;
+        if own && let Some((_, route)) = self.pipeline.channel(&self.envelope) {
+            return Some(route);
+        }
+        let known = self.pipeline.everybody().await.ok()?;
+        self.pipeline
+            .way_to_owner(&self.pipeline.live().config, &known)
+            .map(|(_, route)| route)
+    }
+
+    /// Says in whose conversation it is asked, when that is not the owner's own.
+    fn whence(&self) -> String {
+        let Envelope {
+            group,
+            sender,
+            source,
+            ..
+        } = &self.envelope;
+        let name = |name: &str| text::shorten(&text::visible(name), 60);
+        match (group, source) {
+            (Some(group), _) => format!(
+                " in the group {:?}, where {} wrote",
+                name(group),
+                name(&sender.name)
+            ),
+            (None, Source::Cli) => format!(
+                " in the conversation {} of the shell",
+                name(&self.envelope.session_key.0)
+            ),
+            (None, Source::Http) => format!(
+                " in the conversation {} over HTTP",
+                name(&self.envelope.session_key.0)
+            ),
+            (None, Source::System | Source::Notify) => {
+                format!(" because of the event {}", name(&sender.name))
+            }
+            (None, Source::Job) => format!(" for the job {}", name(&sender.name)),
+            (None, Source::Subagent) => format!(" for the sub-agent {}", name(&sender.name)),
+            (None, Source::Report) => " with what my sub-agents brought".to_owned(),
+            (None, Source::Heartbeat) => " when I woke by myself".to_owned(),
+            (None, Source::Telegram) if self.envelope.from_owner => String::new(),
+            (None, Source::Telegram) => format!(" in the chat with {}", name(&sender.name)),
+        }
+    }
+
+    fn request(&self, asked: &Asked, batch: &str, now: i64) -> Request {
+        let bound = json!([self.session_id, asked.question.bound_to]).to_string();
+        let digest = ring::digest::digest(&ring::digest::SHA256, bound.as_bytes());
+        Request {
+            id: new_id(),
+            batch: batch.to_owned(),
+            session_key: self.envelope.session_key.0.clone(),
+            session_id: self.session_id.clone(),
+            inbox_id: self.envelope.id.clone(),
+            run_id: self.run_id.clone(),
+            call_id: asked.call_id.clone(),
+            tool: asked.tool.clone(),
+            question: crate::secret::redact(&asked.question.text),
+            why: asked.why.clone(),
+            bound: digest
+                .as_ref()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            repeatable: asked.question.repeatable,
+            created_at: now,
+            expires_at: now + PATIENCE_MS,
+        }
+    }
+
+    /// Waits until all requests are answered or over, in no place of a run, and uses the yes of each up.
+    async fn wait(&self, ids: &[String]) -> Vec<Verdict> {
+        let (pipeline, key) = (&self.pipeline, &self.envelope.session_key);
+        let parked = Parked::new(pipeline, key);
+        // Whatever happens to the clock on the wall.
+        let until = Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs());
+        let standings = loop {
+            let word = pipeline.decided.notified();
+            tokio::pin!(word);
+            word.as_mut().enable();
+            let standings = pipeline
+                .persist("the owner's word", || {
+                    pipeline.queue.standing(ids.to_vec(), clock::now_ms())
+                })
+                .await;
+            let Some(standings) = standings else {
+                return std::future::pending().await;
+            };
+            if !standings.contains(&Standing::Pending) || Instant::now() > until {
+                break standings;
+            }
+            // A daemon that ends asks again after its next start.
+            tokio::select! {
+                () = word => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        };
+        parked.go_on().await;
+        let mut verdicts = Vec::with_capacity(ids.len());
+        for (id, standing) in ids.iter().zip(standings) {
+            if matches!(standing, Standing::Over | Standing::Pending) {
+                pipeline.audit.approval(id, "expired", None, None);
+            }
+            let use_up = || pipeline.queue.use_up(id.clone(), clock::now_ms());
+            verdicts.push(match standing {
+                Standing::Approved if pipeline.persist("a yes", use_up).await == Some(true) => Verdict::Yes,
+                Standing::Denied(Some(why)) => Verdict::No(format!("this was not run: the owner said no: {why}")),
+                Standing::Used => Verdict::No(
+                    "this was not run: the owner's yes was used up when a restart came; call it again, and they are asked again"
+                        .to_owned(),
+                ),
+                Standing::Denied(None) => Verdict::No("this was not run: the owner said no".to_owned()),
+                Standing::Approved | Standing::Pending | Standing::Over => {
+                    Verdict::No("this was not run: nobody said yes within 15 minutes, which counts as no".to_owned())
+                }
+            });
+        }
+        verdicts
+    }
+}
+
+/// A turn that waits and leaves its place to others, until this is dropped.
+struct Parked<'a> {
+    pipeline: &'a Pipeline,
+    key: &'a SessionKey,
+}
+
+impl<'a> Parked<'a> {
+    fn new(pipeline: &'a Pipeline, key: &'a SessionKey) -> Self {
+        pipeline.parked().insert(key.clone());
+        let _ = pipeline.signals.send(Signal::Parked(key.clone()));
+        Self { pipeline, key }
+    }
+
+    /// Waits for a place.
+    async fn go_on(self) {
+        let (place, given) = oneshot::channel();
+        let _ = self
+            .pipeline
+            .signals
+            .send(Signal::Returning(self.key.clone(), place));
+        // Lanes that end give no places, and the turn ends with them.
+        let _ = given.await;
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.pipeline.parked().remove(self.key);
+    }
+}
+
+impl Pipeline {
+    pub(super) fn parked(
+        &self,
+    ) -> std::sync::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
+        self.parked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns the message that asks the owner.
+    fn question(&self, requests: &[Request], route: &Route, whence: &str) -> Vec<NewPart> {
+        let Some(channel) = self.channels.get(route.channel.as_str()) else {
+            return Vec::new();
+        };
+        let zone = self.live().config.agent.timezone.0;
+        let text = question(requests, whence, zone);
+        let mut parts: Vec<NewPart> = channel
+            .render(&text)
+            .into_iter()
+            .map(|part| NewPart {
+                markup: part.markup,
+                ..NewPart::plain(route.clone(), part.plain)
+            })
+            .collect();
+        if let Some(last) = parts.last_mut() {
+            last.buttons = buttons(requests);
+            last.asks = requests.first().map(|first| first.batch.clone());
+        }
+        parts
+    }
+
+    /// Takes the owner's word and returns what is said about it; the error says why it was not taken.
+    pub(super) async fn decide(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        (id, verdict): (&str, Approval),
+        why: Option<&str>,
+    ) -> Option<Result<String, String>> {
+        if !envelope.from_owner
+            || envelope.trust != Trust::Owner
+            || envelope.forwarded_from.is_some()
+        {
+            return Some(Err(OWNER_DECIDES.to_owned()));
+        }
+        let shown = text::shorten(&text::visible(id), 40);
+        let why = why
+            .map(|why| text::shorten(&text::visible(&crate::secret::redact(why)), 1_000))
+            .filter(|why| !why.is_empty());
+        let now = clock::now_ms();
+        let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
+        Some(match self.persist("the owner's word", decide).await? {
+            Decided::Unknown => Err(format!("Nothing waits for your word under the id {shown}.")),
+            Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
+            Decided::OnlyOnce => Err(format!(
+                "{shown} can only be allowed once, because it is more than one plain program. Approve it, or deny it."
+            )),
+            Decided::Taken(requests) => {
+                self.audit_word(&requests, verdict, envelope);
+                self.decided.notify_waiters();
+                self.show_ends(&requests).await;
+                let done = match verdict {
+                    Approval::Approve => "approved",
+                    Approval::Session => "approved for this conversation",
+                    Approval::Deny => "denied",
+                };
+                let tools: Vec<String> = requests
+                    .iter()
+                    .map(|request| first_line(&request.question))
+                    .collect();
+                Ok(format!("{done}: {}", tools.join("; ")))
+            }
+        })
+    }
+
+    /// Denies what a conversation waits for, because its owner wrote something else.
+    pub(super) async fn deny_parked(self: &Arc<Self>, key: &SessionKey) {
+        let why = "they wrote a message instead of answering; it follows".to_owned();
+        let deny = || {
+            self.queue
+                .deny_all(key.0.clone(), why.clone(), clock::now_ms())
+        };
+        let Some(denied) = self.persist("an answer", deny).await else {
+            return;
+        };
+        self.audit_ends(&denied, "denied by a message");
+        self.decided.notify_waiters();
+        self.show_ends(&denied).await;
+    }
+
+    /// Shows how requests ended where they were asked, once nothing of their message is open.
+    async fn show_ends(self: &Arc<Self>, ended: &[Request]) {
+        let mut batches: Vec<&str> = ended.iter().map(|request| request.batch.as_str()).collect();
+        batches.dedup();
+        for batch in batches {
+            let Ok(all) = self.queue.batch(batch.to_owned()).await else {
+                continue;
+            };
+            if all.iter().any(|(_, state)| state == "pending") {
+                continue;
+            }
+            let lines: Vec<String> = all
+                .iter()
+                .map(|(request, state)| {
+                    format!("{}: {}", ending(state), first_line(&request.question))
+                })
+                .collect();
+            self.close_question(batch, &lines.join("\n")).await;
+        }
+    }
+
+    /// Takes the buttons from the message that asked, and says there how it ended.
+    async fn close_question(self: &Arc<Self>, batch: &str, text: &str) {
+        let Ok(Some(asked)) = self.queue.where_asked(batch.to_owned()).await else {
+            return;
+        };
+        let Some(channel) = self.channels.get(asked.channel.as_str()).cloned() else {
+            return;
+        };
+        let text = text.to_owned();
+        // Whoever decided does not wait for it.
+        tokio::spawn(async move {
+            let chat = ChatRef {
+                chat: asked.chat,
+                topic: None,
+            };
+            if let Err(error) = channel.close(&chat, &asked.message_id, &text).await {
+                tracing::debug!(%error, "a question that is over keeps its buttons");
+            }
+        });
+    }
+}
+
+/// Returns the buttons below a question: a row each, and one for all of them.
+fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
+    let button = |label: String, verdict: Approval, id: &str| Button {
+        label,
+        data: verdict.data(id),
+    };
+    let several = requests.len() > 1;
+    let row = |(number, request): (usize, &Request)| {
+        let numbered = |words: &str| {
+            if several {
+                format!("{words} {number}")
+            } else {
+                words.to_owned()
+            }
+        };
+        let mut row = vec![button(numbered("✅ Yes"), Approval::Approve, &request.id)];
+        if request.repeatable {
+            row.push(button(
+                numbered("✅ In this chat"),
+                Approval::Session,
+                &request.id,
+            ));
+        }
+        row.push(button(numbered("❌ No"), Approval::Deny, &request.id));
+        row
+    };
+    let mut rows: Vec<Vec<Button>> = (1..).zip(requests).map(row).collect();
+    if let Some(first) = requests.first().filter(|_| several) {
+        rows.push(vec![
+            button("✅ Yes to all".to_owned(), Approval::Approve, &first.batch),
+            button("❌ No to all".to_owned(), Approval::Deny, &first.batch),
+        ]);
+    }
+    rows
+}
+
+/// Returns an id of six characters.
+fn new_id() -> String {
+    let random = uuid::Uuid::new_v4();
+    let letter =
+        |byte: &u8| char::from(LETTERS.get(usize::from(byte % 32)).copied().unwrap_or(b'a'));
+    random.as_bytes().iter().take(6).map(letter).collect()
+}
+
+/// Returns the question as Markdown. What others may have chosen stands in a block of code, every line of it
+/// behind a bar: nothing in it is a link, or looks like a line of ours.
+fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
+    let several = requests.len() > 1;
+    let mut lines = Vec::new();
+    for (number, request) in (1..).zip(requests) {
+        if several {
+            lines.push(format!("{number}."));
+        }
+        lines.extend(
+            request
+                .question
+                .lines()
+                .map(|line| format!("| {}", text::visible(line))),
+        );
+    }
+    let mut whys: Vec<&str> = requests
+        .iter()
+        .map(|request| request.why.as_str())
+        .collect();
+    whys.dedup();
+    let place = if whence.is_empty() {
+        String::new()
+    } else {
+        format!("Asked{whence}.\n")
+    };
+    let block = format!(
+        "{place}{}\n\nWhy I ask: {}.",
+        lines.join("\n"),
+        whys.join("; ")
+    );
+    let longest = block.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let ids: Vec<String> = requests
+        .iter()
+        .map(|request| format!("/approve {id} or /deny {id} WHY", id = request.id))
+        .collect();
+    let until = requests
+        .first()
+        .map(|request| clock::local_text(request.expires_at, zone))
+        .unwrap_or_default();
+    format!(
+        "I need your yes.\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}",
+        ids.join("; ")
+    )
+}
+
+fn first_line(question: &str) -> String {
+    text::shorten(
+        &text::visible(question.lines().next().unwrap_or_default()),
+        120,
+    )
+}

@@ -1,0 +1,223 @@
+//! What is answered at once, before lanes and model: `/stop /status /cost /approve /deny /help /start`,
+//! and the buttons.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::control::replies::{Reply, STOPPED};
+use crate::message::{Command, Envelope, SessionKey};
+use crate::pipeline::turn::outcome::{as_it_is, decided, reaction, refused, said};
+use crate::pipeline::{Pipeline, Run};
+use crate::queue::Accepted;
+use crate::{clock, cost};
+
+const HELP: &str = "Write to me and I answer. I also understand:\n\n\
+    /new – begin a new conversation; words after it begin it\n\
+    /compact – sum up what was said so far\n\
+    /stop – stop what I am doing\n\
+    /status – what I am doing";
+const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
+    /model – which model answers here; /model NAME changes it\n\
+    /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n/cost – what I cost\n/jobs – what I do at its times";
+/// Others read what is said in a group.
+pub(crate) const IN_PRIVATE: &str = "Ask me that in our own chat.";
+pub(crate) const FOR_OWNERS: &str = "Only my owner may ask that.";
+/// What others hear who press a button or say `/approve`.
+pub(crate) const OWNER_DECIDES: &str = "Only my owner decides that.";
+
+/// Answers a command that does not wait for its lane.
+pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
+    let envelope = row.envelope;
+    let help = format!(
+        "{HELP}{}",
+        if envelope.from_owner { OWNERS_HELP } else { "" }
+    );
+    let text = match envelope.command.as_ref() {
+        Some(Command::Start) => format!("Hello {}. {help}", envelope.sender.name),
+        Some(Command::Stop { all }) => match pipeline
+            .stop(row.seq, (!all).then_some(&envelope.session_key))
+            .await
+        {
+            None => return,
+            Some(0) => "Nothing is running.".to_owned(),
+            Some(1) => "Stopped.".to_owned(),
+            Some(count) => format!("Stopped {count} messages."),
+        },
+        Some(Command::Status) => pipeline.status_text(&envelope),
+        Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => {
+            IN_PRIVATE.to_owned()
+        }
+        Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
+        Some(Command::Cost) => FOR_OWNERS.to_owned(),
+        Some(Command::Jobs) if envelope.from_owner && envelope.group.is_some() => {
+            IN_PRIVATE.to_owned()
+        }
+        Some(Command::Jobs) if envelope.from_owner => pipeline.jobs_text(),
+        Some(Command::Jobs) => FOR_OWNERS.to_owned(),
+        Some(Command::Job(order)) => {
+            let outcome = pipeline.order_job(&envelope, order).await;
+            return pipeline.finish_one(&envelope, outcome).await;
+        }
+        Some(Command::Heartbeat) => match pipeline.wake(clock::now_ms()).await {
+            Ok(()) => "The agent woke.".to_owned(),
+            Err(asleep) => format!("The agent did not wake: {asleep}."),
+        },
+        Some(Command::Done { text }) => text.clone(),
+        Some(Command::Deliver { emoji: Some(emoji) }) => {
+            return pipeline
+                .finish_one(&envelope, reaction(&envelope, emoji.clone()))
+                .await;
+        }
+        Some(Command::Deliver { emoji: None }) => {
+            return pipeline
+                .finish_one(
+                    &envelope,
+                    as_it_is(&envelope, envelope.text.clone(), String::new()),
+                )
+                .await;
+        }
+        Some(Command::Approval { id, verdict, why }) => {
+            let Some(heard) = pipeline
+                .decide(&envelope, (id, *verdict), why.as_deref())
+                .await
+            else {
+                return;
+            };
+            return pipeline.say_outcome(&envelope, heard).await;
+        }
+        Some(Command::Refused { reason }) => {
+            return pipeline
+                .finish_one(&envelope, refused(&envelope, reason))
+                .await;
+        }
+        Some(
+            Command::Help
+            | Command::New { .. }
+            | Command::Compact
+            | Command::Undo { .. }
+            | Command::Forget { .. }
+            | Command::Model { .. },
+        )
+        | None => help,
+    };
+    pipeline
+        .finish_one(&envelope, said(&envelope, &text, None))
+        .await;
+}
+
+impl Pipeline {
+    /// Says what became of the owner's word; who pressed a button sees it there.
+    async fn say_outcome(self: &Arc<Self>, envelope: &Envelope, heard: Result<String, String>) {
+        self.finish_one(envelope, decided(envelope, &heard)).await;
+        let Some(press) = &envelope.press else { return };
+        let channel = envelope
+            .route
+            .as_ref()
+            .and_then(|route| self.channels.get(route.channel.as_str()));
+        if let (Some(channel), Ok(text) | Err(text)) = (channel, &heard) {
+            channel.answer_press(press, text).await;
+        }
+    }
+
+    /// Ends everything that came before input `before`, in one session or in all, and returns how
+    /// many inputs that were; `None` when the daemon ends first.
+    async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Option<usize> {
+        let now = clock::now_ms();
+        let session = session.map(|key| key.0.as_str());
+        // First the record, then the end: a run that ends now finds that it has nothing to say.
+        let stopped = self
+            .persist("a stop", || self.queue.stop(before, session, now))
+            .await?;
+        let runs: Vec<Run> = self.runs().values().cloned().collect();
+        let mut afterwards = 0;
+        for run in runs.iter().filter(|run| run.bundle.came_before(before)) {
+            let is_stopped = run
+                .bundle
+                .inputs()
+                .any(|input| stopped.iter().any(|one| one.inbox_id == input.id));
+            let is_meant = session.is_none_or(|session| run.bundle.key().0 == session);
+            // What it still does after its answer has no record in the queue.
+            let works_on = run.answered.load(Ordering::Relaxed) && is_meant;
+            if is_stopped || works_on {
+                run.cancel.cancel();
+            }
+            afterwards += usize::from(works_on);
+        }
+        for one in stopped.iter().filter(|one| one.wants_reply) {
+            self.answer(&Reply::error(&one.inbox_id, STOPPED));
+        }
+        Some(stopped.len() + afterwards)
+    }
+
+    fn status_text(&self, envelope: &Envelope) -> String {
+        let (all, own) = {
+            let runs = self.runs();
+            (runs.len(), runs.contains_key(&envelope.session_key))
+        };
+        let here = if own {
+            "I am working on your message."
+        } else {
+            "I am not working on anything of yours."
+        };
+        let live = self.live();
+        let model = live
+            .agent
+            .client()
+            .models()
+            .get("primary", "/status")
+            .map_or_else(|_| "none".to_owned(), |model| model.model.clone());
+        let mut text = format!(
+            "{here}\nRuns: {all}. Conversations: {}. Model: {model}.",
+            self.sessions.count()
+        );
+        if envelope.from_owner
+            && envelope.group.is_none()
+            && let Some(trouble) = self
+                .trouble
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .as_ref()
+        {
+            text.push_str(&format!("\nLast trouble: {trouble}"));
+        }
+        text
+    }
+
+    async fn cost_text(&self) -> String {
+        let live = self.live();
+        let zone = live.config.agent.timezone.0;
+        let now = clock::now_ms();
+        let (day, month) = (
+            cost::start_of_day(now, zone),
+            cost::start_of_month(now, zone),
+        );
+        let path = self.cost_db.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?))
+        });
+        let (day, month) = match read.await {
+            Ok(Ok(sums)) => sums,
+            Ok(Err(error)) => return format!("The ledger cannot be read: {error}"),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        let line = |name: &str, lines: &[cost::Line], cap: f64| {
+            let total = cost::total_usd(lines);
+            let calls: i64 = lines.iter().map(|line| line.calls).sum();
+            let unpriced: i64 = lines.iter().map(|line| line.unpriced_calls).sum();
+            let mut text = format!("{name}: ${total:.4} in {calls} calls");
+            if unpriced > 0 {
+                text.push_str(&format!(", {unpriced} of them without a price"));
+            }
+            if cap > 0.0 {
+                text.push_str(&format!(", limit ${cap:.2}"));
+            }
+            text
+        };
+        let caps = &live.config.cost;
+        [
+            line("Today", &day, caps.day_usd),
+            line("This month", &month, caps.month_usd),
+        ]
+        .join("\n")
+    }
+}

@@ -1,0 +1,5 @@
+//! Commands that never reach the model: answered at once, or in the order of their lane.
+
+pub(crate) mod forget;
+pub(crate) mod immediate;
+pub(crate) mod undo;

@@ -1,0 +1,131 @@
+//! Takes back what a run changed in files: in the order of its conversation, so that no turn of it is at
+//! them meanwhile.
+
+use super::immediate::{FOR_OWNERS, IN_PRIVATE};
+use crate::clock;
+use crate::message::{Command, Envelope, SessionKey, Source};
+use crate::pipeline::Pipeline;
+use crate::pipeline::intake::shell::Input;
+use crate::pipeline::turn::outcome::{Outcome, as_it_is, declined};
+use crate::text::visible;
+use crate::undo::{Error, RunInfo, Undone};
+
+/// Runs that are named when one is not known.
+const NAMED: usize = 5;
+/// Files of a run that are named there.
+const FILES: usize = 3;
+
+impl Pipeline {
+    /// Returns what the shell asks for as an input of the conversation whose run is meant: the newest run of
+    /// all when it names none.
+    pub(crate) fn undo_of_shell(&self, input: &Input<'_>, run: Option<&str>) -> Envelope {
+        let meant = match run {
+            Some(run) => self.undo.run(run),
+            None => self.undo.newest(None),
+        };
+        let key = meant
+            .as_ref()
+            .map_or_else(|| "cli:cli".to_owned(), |meant| meant.conversation.clone());
+        let run = run.map(str::to_owned).or(meant.map(|meant| meant.run));
+        input.command(SessionKey(key), Command::Undo { run })
+    }
+
+    /// Takes back what `run` changed, or the newest run of the conversation.
+    pub(crate) async fn take_back(
+        &self,
+        envelope: &Envelope,
+        run: Option<&str>,
+    ) -> Option<Outcome> {
+        if !envelope.from_owner {
+            return Some(declined(envelope, FOR_OWNERS));
+        }
+        // Others read the names of files there.
+        if envelope.group.is_some() && run.is_some() {
+            return Some(declined(envelope, IN_PRIVATE));
+        }
+        let (undo, grounds, key) = (
+            self.undo.clone(),
+            self.live().grounds.clone(),
+            envelope.session_key.0.clone(),
+        );
+        let (run, by) = (run.map(str::to_owned), envelope.id.clone());
+        let work = move || {
+            // After a crash the same run is meant, and not the one before it.
+            let run = run
+                .or_else(|| undo.asked(&by))
+                .or_else(|| undo.newest(Some(&key)).map(|newest| newest.run));
+            let done = run.map(|run| undo.undo(&run, &by, &grounds));
+            (done, undo.runs())
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (done, runs) =
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let zone = self.live().config.agent.timezone.0;
+        let when = |at: i64| clock::local_stamp(at, zone);
+        let plainly = |text: String| as_it_is(envelope, text.clone(), text);
+        let of_shell = matches!(envelope.source, Source::Cli | Source::Http);
+        Some(match done {
+            None => plainly("There is nothing to undo: I changed no files here that were not taken back already.".to_owned()),
+            Some(Ok(undone)) => {
+                // What is remembered may be among them.
+                self.memory.tell_news();
+                plainly(told(&undone, &when(undone.at), of_shell))
+            }
+            Some(Err(Error::Unknown(run))) => {
+                declined(envelope, &format!("No run is called {run}, or it changed no files. {}", choice(&runs, &when)))
+            }
+            Some(Err(error)) => {
+                self.failed(envelope, &format!("the undo did not come to its end, ask for it again: {error}"), &[])
+            }
+        })
+    }
+}
+
+/// What was done, a line a file, and how to take it back.
+fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
+    let run = &undone.run;
+    if undone.files.is_empty() {
+        return format!("Run {run} is undone already.");
+    }
+    let files = undone.files.join("\n");
+    match &undone.back {
+        None => format!("Nothing was changed; run {run} of {when}:\n{files}"),
+        Some(back) => {
+            let how = if of_shell {
+                format!("agent-send --undo {back}")
+            } else {
+                format!("/undo {back}")
+            };
+            format!("Undone is run {run} of {when}:\n{files}\nTo have it back: {how}")
+        }
+    }
+}
+
+/// Names the newest runs that can be undone.
+fn choice(runs: &[RunInfo], when: &dyn Fn(i64) -> String) -> String {
+    let line = |run: &RunInfo| {
+        let names: Vec<String> = run
+            .files
+            .iter()
+            .take(FILES)
+            .map(|file| visible(file))
+            .collect();
+        let more = if run.files.len() > FILES {
+            format!(" and {} more", run.files.len() - FILES)
+        } else {
+            String::new()
+        };
+        format!("{}  {}  {}{more}", run.run, when(run.at), names.join(", "))
+    };
+    match runs {
+        [] => "There is nothing to undo.".to_owned(),
+        runs => format!(
+            "There are:\n{}",
+            runs.iter()
+                .take(NAMED)
+                .map(line)
+                .collect::<Vec<String>>()
+                .join("\n")
+        ),
+    }
+}

@@ -1,0 +1,84 @@
+//! The owner hears how far the limits of `[cost]` are used up: once, without a model, whoever paid.
+
+use std::sync::Arc;
+
+use crate::cost::{Alert, Ledger};
+use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::pipeline::{Pipeline, Signal};
+use crate::queue::{Arrival, Verdict};
+use crate::{clock, db};
+
+impl Pipeline {
+    /// Tells the owner what `ledger` noted and they do not know yet. Each alert has a key in the queue that is
+    /// never taken twice, so a crash in between tells nothing again.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; then it is to be tried again.
+    pub async fn tell_alerts(self: &Arc<Self>, ledger: &Ledger) -> Result<(), db::Error> {
+        let untold = ledger.untold().await?;
+        if untold.is_empty() {
+            return Ok(());
+        }
+        let way = self
+            .way_to_owner(&self.live().config, &self.everybody().await?)
+            .map(|(_, route)| route);
+        let now = clock::now_ms();
+        for alert in &untold {
+            // Of steps that were taken at once the highest says it all.
+            let is_outdone = untold
+                .iter()
+                .any(|other| other.span == alert.span && other.percent > alert.percent);
+            if !is_outdone {
+                tracing::warn!("{}", alert.text());
+            }
+            match way.as_ref().filter(|_| !is_outdone) {
+                Some(route) => self.say_alert(alert, route, now).await?,
+                None if is_outdone => {}
+                None => self.note_trouble(&alert.text()),
+            }
+            ledger.told(alert, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn say_alert(
+        self: &Arc<Self>,
+        alert: &Alert,
+        route: &Route,
+        now: i64,
+    ) -> Result<(), db::Error> {
+        let key = alert.key();
+        let sender = Sender {
+            id: "cost".to_owned(),
+            name: "cost".to_owned(),
+            username: None,
+        };
+        let envelope = Envelope {
+            from_owner: true,
+            trust: Trust::Owner,
+            route: Some(route.clone()),
+            command: Some(Command::Deliver { emoji: None }),
+            ..Envelope::new(
+                key.clone(),
+                Source::System,
+                sender,
+                SessionKey("alert:cost".to_owned()),
+                alert.text(),
+                now,
+            )
+        };
+        let (accepted, _) = self
+            .queue
+            .accept(
+                vec![Arrival {
+                    key,
+                    verdict: Verdict::Accept(vec![envelope]),
+                }],
+                None,
+                now,
+            )
+            .await?;
+        let _ = self.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+}

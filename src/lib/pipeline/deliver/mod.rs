@@ -1,0 +1,4 @@
+//! Step 4, deliver: stored replies go out, each chat's in order.
+
+pub(crate) mod cost_alerts;
+pub(crate) mod delivery;

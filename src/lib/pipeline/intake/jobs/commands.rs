@@ -1,0 +1,236 @@
+//! What people ask of jobs: adding, removing, running, pausing; and the list of them.
+
+use std::sync::Arc;
+
+use crate::clock;
+use crate::control::replies::Reply;
+use crate::jobs;
+use crate::jobs::{Ask, Job, Jobs, Status, Time};
+use crate::message::{Envelope, JobOrder};
+use crate::pipeline::turn::outcome::{Outcome, said};
+use crate::pipeline::{Live, Pipeline};
+use crate::text;
+
+/// Jobs there may be; more is a slip, or somebody who means no good.
+const MOST: usize = 500;
+/// Messages that one person, or the agent, may have waiting to be sent at their time.
+const MOST_MESSAGES: usize = 50;
+/// Times that are shown of a new job.
+const SHOWN: usize = 3;
+/// Jobs that are shown in a chat.
+const LISTED: usize = 30;
+
+/// What became of an order: words for people, and the job.
+type Made = Result<(String, Option<serde_json::Value>), String>;
+
+impl Pipeline {
+    /// Carries an order about a job out.
+    pub(in crate::pipeline) async fn order_job(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        order: &JobOrder,
+    ) -> Outcome {
+        let live = self.live();
+        let (pipeline, ordered, now) = (self.clone(), order.clone(), envelope.received_at);
+        let work = move || {
+            let made = pipeline
+                .schedule
+                .jobs
+                .change(|jobs| carry_out(jobs, &ordered, &live, now));
+            made.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        let made = tokio::task::spawn_blocking(work).await;
+        self.schedule.news.notify_one();
+        match made.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+            Ok((text, job)) => {
+                let unheard = self
+                    .why_unheard(order.job())
+                    .await
+                    .map(|why| format!("\nNobody would hear it now: {why}."));
+                said(
+                    envelope,
+                    &format!("{text}{}", unheard.unwrap_or_default()),
+                    None,
+                )
+                .with_job(job)
+            }
+            Err(why) => crate::pipeline::turn::outcome::declined(envelope, &why),
+        }
+    }
+
+    /// Returns the jobs, for a chat.
+    pub(in crate::pipeline) fn jobs_text(&self) -> String {
+        let jobs = match self.schedule.jobs.look() {
+            Ok((jobs, _)) => jobs,
+            Err(error) => return format!("The jobs cannot be read: {error}"),
+        };
+        let zone = self.live().config.agent.timezone.0;
+        let mut lines: Vec<String> = jobs
+            .iter()
+            .take(LISTED)
+            .map(|job| line(job, zone))
+            .collect();
+        let more = jobs.iter().count().saturating_sub(LISTED);
+        if more > 0 {
+            lines.push(format!("… and {more} more: agent-send --job list"));
+        }
+        if lines.is_empty() {
+            "There are no jobs.".to_owned()
+        } else {
+            lines.join("\n")
+        }
+    }
+}
+
+fn line(job: &Job, zone: chrono_tz::Tz) -> String {
+    let time = |at: Option<Time>| {
+        at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone))
+    };
+    let last = match (job.last_status, job.last_at) {
+        (Some(status), at) => format!("; last {}: {}", time(at), status_word(status)),
+        (None, _) => String::new(),
+    };
+    let next = if job.enabled {
+        format!("next {}", time(job.next_at))
+    } else {
+        "paused".to_owned()
+    };
+    format!(
+        "`{}` {} ({}): {next}{last}",
+        job.id,
+        job.name.replace('`', "'"),
+        job.schedule_text()
+    )
+}
+
+fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Running => "running",
+        Status::Ok => "done",
+        Status::Error => "failed",
+        Status::Skipped => "left out",
+    }
+}
+
+fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
+    let id = order.job();
+    let none = || {
+        format!(
+            "no job is called {:?}; /jobs and agent-send --job list show them",
+            text::shorten(&text::visible(id), 80)
+        )
+    };
+    match order {
+        JobOrder::Add { ask, .. } => {
+            let ask: Ask =
+                serde_json::from_value(ask.clone()).map_err(|error| error.to_string())?;
+            add(jobs, id, ask, live, now)
+        }
+        JobOrder::Remove { .. } => jobs
+            .remove(id)
+            .then(|| (format!("The job {id} is gone."), None))
+            .ok_or_else(none),
+        JobOrder::Run { .. } => {
+            let job = jobs.get_mut(id).ok_or_else(none)?;
+            if !job.running.contains(&Time(now)) {
+                job.running.push(Time(now));
+                (job.last_at, job.last_status, job.last_error) =
+                    (Some(Time(now)), Some(Status::Running), None);
+            }
+            Ok((format!("The job {id} runs now."), Some(job.document())))
+        }
+        JobOrder::Pause { .. } => {
+            let job = jobs.get_mut(id).ok_or_else(none)?;
+            job.enabled = false;
+            Ok((format!("The job {id} is paused."), Some(job.document())))
+        }
+        JobOrder::Resume { .. } => {
+            let job = jobs.get_mut(id).ok_or_else(none)?;
+            job.enabled = true;
+            job.created_at = job.created_at.min(Time(now));
+            job.last_at = job.last_at.map(|at| at.min(Time(now)));
+            job.next_at = job.times()?.next_after(now).map(Time);
+            let next = job.next_at.map_or_else(
+                || "it has no time left".to_owned(),
+                |_| times_text(job, now),
+            );
+            Ok((
+                format!("The job {id} goes on: {next}."),
+                Some(document(job, now)),
+            ))
+        }
+    }
+}
+
+fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
+    let by = ask.by.clone();
+    if let Some(name) = &ask.model {
+        live.agent
+            .client()
+            .models()
+            .get(name, "the job's model")
+            .map_err(|error| error.to_string())?;
+    }
+    let mut job = ask.job(id, live.config.agent.timezone.0, now)?;
+    if let Some(old) = jobs.get(id) {
+        // The same order again, after a crash, or the same job in new words: what runs of it goes on.
+        (job.running, job.last_at) = (old.running.clone(), old.last_at);
+        (job.last_status, job.last_error) = (old.last_status, old.last_error.clone());
+        if old.created_at == job.created_at {
+            job.next_at = old.next_at;
+        }
+    } else if jobs.iter().count() >= MOST {
+        return Err(format!("there are {MOST} jobs already: remove one first"));
+    } else if job.literal
+        && jobs
+            .iter()
+            .filter(|other| other.literal && other.by == by)
+            .count()
+            >= MOST_MESSAGES
+    {
+        return Err(format!(
+            "{MOST_MESSAGES} messages wait for their time already"
+        ));
+    }
+    let text = format!("Job {id} ({}): {}.", job.name, times_text(&job, now));
+    let document = document(&job, now);
+    jobs.put(job);
+    Ok((text, Some(document)))
+}
+
+/// Returns when a job runs next, in its own zone: what somebody meant is seen here.
+fn times_text(job: &Job, now: i64) -> String {
+    let zone: chrono_tz::Tz = job.tz.parse().unwrap_or(chrono_tz::UTC);
+    let times: Vec<String> = next_times(job, now)
+        .into_iter()
+        .map(|at| clock::local_text(at, zone))
+        .collect();
+    match job.next_at {
+        Some(Time(at)) if at <= now => "that time is past, so it runs now".to_owned(),
+        Some(_) => format!("runs {}", times.join(", then ")),
+        None => "it has no time left".to_owned(),
+    }
+}
+
+fn next_times(job: &Job, now: i64) -> Vec<i64> {
+    jobs::Job::times(job)
+        .map(|times| times.times_after(now, SHOWN))
+        .unwrap_or_default()
+}
+
+fn document(job: &Job, now: i64) -> serde_json::Value {
+    let mut document = job.document();
+    let times: Vec<String> = next_times(job, now)
+        .into_iter()
+        .map(clock::rfc3339)
+        .collect();
+    document["next_times"] = times.into();
+    document
+}
+
+impl Outcome {
+    /// Returns it with what an order made of a job, for the caller.
+    fn with_job(self, job: Option<serde_json::Value>) -> Self {
+        self.mapped(|reply| Reply { job, ..reply })
+    }
+}

@@ -1,0 +1,135 @@
+//! A job as an input: whom it is for, and which conversation it belongs to.
+
+use crate::jobs::{Job, Talk};
+use crate::message::{About, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::pipeline::intake::channel_batch;
+use crate::pipeline::intake::shell::Known;
+use crate::pipeline::{Live, Pipeline};
+
+/// Whoever hears of a job.
+struct Listener {
+    /// Their conversation.
+    key: SessionKey,
+    route: Route,
+    is_owner: bool,
+}
+
+impl Pipeline {
+    /// Returns the input that the time `at` of `job` is; `None` while it is not known who would hear of it.
+    pub(super) async fn input_of(&self, job: &Job, at: i64, now: i64) -> Option<Envelope> {
+        let live = self.live();
+        let known = self.everybody().await.ok()?;
+        let sender = Sender {
+            id: format!("job:{}", job.id),
+            name: job.name.clone(),
+            username: None,
+        };
+        let own = SessionKey(sender.id.clone());
+        let input = Envelope {
+            from_owner: true,
+            trust: Trust::Owner,
+            about: Some(About {
+                source: Some(job.name.clone()),
+                reference: Some(job.id.clone()),
+                data: None,
+            }),
+            model: job.model.clone(),
+            budget_usd: job.budget_usd,
+            ..Envelope::new(
+                job.key_of_run(at),
+                Source::Job,
+                sender,
+                own,
+                job.text.clone(),
+                now,
+            )
+        };
+        if let Some(Err(error)) = job
+            .model
+            .as_ref()
+            .map(|name| live.agent.client().models().get(name, "the job's model"))
+        {
+            return Some(Envelope {
+                command: Some(Command::Refused {
+                    reason: error.to_string(),
+                }),
+                ..input
+            });
+        }
+        if !job.deliver && job.session == Talk::Isolated {
+            return Some(input);
+        }
+        Some(match self.listener(job, &live, &known) {
+            // Money for an answer that nobody hears.
+            Err(reason) => Envelope {
+                command: Some(Command::Refused { reason }),
+                ..input
+            },
+            Ok(listener) => {
+                let route = job.deliver.then_some(listener.route);
+                let (session_key, heard_in) = match job.session {
+                    Talk::Main if !job.literal => (listener.key, None),
+                    Talk::Main | Talk::Isolated => (
+                        input.session_key.clone(),
+                        route.as_ref().map(|_| listener.key),
+                    ),
+                };
+                let command = job.literal.then_some(Command::Deliver { emoji: None });
+                Envelope {
+                    session_key,
+                    route,
+                    heard_in,
+                    heard_by_others: !listener.is_owner,
+                    command,
+                    ..input
+                }
+            }
+        })
+    }
+
+    /// Returns why nobody would hear of the job `id` that is to be heard; `None` when somebody would.
+    pub(super) async fn why_unheard(&self, id: &str) -> Option<String> {
+        let (jobs, _) = self.schedule.jobs.look().ok()?;
+        let job = jobs.get(id).filter(|job| job.deliver && job.enabled)?;
+        let known = self.everybody().await.ok()?;
+        self.listener(job, &self.live(), &known).err()
+    }
+
+    fn listener(&self, job: &Job, live: &Live, known: &Known) -> Result<Listener, String> {
+        let to = job.to.as_deref().unwrap_or("owner");
+        let route = self.route_to(to, &live.config, known)?;
+        if to == "owner" {
+            let way = self.way_to_owner(&live.config, known);
+            let (key, route) =
+                way.ok_or_else(|| "nobody is the owner yet: agent-send --pair owner".to_owned())?;
+            return Ok(Listener {
+                key,
+                route,
+                is_owner: true,
+            });
+        }
+        let id = route.chat.chat.clone();
+        let chat: i64 = id.parse().map_err(|_| format!("{id} is no chat"))?;
+        // Telegram's ids of groups are negative.
+        let key = if chat < 0 {
+            channel_batch::group_key(&live.config, "job", &id)
+        } else {
+            channel_batch::dm_key(&live.config, &id, &id)
+        };
+        let key = job.topic.as_ref().map_or(key.clone(), |topic| {
+            SessionKey(format!("{key}:topic:{topic}"))
+        });
+        let route = Route {
+            chat: ChatRef {
+                topic: job.topic.clone(),
+                ..route.chat
+            },
+            ..route
+        };
+        Ok(Listener {
+            key,
+            route,
+            is_owner: known.people.is_owner(&live.config.telegram, chat),
+        })
+    }
+}

@@ -1,0 +1,378 @@
+//! What the agent does by itself: jobs whose time has come, and heartbeats, become inputs like any other.
+//!
+//! ```text
+//! jobs.json: next_at passes, the time stands in `running`      (1) on the disk
+//! queue.db:  key job:<id>:<time> and its inbox row             (2) one transaction, never twice
+//! … lanes → turn → outbox …
+//! runs/<id>.jsonl, then jobs.json: the time leaves `running`   (3)
+//! ```
+//! A crash after (1) finds the time in `running` and claims it; one after (2) finds its row, whatever became
+//! of it. So a time is never lost, and never runs twice.
+
+mod commands;
+mod job_input;
+mod wake;
+
+pub use wake::{Waking, heartbeat, waking};
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::control::replies::{Reply, Status as Answered};
+use crate::jobs;
+use crate::jobs::heartbeat_gate::{Hours, slot};
+use crate::jobs::{Due, Job, Jobs, Skipped, Status, Stuck, Time, run_log};
+use crate::pipeline::{Live, Pipeline, Signal};
+use crate::queue::{Arrival, Progress, Verdict};
+use crate::{clock, sys, text};
+
+/// The jobs are looked at this often, whatever their times are: a clock may jump, a machine may sleep, and
+/// somebody may write into the file.
+const LOOK_MS: i64 = 5_000;
+/// Characters of an answer that stand in the log of a job.
+const REPLY: usize = 500;
+
+/// What is done at its times.
+pub struct Schedule {
+    /// The jobs.
+    pub jobs: jobs::Store,
+    /// Where it is written down what came of them.
+    pub runs: std::path::PathBuf,
+    /// Told when a job was changed, or one of its runs ended.
+    pub news: Notify,
+    /// One look at a time: a second one would find a run that the first has put down and not claimed yet.
+    looking: tokio::sync::Mutex<()>,
+    /// The stretch of time in which a heartbeat was thought of last; that of the start is no reason to wake.
+    slot: Mutex<i64>,
+    /// What was said in the log already, so that it is said once.
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Schedule {
+    /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`, at the start of a daemon with
+    /// these settings.
+    pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
+        let now_slot = slot(
+            clock::now_ms(),
+            config.heartbeat.every.0,
+            config.agent.timezone.0,
+        );
+        Self {
+            jobs: jobs::Store::new(jobs),
+            runs,
+            news: Notify::new(),
+            looking: tokio::sync::Mutex::default(),
+            slot: Mutex::new(now_slot),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Returns true when `trouble` was not told of yet.
+    fn is_news(&self, trouble: &str) -> bool {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(trouble.to_owned())
+    }
+
+    /// Forgets troubles that are over.
+    fn keep_told(&self, troubles: &BTreeSet<String>) {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|told| troubles.contains(told));
+    }
+}
+
+/// What a look at the jobs found.
+#[derive(Default)]
+struct Look {
+    /// Times that were left out, by job.
+    skipped: Vec<(String, Skipped)>,
+    /// What is wrong, in words for the log and the status.
+    troubles: BTreeSet<String>,
+    /// The next time of any job.
+    next_at: Option<i64>,
+}
+
+impl Pipeline {
+    /// Does what is due at `now` (milliseconds since 1970 UTC) and returns when to look again at the latest.
+    pub async fn tick(self: &Arc<Self>, now: i64) -> i64 {
+        let _alone = self.schedule.looking.lock().await;
+        let live = self.live();
+        let looked = self.look_at_jobs(&live, now).await;
+        let next_job = match looked {
+            Ok(next) => next,
+            Err(error) => {
+                let trouble = format!("the jobs cannot be looked at: {error}");
+                if self.schedule.is_news(&trouble) {
+                    tracing::error!("{trouble}");
+                    self.note_trouble(&trouble);
+                }
+                None
+            }
+        };
+        let next_beat = self.beat(&live, now).await;
+        let soon = now + LOOK_MS;
+        [next_job, next_beat]
+            .into_iter()
+            .flatten()
+            .fold(soon, i64::min)
+            .max(now + 100)
+    }
+
+    async fn look_at_jobs(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        now: i64,
+    ) -> Result<Option<i64>, sys::Error> {
+        let (jobs, aside) = self.schedule.jobs.look()?;
+        if let Some(aside) = aside {
+            self.note_trouble(&format!(
+                "cron/jobs.json was no JSON; it was set aside as {}",
+                aside.path.display()
+            ));
+        }
+        if jobs.iter().any(|job| !job.running.is_empty()) {
+            // What ended may have freed a job.
+            self.settle_runs(now).await?;
+        }
+        let may_speak = hours(live).contain(now, live.config.agent.timezone.0);
+        let model = system_model(live);
+        let waits = |job: &Job| {
+            !job.literal
+                && live
+                    .agent
+                    .client()
+                    .is_down(job.model.as_deref().unwrap_or(&model))
+        };
+        let (known, _) = self.schedule.jobs.look()?;
+        let mut jobs = known.clone();
+        let mut look = plan(&mut jobs, now, may_speak, &waits);
+        // Nothing is written when nothing is due: this is what an idle day does.
+        if jobs != known {
+            let change = || {
+                self.schedule
+                    .jobs
+                    .change(|jobs| plan(jobs, now, may_speak, &waits))
+            };
+            look = tokio::task::block_in_place(change)?;
+            for (id, skipped) in &look.skipped {
+                self.note_skipped(id, skipped, now)?;
+            }
+            self.settle_runs(now).await?;
+        }
+        for trouble in look
+            .troubles
+            .iter()
+            .filter(|trouble| self.schedule.is_news(trouble))
+        {
+            tracing::error!("{trouble}");
+            self.note_trouble(trouble);
+        }
+        self.schedule.keep_told(&look.troubles);
+        Ok(look.next_at)
+    }
+
+    fn note_skipped(&self, id: &str, skipped: &Skipped, now: i64) -> Result<(), sys::Error> {
+        let Skipped { at, count, why } = skipped;
+        tracing::warn!(job = id, at = clock::rfc3339(*at), count, "left out: {why}");
+        let run = run_log::Run {
+            count: Some(*count),
+            reason: Some((*why).to_owned()),
+            ..run_log::Run::new(*at, Status::Skipped, now)
+        };
+        run_log::note(&self.schedule.runs, id, &run)
+    }
+
+    /// Claims what is to run and has no row yet, and writes down what ended.
+    async fn settle_runs(self: &Arc<Self>, now: i64) -> Result<(), sys::Error> {
+        let (jobs, _) = self.schedule.jobs.look()?;
+        let open: Vec<(Job, Time)> = jobs
+            .iter()
+            .flat_map(|job| job.running.iter().map(|at| (job.clone(), *at)))
+            .collect();
+        let keys: Vec<String> = open.iter().map(|(job, at)| job.key_of_run(at.0)).collect();
+        // A queue that cannot be read now is asked again at the next look.
+        let Ok(progress) = self.queue.progress_of(keys).await else {
+            return Ok(());
+        };
+        let mut ended = Vec::new();
+        for ((job, at), progress) in open.into_iter().zip(progress) {
+            let run = match progress {
+                Some(progress) => ended_run(at.0, &progress),
+                None => match self.claim(&job, at.0, now).await {
+                    Claim::Done | Claim::NotNow => None,
+                    Claim::Gone => {
+                        let reason = Some(
+                            "what became of it is not known: its row is gone from queue.db"
+                                .to_owned(),
+                        );
+                        Some(run_log::Run {
+                            reason,
+                            ..run_log::Run::new(at.0, Status::Error, now)
+                        })
+                    }
+                },
+            };
+            ended.extend(run.map(|run| (job.id, run)));
+        }
+        if ended.is_empty() {
+            return Ok(());
+        }
+        for (id, run) in &ended {
+            run_log::note(&self.schedule.runs, id, run)?;
+        }
+        self.schedule.jobs.change(|jobs| {
+            for (id, run) in &ended {
+                let Some(job) = jobs.get_mut(id) else {
+                    continue;
+                };
+                job.running.retain(|at| *at != run.at);
+                job.last_status = Some(if job.running.is_empty() {
+                    run.status
+                } else {
+                    Status::Running
+                });
+                job.last_error = run.reason.clone();
+                // What failed stays, to be seen.
+                let is_over = job.running.is_empty() && job.next_at.is_none();
+                if is_over && job.delete_after_run && run.status == Status::Ok {
+                    jobs.remove(id);
+                }
+            }
+        })
+    }
+
+    /// Makes a time of a job an input: one transaction, by a key that is never taken twice.
+    async fn claim(self: &Arc<Self>, job: &Job, at: i64, now: i64) -> Claim {
+        let Some(envelope) = self.input_of(job, at, now).await else {
+            return Claim::NotNow;
+        };
+        let arrival = Arrival {
+            key: job.key_of_run(at),
+            verdict: Verdict::Accept(vec![envelope]),
+        };
+        match self.queue.accept(vec![arrival], None, now).await {
+            Ok((accepted, _)) if accepted.is_empty() => Claim::Gone,
+            Ok((accepted, _)) => {
+                let _ = self.signals.send(Signal::Accepted(accepted));
+                Claim::Done
+            }
+            Err(error) => {
+                tracing::error!(%error, job = job.id, "a job could not be taken in; it is tried again");
+                Claim::NotNow
+            }
+        }
+    }
+}
+
+/// What became of a claim.
+enum Claim {
+    Done,
+    /// It was claimed before, and its row is gone.
+    Gone,
+    NotNow,
+}
+
+/// Puts into `jobs` what is to be done about each at `now`.
+fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool) -> Look {
+    let mut look = Look::default();
+    for broken in jobs.broken() {
+        look.troubles.insert(format!(
+            "cron/jobs.json: the entry {} makes no sense: {}",
+            broken.id, broken.why
+        ));
+    }
+    for job in jobs.iter_mut() {
+        match jobs::due(job, now, may_speak) {
+            Ok(None) => {}
+            Ok(Some(due)) if !due.runs.is_empty() && waits(job) => {}
+            Ok(Some(Due {
+                runs,
+                skipped,
+                next_at,
+            })) => {
+                let last = runs
+                    .last()
+                    .copied()
+                    .or(skipped.as_ref().map(|skipped| skipped.at));
+                job.last_at = last.map(Time).or(job.last_at);
+                job.next_at = next_at.map(Time);
+                if !runs.is_empty() {
+                    (job.last_status, job.last_error) = (Some(Status::Running), None);
+                } else if skipped.is_some() && job.running.is_empty() {
+                    job.last_status = Some(Status::Skipped);
+                }
+                job.running.extend(runs.into_iter().map(Time));
+                look.skipped
+                    .extend(skipped.map(|skipped| (job.id.clone(), skipped)));
+            }
+            Err(Stuck::Schedule(why)) => {
+                let why = text::visible(&why);
+                look.troubles
+                    .insert(format!("the job {} cannot run: {why}", job.id));
+                (job.next_at, job.last_status, job.last_error) =
+                    (None, Some(Status::Error), Some(why));
+            }
+            Err(Stuck::Clock) => {
+                look.troubles.insert(format!(
+                    "the job {} waits: it remembers a later time than the clock shows; if the clock is right: agent-send --job resume {}",
+                    job.id, job.id
+                ));
+            }
+        }
+        if job.enabled {
+            // What waits for something else than its time is looked at again and again.
+            let next_at = job.next_at.map(|at| at.0).filter(|at| *at > now);
+            look.next_at = [look.next_at, next_at].into_iter().flatten().min();
+        }
+    }
+    look
+}
+
+/// Returns what the log says of a run that ended; `None` while it goes on.
+fn ended_run(at: i64, progress: &Progress) -> Option<run_log::Run> {
+    let ended_at = progress
+        .finished_at
+        .filter(|_| ["done", "dead"].contains(&progress.state.as_str()))?;
+    let result: Option<&Reply> = progress.result.as_ref();
+    let failed = result
+        .filter(|reply| reply.status == Answered::Error)
+        .and_then(|reply| reply.error.clone());
+    let reason = progress.reason.clone().or(failed);
+    Some(run_log::Run {
+        duration_ms: Some(ended_at - progress.received_at),
+        run_id: progress.run_id.clone(),
+        session_id: result.and_then(|reply| reply.session_id.clone()),
+        cost_usd: result.and_then(|reply| reply.cost_usd),
+        tokens: result.and_then(|reply| reply.tokens),
+        reply: result
+            .and_then(|reply| reply.reply.as_deref())
+            .map(|reply| text::shorten(reply, REPLY)),
+        reason: reason.clone(),
+        ..run_log::Run::new(
+            at,
+            if reason.is_none() {
+                Status::Ok
+            } else {
+                Status::Error
+            },
+            ended_at,
+        )
+    })
+}
+
+/// Returns the hours in which people are spoken to unasked.
+fn hours(live: &Live) -> Hours {
+    Hours::of(&live.config.heartbeat)
+}
+
+/// Returns the model of events.
+fn system_model(live: &Live) -> String {
+    let model = live.agent.client().models().for_role("system");
+    model.map_or_else(|| "primary".to_owned(), |model| model.name.clone())
+}

@@ -1,0 +1,724 @@
+//! Commands of the shell taken in: whom they mean, which conversation they belong to, and where
+//! the reply goes.
+
+use super::channel_batch;
+use crate::config::Config;
+use crate::control;
+use crate::control::replies::{Reply, Status};
+use crate::control::{Order, Words};
+use crate::message::{
+    About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
+};
+use crate::people::People;
+use crate::pipeline::{Live, Pipeline, Signal};
+use crate::queue::{Arrival, LastRoute, Verdict};
+use crate::{clock, db, text};
+
+/// The channel of numeric chat ids.
+const TELEGRAM: &str = "telegram";
+/// The longest name of a conversation, characters; longer ones are slips of the clipboard.
+const MAX_KEY: usize = 200;
+
+/// What is needed to find people and conversations.
+pub(crate) struct Known {
+    pub(crate) people: People,
+    /// Where people were last heard, newest first.
+    pub(crate) routes: Vec<LastRoute>,
+}
+
+impl Pipeline {
+    /// Takes commands in, in one transaction: when it returns they are on the disk (or were
+    /// before), and their spool files may go.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; the spool files must stay.
+    pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
+        let now = clock::now_ms();
+        let live = self.live();
+        let known = self.known(orders).await?;
+        let mut taken = Vec::with_capacity(orders.len());
+        for order in orders {
+            let input = Input {
+                id: order.id.as_str(),
+                now,
+                door: Source::Cli,
+            };
+            taken.push((&order.id, self.envelopes(order, &input, &live, &known)));
+        }
+        self.accept(taken, now).await
+    }
+
+    /// Returns what is needed to find the people and conversations that `orders` mean.
+    pub(crate) async fn known(&self, orders: &[Order]) -> Result<Known, db::Error> {
+        let asks_for_owner = |order: &Order| match &order.command {
+            control::Command::Notify { .. } => true,
+            control::Command::Raw { to, .. } => to == "owner",
+            _ => false,
+        };
+        // When the address book cannot be read now, whom a command means is not known yet: it waits.
+        if orders.iter().any(asks_for_owner) {
+            return self.everybody().await;
+        }
+        Ok(Known {
+            people: self.people.read()?,
+            routes: Vec::new(),
+        })
+    }
+
+    /// Returns everybody who is known, and where they were last heard.
+    ///
+    /// # Errors
+    /// When the address book or the queue cannot be read.
+    pub(crate) async fn everybody(&self) -> Result<Known, db::Error> {
+        Ok(Known {
+            people: self.people.read()?,
+            routes: self.queue.routes().await?,
+        })
+    }
+
+    /// Takes orders in, each with the inputs it stands for.
+    pub(crate) async fn accept(
+        &self,
+        orders: Vec<(&control::Id, Vec<Envelope>)>,
+        now: i64,
+    ) -> Result<(), db::Error> {
+        let arrival = |(id, envelopes): (&control::Id, Vec<Envelope>)| Arrival {
+            key: key_of(id),
+            verdict: Verdict::Accept(envelopes),
+        };
+        let arrivals = orders.into_iter().map(arrival).collect();
+        let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
+        for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
+            self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
+        }
+        let _ = self.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+
+    /// Returns true when a command of this id was taken in before: then it is that one.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn knows(&self, id: &control::Id) -> Result<bool, db::Error> {
+        self.queue.knows(&key_of(id)).await
+    }
+
+    /// Takes lines of standard input in; their answers go to the channel `cli`.
+    pub async fn take_lines(&self, lines: Vec<String>) {
+        let now = clock::now_ms();
+        let live = self.live();
+        let known = Known {
+            people: People::default(),
+            routes: Vec::new(),
+        };
+        let arrival = |text: String| {
+            let id = format!("stdin:{}", control::Id::new());
+            let words = Words {
+                text,
+                ..Words::default()
+            };
+            let envelope = self.user(
+                &Input {
+                    id: &id,
+                    now,
+                    door: Source::Cli,
+                },
+                &live,
+                &known,
+                &words,
+                "cli",
+                None,
+            );
+            let route = Route {
+                channel: Source::Cli.as_str().to_owned(),
+                chat: ChatRef {
+                    chat: "stdout".to_owned(),
+                    topic: None,
+                },
+            };
+            let envelope = envelope.map(|envelope| Envelope {
+                route: Some(route),
+                ..envelope
+            });
+            Arrival {
+                key: id.clone(),
+                verdict: Verdict::Accept(envelope.into_iter().collect()),
+            }
+        };
+        let arrivals: Vec<Arrival> = lines.into_iter().map(arrival).collect();
+        let accept = || self.queue.accept(arrivals.clone(), None, now);
+        let Some((accepted, _)) = self.persist("a line of standard input", accept).await else {
+            return;
+        };
+        let _ = self.signals.send(Signal::Accepted(accepted));
+    }
+
+    /// Returns an order as inputs. What makes no sense is one too: it is answered once, like the
+    /// rest.
+    pub(crate) fn envelopes(
+        &self,
+        order: &Order,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+    ) -> Vec<Envelope> {
+        let mut rest = Vec::new();
+        let door = input.door.as_str();
+        let envelope = match &order.command {
+            control::Command::User {
+                words,
+                sender,
+                session,
+                stream,
+                attachments,
+            } => self
+                .user(input, live, known, words, sender, session.as_deref())
+                .map(|envelope| Envelope {
+                    stream: *stream && order.answer,
+                    attachments: attachments.iter().map(taken_in).collect(),
+                    ..envelope
+                }),
+            control::Command::System { words, source } => {
+                let about = About {
+                    source: source.clone(),
+                    ..About::default()
+                };
+                Ok(input.event(
+                    live,
+                    Source::System,
+                    words,
+                    event_key(words, "system"),
+                    about,
+                ))
+            }
+            control::Command::Notify {
+                words,
+                source,
+                reference,
+                data,
+                attachments,
+            } => {
+                let about = About {
+                    source: Some(source.clone()),
+                    reference: reference.clone(),
+                    data: data.clone(),
+                };
+                let way = self.way_to_owner(&live.config, known);
+                if way.is_none() {
+                    self.note_trouble(&format!(
+                        "a notification of {source} reaches nobody: there is no way to the owner"
+                    ));
+                }
+                // Words of others would tie the hands of the owner's own conversation.
+                let (key, route) =
+                    way.map_or((event_key(words, "system"), None), |(key, route)| {
+                        (
+                            if words.untrusted {
+                                event_key(words, source)
+                            } else {
+                                key
+                            },
+                            Some(route),
+                        )
+                    });
+                let attachments = attachments.iter().map(taken_in).collect();
+                Ok(Envelope {
+                    route,
+                    attachments,
+                    ..input.event(live, Source::Notify, words, key, about)
+                })
+            }
+            control::Command::Raw {
+                to,
+                text,
+                attachments,
+                topic,
+                reply_to,
+                emoji,
+            } => self
+                .route_to(to, &live.config, known)
+                .map(|route| Envelope {
+                    route: Some(Route {
+                        chat: ChatRef {
+                            topic: topic.clone().or(route.chat.topic),
+                            ..route.chat
+                        },
+                        ..route
+                    }),
+                    command: Some(Command::Deliver {
+                        emoji: emoji.clone(),
+                    }),
+                    attachments: attachments.iter().map(taken_in).collect(),
+                    reply_to: reply_to.clone(),
+                    ..input.envelope(input.door, door, SessionKey(format!("raw:{to}")), text)
+                }),
+            control::Command::Stop { session } => {
+                let key = session.as_deref().map_or_else(
+                    || own_key(door, door),
+                    |session| self.session(input, live, known, session),
+                );
+                key.map(|key| {
+                    input.command(
+                        key,
+                        Command::Stop {
+                            all: session.is_none(),
+                        },
+                    )
+                })
+            }
+            control::Command::Reset { target } if target == "all" => {
+                let mut keys = self.sessions.keys();
+                // One whose first turn runs is a conversation too.
+                keys.extend(self.runs().keys().cloned());
+                keys.sort();
+                keys.dedup();
+                let text = match keys.len() {
+                    0 => "There is no conversation.".to_owned(),
+                    1 => "1 conversation begins anew.".to_owned(),
+                    count => format!("{count} conversations begin anew."),
+                };
+                let one = |(number, key): (usize, SessionKey)| Envelope {
+                    id: format!("{}/{number}", order.id),
+                    wants_reply: false,
+                    ..input.command(key, Command::ANEW)
+                };
+                rest = keys.into_iter().enumerate().map(one).collect();
+                own_key(door, door).map(|key| input.command(key, Command::Done { text }))
+            }
+            // One there is not may be there when its turn comes: its first message may be waiting.
+            control::Command::Reset { target } => self
+                .session(input, live, known, target)
+                .map(|key| input.command(key, Command::ANEW)),
+            control::Command::Compact { session } => {
+                let key = session.as_deref().map_or_else(
+                    || own_key(door, door),
+                    |session| self.session(input, live, known, session),
+                );
+                key.map(|key| input.command(key, Command::Compact))
+            }
+            control::Command::Approval {
+                request,
+                verdict,
+                why,
+            } => own_key(door, door).map(|key| {
+                input.command(
+                    key,
+                    Command::Approval {
+                        id: request.clone(),
+                        verdict: *verdict,
+                        why: why.clone(),
+                    },
+                )
+            }),
+            control::Command::Job(order) => {
+                own_key("cli", "cli").map(|key| input.command(key, Command::Job(order.clone())))
+            }
+            control::Command::Heartbeat => {
+                own_key("cli", "cli").map(|key| input.command(key, Command::Heartbeat))
+            }
+            control::Command::Undo { run } => Ok(self.undo_of_shell(input, run.as_deref())),
+            control::Command::Forget {
+                target,
+                hard: false,
+            } => own_key(door, door).map(|key| {
+                input.command(
+                    key,
+                    Command::Forget {
+                        what: Some(target.clone()),
+                    },
+                )
+            }),
+            control::Command::Forget { hard: true, .. } => {
+                Err("this command goes through the spool of a daemon".to_owned())
+            }
+            control::Command::Reload | control::Command::Spool { .. } => {
+                Err("this command goes into the FIFO, not into the spool".to_owned())
+            }
+        };
+        let first = envelope.unwrap_or_else(|reason| {
+            let refused = input.command(
+                SessionKey(format!("{door}:{door}")),
+                Command::Refused { reason },
+            );
+            Envelope {
+                text: words_of(&order.command).to_owned(),
+                ..refused
+            }
+        });
+        rest.insert(
+            0,
+            Envelope {
+                wants_reply: order.answer,
+                ..first
+            },
+        );
+        rest
+    }
+
+    fn user(
+        &self,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+        words: &Words,
+        sender: &str,
+        session: Option<&str>,
+    ) -> Result<Envelope, String> {
+        let door = input.door.as_str();
+        let key = match session {
+            None => senders_key(live, door, sender)?,
+            // What people call themselves is their choice: words for a conversation of ours must not
+            // end up in one of theirs. An id or an @username is meant as it is.
+            Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => {
+                // What is called so in the shell is another one than what is called so elsewhere.
+                let is_meant =
+                    |key: &SessionKey| input.door == Source::Cli || key.own_name() != Some(name);
+                match joined(live, door, name)
+                    .or_else(|| self.sessions.named(name).filter(is_meant))
+                {
+                    Some(key) => key,
+                    None if name.contains(':') => {
+                        own_key(door, name).map(|_| SessionKey(name.to_owned()))?
+                    }
+                    None => own_key(door, name)?,
+                }
+            }
+            Some(contact) => self.session(input, live, known, contact)?,
+        };
+        // A word with a slash means in a shell what it means in a chat, when nothing stands after it that
+        // it would not take.
+        let spoken = words
+            .text
+            .trim()
+            .strip_prefix('/')
+            .filter(|_| !words.untrusted)
+            .and_then(|text| {
+                let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+                Command::spoken(word, rest)
+                    .filter(|command| rest.is_empty() || command.takes_words())
+            });
+        let envelope = input.words(live, input.door, sender, words, key);
+        Ok(Envelope {
+            command: envelope.command.clone().or(spoken),
+            ..envelope
+        })
+    }
+
+    /// Returns the conversation that `target` means: one there is, or a new one of that name.
+    fn session(
+        &self,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+        target: &str,
+    ) -> Result<SessionKey, String> {
+        let door = input.door.as_str();
+        let own = own_key(door, target);
+        // What is called so at this door is meant before what is called so at another.
+        if let Ok(key) = &own
+            && input.door == Source::Http
+            && self.sessions.has(key)
+        {
+            return own;
+        }
+        // A conversation that was somebody's before their ids were joined is theirs no more.
+        let contacts = known.people.find(target);
+        let of_contact = || match contacts.as_slice() {
+            [one] => live.config.session.person_of(TELEGRAM, &one.id.to_string()),
+            _ => None,
+        };
+        let person = joined(live, door, target)
+            .or_else(|| of_contact().map(|person| channel_batch::joined_key(&live.config, person)));
+        if let Some(key) = person {
+            return Ok(key);
+        }
+        match self.sessions.find(&known.people, target).as_slice() {
+            [key] => return Ok(key.clone()),
+            [] => {}
+            several => return Err(ambiguous(target, several.iter().map(|key| key.0.clone()))),
+        }
+        match contacts.as_slice() {
+            [contact] => {
+                let id = contact.id.to_string();
+                Ok(channel_batch::dm_key(&live.config, &id, &id))
+            }
+            [] if target.starts_with('@') => {
+                Err(format!("nobody is called {}", text::visible(target)))
+            }
+            [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
+            [] => own,
+            several => Err(ambiguous(
+                target,
+                several.iter().map(|one| one.id.to_string()),
+            )),
+        }
+    }
+
+    /// Returns where the owner was last heard; before that, where the configuration says they are.
+    pub(crate) fn way_to_owner(
+        &self,
+        config: &Config,
+        known: &Known,
+    ) -> Option<(SessionKey, Route)> {
+        let is_owner = |id: &str| {
+            id.parse()
+                .is_ok_and(|id| known.people.is_owner(&config.telegram, id))
+        };
+        let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
+        let heard = known
+            .routes
+            .iter()
+            .find(|last| is_owner(&last.sender) && open(&last.route));
+        let heard = heard.map(|last| {
+            // Their ids may have been joined since then.
+            let person = config
+                .session
+                .person_of(&last.route.channel, &last.sender)
+                .filter(|_| last.session_key.is_dm_of(&last.sender));
+            let joined = person.map(|person| channel_batch::joined_key(config, person));
+            (
+                joined.unwrap_or_else(|| last.session_key.clone()),
+                last.route.clone(),
+            )
+        });
+        heard.or_else(|| {
+            let id = known.people.first_owner(&config.telegram)?.to_string();
+            let route = Route {
+                channel: TELEGRAM.to_owned(),
+                chat: ChatRef {
+                    chat: id.clone(),
+                    topic: None,
+                },
+            };
+            open(&route).then(|| (channel_batch::dm_key(config, &id, &id), route))
+        })
+    }
+
+    /// Returns the way to a contact.
+    pub(crate) fn route_to(
+        &self,
+        to: &str,
+        config: &Config,
+        known: &Known,
+    ) -> Result<Route, String> {
+        if !self.channels.contains_key(TELEGRAM) {
+            return Err(
+                "Telegram is off, so nobody can be written to ([telegram] enabled in agent.toml)"
+                    .to_owned(),
+            );
+        }
+        if to == "owner" {
+            let way = self.way_to_owner(config, known);
+            return way
+                .map(|(_, route)| route)
+                .ok_or_else(|| "nobody is the owner yet: agent-send --pair owner".to_owned());
+        }
+        let to_chat = |id: i64| Route {
+            channel: TELEGRAM.to_owned(),
+            chat: ChatRef {
+                chat: id.to_string(),
+                topic: None,
+            },
+        };
+        if let Ok(id) = to.parse() {
+            return Ok(to_chat(id));
+        }
+        match known.people.find(to).as_slice() {
+            [contact] => Ok(to_chat(contact.id)),
+            [] => Err(format!(
+                "nobody is called {}; people are known by name once they wrote",
+                text::visible(to)
+            )),
+            several => {
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
+                    .collect();
+                Err(format!(
+                    "{} may be {}",
+                    text::visible(to),
+                    names.join(" or ")
+                ))
+            }
+        }
+    }
+}
+
+/// What an order's envelopes have in common.
+pub(crate) struct Input<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) now: i64,
+    /// The shell's, or that of the HTTP API.
+    pub(crate) door: Source,
+}
+
+impl Input<'_> {
+    /// Whoever can write the spool, or holds the token of the API, is the owner, whatever name they give.
+    fn envelope(&self, source: Source, sender: &str, key: SessionKey, words: &str) -> Envelope {
+        let sender = Sender {
+            id: sender.to_owned(),
+            name: sender.to_owned(),
+            username: None,
+        };
+        let envelope = Envelope::new(
+            self.id.to_owned(),
+            source,
+            sender,
+            key,
+            words.to_owned(),
+            self.now,
+        );
+        Envelope {
+            from_owner: true,
+            trust: Trust::Owner,
+            ..envelope
+        }
+    }
+
+    pub(crate) fn command(&self, key: SessionKey, command: Command) -> Envelope {
+        Envelope {
+            command: Some(command),
+            ..self.envelope(self.door, self.door.as_str(), key, "")
+        }
+    }
+
+    fn words(
+        &self,
+        live: &Live,
+        source: Source,
+        sender: &str,
+        words: &Words,
+        key: SessionKey,
+    ) -> Envelope {
+        let unknown = words.model.as_ref().and_then(|name| {
+            live.agent
+                .client()
+                .models()
+                .get(name, self.word_for_model())
+                .err()
+        });
+        Envelope {
+            command: unknown.map(|error| Command::Refused {
+                reason: error.to_string(),
+            }),
+            trust: if words.untrusted {
+                Trust::Other
+            } else {
+                Trust::Owner
+            },
+            background: words
+                .context
+                .clone()
+                .filter(|context| !context.trim().is_empty()),
+            tier: words.tier.clone(),
+            model: words.model.clone(),
+            ..self.envelope(source, sender, key, &words.text)
+        }
+    }
+
+    /// What the caller calls the choice of a model.
+    fn word_for_model(&self) -> &'static str {
+        if self.door == Source::Http {
+            "`model`"
+        } else {
+            "--model"
+        }
+    }
+
+    fn event(
+        &self,
+        live: &Live,
+        source: Source,
+        words: &Words,
+        key: SessionKey,
+        about: About,
+    ) -> Envelope {
+        let sender = about
+            .source
+            .clone()
+            .unwrap_or_else(|| source.as_str().to_owned());
+        Envelope {
+            about: Some(about),
+            ..self.words(live, source, &sender, words, key)
+        }
+    }
+}
+
+/// The key by which a command is remembered.
+fn key_of(id: &control::Id) -> String {
+    format!("cmd:{id}")
+}
+
+/// Returns the conversation that is called `name` at the `door`.
+fn own_key(door: &str, name: &str) -> Result<SessionKey, String> {
+    if name.is_empty() || name.chars().count() > MAX_KEY || name.contains(char::is_control) {
+        return Err("a conversation is named with 1 to 200 printable characters".to_owned());
+    }
+    Ok(SessionKey(format!("{door}:{name}")))
+}
+
+/// Returns the conversation of the `sender` at the `door`: with other ids of theirs, if there are any.
+fn senders_key(live: &Live, door: &str, sender: &str) -> Result<SessionKey, String> {
+    let person = live.config.session.person_of(door, sender);
+    person.map_or_else(
+        || own_key(door, sender),
+        |person| Ok(channel_batch::joined_key(&live.config, person)),
+    )
+}
+
+/// Returns the conversation of a person with several ids who is called `target`, or has that id.
+fn joined(live: &Live, door: &str, target: &str) -> Option<SessionKey> {
+    let session = &live.config.session;
+    let by_name = session
+        .identity_links
+        .contains_key(target)
+        .then_some(target);
+    let by_id = || {
+        target
+            .split_once(':')
+            .and_then(|(channel, id)| session.person_of(channel, id))
+    };
+    let of_door = || session.person_of(door, target);
+    by_name
+        .or_else(by_id)
+        .or_else(of_door)
+        .map(|person| channel_batch::joined_key(&live.config, person))
+}
+
+/// Returns the conversation of events called `name`; those in words of others are kept apart.
+fn event_key(words: &Words, name: &str) -> SessionKey {
+    SessionKey(if words.untrusted {
+        format!("event:{name}:untrusted")
+    } else {
+        name.to_owned()
+    })
+}
+
+/// Returns what would be lost if nobody heard of the command.
+fn words_of(command: &control::Command) -> &str {
+    match command {
+        control::Command::User { words, .. }
+        | control::Command::System { words, .. }
+        | control::Command::Notify { words, .. } => &words.text,
+        control::Command::Raw { text, .. } => text,
+        _ => "",
+    }
+}
+
+fn ambiguous(target: &str, list: impl Iterator<Item = String>) -> String {
+    format!(
+        "{} may be {}",
+        text::visible(target),
+        list.collect::<Vec<String>>().join(" or ")
+    )
+}
+
+/// A file that the spool's reader has put below `downloads` already.
+fn taken_in(file: &control::Attachment) -> Attachment {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    Attachment {
+        path: file.path.clone(),
+        filename: file.filename.clone().unwrap_or_else(|| name.to_owned()),
+        content_type: file.content_type.clone(),
+    }
+}

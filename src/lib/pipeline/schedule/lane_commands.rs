@@ -1,0 +1,320 @@
+//! What happens in a conversation's lane beside its turns: it begins anew, room is made in it, another
+//! model answers from now on.
+
+use std::sync::Arc;
+
+use crate::agent::Room;
+use crate::message::{Command, Envelope, SessionKey};
+use crate::pipeline::approvals::Nobody;
+use crate::pipeline::commands::immediate::FOR_OWNERS;
+use crate::pipeline::turn::outcome::{Outcome, declined, refused, said};
+use crate::pipeline::turn::run::model_for;
+use crate::pipeline::{Bundle, Pipeline, Run};
+use crate::session::{Kind, Resume, SummaryBy};
+
+/// What is said after a reset.
+const ANEW: &str = "We begin anew. What was said before is archived.";
+
+/// The trouble that is noted when no model summed up.
+pub(crate) const NO_SUMMARY: &str =
+    "a conversation was cut without a summary by a model; the log says why";
+
+/// What an input is in its lane.
+pub(crate) enum Step {
+    /// A turn, of this.
+    Turn(Bundle),
+    /// Something else, which is done; `None` when the daemon ends.
+    Done(Option<Box<Outcome>>),
+}
+
+impl Step {
+    fn done(outcome: Option<Outcome>) -> Self {
+        Self::Done(outcome.map(Box::new))
+    }
+}
+
+impl Pipeline {
+    /// Carries out a command of a lane; anything else is a turn.
+    pub(crate) async fn between(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        run: &Run,
+    ) -> Step {
+        let envelope = bundle.leader();
+        let new = match &envelope.command {
+            Some(Command::New { model, words }) => (model.as_deref(), words.as_deref()),
+            Some(Command::Compact) => return Step::done(self.compact(envelope, run_id, run).await),
+            Some(Command::Undo { run }) => {
+                return Step::done(self.take_back(envelope, run.as_deref()).await);
+            }
+            Some(Command::Forget { what }) => {
+                return Step::done(self.forget(envelope, what.as_deref()).await);
+            }
+            Some(Command::Model { choice }) => {
+                return Step::done(self.choose_model(envelope, choice.as_deref()).await);
+            }
+            _ => return Step::Turn(bundle.clone()),
+        };
+        let done = self.begin_anew(envelope, new.0, bundle.has_begun()).await;
+        let speaks =
+            new.1.is_some() || !envelope.media.is_empty() || !envelope.attachments.is_empty();
+        match done {
+            Some(Ok(_)) if speaks => Step::Turn(bundle.clone().saying(new.1.unwrap_or_default())),
+            done => Step::done(done.map(|done| done.unwrap_or_else(|declined| declined))),
+        }
+    }
+
+    /// Archives the session; its next message begins a new one, which `model` answers. The inner error says
+    /// why nothing was done. `again`: a crash came after the beginning.
+    async fn begin_anew(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        model: Option<&str>,
+        again: bool,
+    ) -> Option<Result<Outcome, Outcome>> {
+        if model.is_some() && !envelope.from_owner {
+            return Some(Err(declined(envelope, FOR_OWNERS)));
+        }
+        let model = match model.map(|name| self.model_named(name)).transpose() {
+            Ok(model) => model,
+            Err(why) => {
+                return Some(Err(declined(
+                    envelope,
+                    &format!("{why}\nNothing was changed."),
+                )));
+            }
+        };
+        let key = &envelope.session_key;
+        if again && self.is_begun(envelope, model.as_deref()).await? {
+            return Some(Ok(said(envelope, ANEW, None)));
+        }
+        let was_there = self.archive(key).await?;
+        let Some(model) = model else {
+            return Some(Ok(match was_there {
+                // A crash came between the deed and its record.
+                _ if was_there || again => said(envelope, ANEW, None),
+                // Somebody named a session that is not there; "/new" at the beginning is no mistake.
+                _ if envelope.wants_reply && envelope.text.is_empty() => {
+                    refused(envelope, &format!("no session is called {key}"))
+                }
+                _ => said(envelope, "This is a new conversation already.", None),
+            }));
+        };
+        let mut session = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await?;
+        let written = session
+            .append(
+                vec![Kind::Setting {
+                    model: Some(model.clone()),
+                }],
+                true,
+            )
+            .await;
+        self.sessions.put(session);
+        Some(match written {
+            Ok(()) => Ok(said(
+                envelope,
+                &format!("{ANEW} `{model}` answers here."),
+                None,
+            )),
+            Err(error) => Err(self.failed(envelope, &error.to_string(), &[])),
+        })
+    }
+
+    /// Returns true when the session of `envelope` is the new one already that its command asks for.
+    async fn is_begun(&self, envelope: &Envelope, model: Option<&str>) -> Option<bool> {
+        let key = &envelope.session_key;
+        let session = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await?;
+        let state = session.state();
+        let speaks = state.resume(&envelope.id) != Resume::Fresh;
+        let is_begun = speaks
+            || (state.last_seq > 0
+                && state.entries.is_empty()
+                && state.chosen_model.as_deref() == model);
+        self.sessions.put(session);
+        Some(is_begun)
+    }
+
+    /// Archives the session of `key`; false when there was none.
+    pub(crate) async fn archive(self: &Arc<Self>, key: &SessionKey) -> Option<bool> {
+        let archive = || {
+            let (pipeline, key) = (self.clone(), key.clone());
+            async move {
+                let archived =
+                    tokio::task::spawn_blocking(move || pipeline.sessions.reset(&key)).await;
+                archived.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+            }
+        };
+        let archived = self.persist("a reset", archive).await?;
+        if archived.is_some() {
+            // What was said can be searched for from now on.
+            self.memory.tell_news();
+        }
+        Some(archived.is_some())
+    }
+
+    /// Returns the configured name of the model that is called `name` in any letter case; the error says
+    /// which there are.
+    fn model_named(&self, name: &str) -> Result<String, String> {
+        let live = self.live();
+        let models = live.agent.client().models();
+        let names: Vec<&str> = models.names().collect();
+        let found = names
+            .iter()
+            .find(|one| **one == name)
+            .or_else(|| names.iter().find(|one| one.eq_ignore_ascii_case(name)));
+        let name = crate::text::shorten(&crate::text::visible(name), 60);
+        found.map(|name| (*name).to_owned()).ok_or_else(|| {
+            format!(
+                "No model is called `{name}`. There are: {}.",
+                names.join(", ")
+            )
+        })
+    }
+
+    /// Makes room in a conversation: when it has grown, or when `asked`. A daemon that ends does not wait
+    /// for it.
+    pub(crate) async fn make_room(
+        &self,
+        envelope: &Envelope,
+        run_id: &str,
+        run: &Run,
+        asked: bool,
+    ) -> Option<Room> {
+        let live = self.live();
+        let key = &envelope.session_key;
+        let mut session = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await?;
+        if !asked
+            && !live
+                .agent
+                .has_grown(&session, &model_for(&live, envelope, &session))
+        {
+            self.sessions.put(session);
+            return Some(Room::Enough);
+        }
+        let setting = self.setting(&live, envelope, run_id, run, &session).await;
+        let made = {
+            let work =
+                setting
+                    .live
+                    .agent
+                    .make_room(&mut session, setting.order(&Nobody, &|_| {}), asked);
+            tokio::pin!(work);
+            loop {
+                tokio::select! {
+                    made = &mut work => break made,
+                    () = self.closing.cancelled(), if !run.cancel.is_cancelled() => run.cancel.cancel(),
+                }
+            }
+        };
+        self.sessions.put(session);
+        match &made {
+            Room::Failed(reason) => {
+                self.note_trouble(&format!("a conversation could not be summed up: {reason}"))
+            }
+            Room::Made {
+                by: SummaryBy::Statistics,
+                ..
+            } => {
+                self.note_trouble(NO_SUMMARY);
+            }
+            Room::Made { .. } | Room::Enough | Room::Stopped => {}
+        }
+        Some(made)
+    }
+
+    /// Sums a conversation up because somebody asks for it.
+    pub(crate) async fn compact(
+        &self,
+        envelope: &Envelope,
+        run_id: &str,
+        run: &Run,
+    ) -> Option<Outcome> {
+        let tokens = crate::text::count;
+        // Somebody named a session that is not there.
+        if envelope.wants_reply
+            && envelope.text.is_empty()
+            && !self.sessions.has(&envelope.session_key)
+        {
+            return Some(refused(
+                envelope,
+                &format!("no session is called {}", envelope.session_key),
+            ));
+        }
+        let text = match self.make_room(envelope, run_id, run, true).await? {
+            Room::Made { before, after, by } => {
+                let how = match by {
+                    SummaryBy::Model => "",
+                    SummaryBy::Statistics => {
+                        " It only counts and quotes: a model's summary was no shorter."
+                    }
+                };
+                format!(
+                    "Older messages are summed up: {} tokens became {}.{how}",
+                    tokens(before),
+                    tokens(after)
+                )
+            }
+            Room::Enough => "There is nothing to sum up yet.".to_owned(),
+            // Whoever stopped it has recorded that.
+            Room::Stopped => return None,
+            Room::Failed(reason) => return Some(self.failed(envelope, &reason, &[])),
+        };
+        Some(said(envelope, &text, None))
+    }
+
+    /// Says which model answers here, or changes it.
+    pub(crate) async fn choose_model(
+        &self,
+        envelope: &Envelope,
+        choice: Option<&str>,
+    ) -> Option<Outcome> {
+        if !envelope.from_owner {
+            return Some(declined(envelope, FOR_OWNERS));
+        }
+        let live = self.live();
+        let models = live.agent.client().models();
+        let key = &envelope.session_key;
+        let mut session = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await?;
+        let setting = match choice {
+            None => None,
+            Some(word) if word.eq_ignore_ascii_case("default") => {
+                Some(Kind::Setting { model: None })
+            }
+            Some(name) => match self.model_named(name) {
+                Ok(name) => Some(Kind::Setting { model: Some(name) }),
+                Err(why) => {
+                    self.sessions.put(session);
+                    return Some(declined(envelope, &why));
+                }
+            },
+        };
+        if let Some(kind) = setting
+            && let Err(error) = session.append(vec![kind], true).await
+        {
+            self.sessions.put(session);
+            return Some(self.failed(envelope, &error.to_string(), &[]));
+        }
+        let model = model_for(&live, envelope, &session);
+        self.sessions.put(session);
+        let names: Vec<&str> = models.names().collect();
+        let now = if choice.is_some() {
+            "From now on"
+        } else {
+            "Here"
+        };
+        let text = format!(
+            "{now} `{model}` answers. There are: {}; `/model default` goes back to the usual one.",
+            names.join(", ")
+        );
+        Some(said(envelope, &text, None))
+    }
+}

@@ -1,0 +1,6 @@
+//! Step 2, schedule: messages that belong together become one turn, and each session's turns run in order.
+
+pub(crate) mod debounce;
+pub(crate) mod lane_commands;
+pub(crate) mod rotation;
+pub(crate) mod scheduler;

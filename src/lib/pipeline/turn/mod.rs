@@ -1,0 +1,12 @@
+//! Step 3, turn: one input from its start to the transaction that marks it done and stores the reply.
+
+pub(crate) mod attachments;
+pub(crate) mod download;
+pub(crate) mod outcome;
+pub(crate) mod progress;
+pub(crate) mod prompt_trace;
+pub(crate) mod recall;
+pub(crate) mod run;
+pub(crate) mod silence;
+pub(crate) mod stream;
+pub(crate) mod transcribe;

@@ -1,0 +1,406 @@
+//! The end of a turn: what is recorded of it, in one transaction, and what is said.
+
+use std::sync::Arc;
+
+use super::silence;
+use crate::agent::Reply as Said;
+use crate::channel::{Channel, Rendered};
+use crate::clock;
+use crate::config::ReplyTo;
+use crate::control::replies::{Reply, Status};
+use crate::cost::usd;
+use crate::message::{Attachment, Envelope, MediaKind, OutFile, Route, Source};
+use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::{Live, Pipeline, Signal};
+use crate::queue::{Ended, Ending, Finish, NewPart, Note};
+
+/// The very same words of a heartbeat are not said again within this (specification §16).
+const SAME_WORDS_MS: i64 = 24 * 3_600_000;
+/// Characters of what went into a conversation from another that it is told of.
+const TOLD: usize = 1500;
+
+/// What is to be recorded of a turn.
+pub(crate) struct Outcome {
+    ended: Ended,
+    pub(crate) reply: Reply,
+    /// What is to be said; `None` when the agent chose silence.
+    text: Option<Saying>,
+    /// How it ended for whoever sent it, if it is a sub-agent.
+    ending: Ending,
+    /// Whether words of others may be in the answer.
+    tainted: bool,
+}
+
+impl Outcome {
+    pub(crate) fn new(ended: Ended, reply: Reply, text: Option<Saying>) -> Self {
+        let ending = match (&ended, reply.status) {
+            (Ended::Dead(_), _) => Ending::Lost,
+            (Ended::Done, Status::Error) => Ending::Error,
+            (Ended::Done, _) => Ending::Ok,
+        };
+        Self {
+            ended,
+            reply,
+            text,
+            ending,
+            tainted: false,
+        }
+    }
+
+    /// Returns it as one that ended so.
+    pub(crate) fn ending_in(self, ending: Ending) -> Self {
+        Self { ending, ..self }
+    }
+
+    /// Returns it as one in whose answer words of others may be, or not.
+    pub(crate) fn tainted(self, tainted: bool) -> Self {
+        Self { tainted, ..self }
+    }
+
+    /// Returns it with another answer for the caller.
+    pub(crate) fn mapped(self, change: impl FnOnce(Reply) -> Reply) -> Self {
+        Self {
+            reply: change(self.reply),
+            ..self
+        }
+    }
+}
+
+/// Words to be sent.
+pub(crate) enum Saying {
+    /// The agent's.
+    Markdown(String),
+    /// Somebody else's, to be shown as they are; below the files that came with them.
+    Plain(String),
+    /// An emoji on the message that is answered.
+    Reaction(String),
+}
+
+impl Saying {
+    /// Returns the words.
+    fn words(&self) -> &str {
+        match self {
+            Self::Markdown(text) | Self::Plain(text) => text,
+            Self::Reaction(_) => "",
+        }
+    }
+}
+
+impl Pipeline {
+    /// Notes a failure and returns what is said about it.
+    pub(crate) fn failed(&self, envelope: &Envelope, reason: &str, receipts: &[String]) -> Outcome {
+        self.note_trouble(reason);
+        match envelope.source {
+            // The owner is to hear of it, model or not; the caller's job is done.
+            Source::Notify if envelope.route.is_some() => {
+                as_it_is(envelope, event_text(envelope), event_text(envelope))
+            }
+            source => {
+                // It is in the log and the status, and nobody asked.
+                let is_told = source != Source::Heartbeat;
+                let text = is_told
+                    .then(|| Saying::Markdown(failure(&self.live(), envelope, reason, receipts)));
+                let reply = Reply {
+                    receipts: receipts.to_vec(),
+                    ..Reply::error(&envelope.id, reason)
+                };
+                Outcome::new(Ended::Done, reply, text)
+            }
+        }
+    }
+
+    /// Ends an input that needed no turn.
+    pub(crate) async fn finish_one(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
+        let run_id = uuid::Uuid::now_v7().to_string();
+        self.record(envelope, vec![envelope.id.clone()], &run_id, outcome)
+            .await;
+    }
+
+    pub(crate) async fn finish(self: &Arc<Self>, bundle: &Bundle, run_id: &str, outcome: Outcome) {
+        self.record(bundle.leader(), bundle.ids(), run_id, outcome)
+            .await;
+    }
+
+    /// The last transaction of a turn, then its consequences.
+    async fn record(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        inbox_ids: Vec<String>,
+        run_id: &str,
+        outcome: Outcome,
+    ) {
+        let unheard =
+            envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
+        let ended = match outcome.ended {
+            Ended::Done if unheard => {
+                Ended::Dead("nobody was told: there is no way to the owner".to_owned())
+            }
+            ended => ended,
+        };
+        let now = clock::now_ms();
+        let words = outcome
+            .text
+            .as_ref()
+            .map(Saying::words)
+            .unwrap_or_default()
+            .to_owned();
+        let mut parts = outcome
+            .text
+            .map(|text| self.parts(envelope, text))
+            .unwrap_or_default();
+        if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
+            parts.clear();
+        }
+        let is_heard = !parts.is_empty() && !words.is_empty();
+        let is_by_itself = matches!(
+            envelope.source,
+            Source::Job | Source::Heartbeat | Source::Subagent
+        );
+        let finish = Finish {
+            run_id: run_id.to_owned(),
+            inbox_ids,
+            ended,
+            result: (envelope.wants_reply || is_by_itself).then_some(outcome.reply),
+            // Whoever hears it may answer, in their own conversation.
+            subagent: envelope.task.clone().map(|task| (task, outcome.ending)),
+            tainted: outcome.tainted,
+            note: envelope
+                .heard_in
+                .clone()
+                .filter(|_| is_heard)
+                .map(|session| (session, told_by_itself(envelope, &words, now))),
+            parts,
+        };
+        let recorded = self
+            .persist("the end of a turn", || {
+                self.queue.finish(finish.clone(), now)
+            })
+            .await;
+        // Unrecorded: the daemon ends, and the next start finds the turn. `None` inside: it was
+        // stopped meanwhile, and its caller was told.
+        let Some(Some(finished)) = recorded else {
+            return;
+        };
+        self.deliver(finished.parts);
+        let _ = self
+            .signals
+            .send(Signal::Accepted(finished.report.into_iter().collect()));
+        self.ended.notify_waiters();
+        if is_by_itself {
+            self.schedule.news.notify_one();
+        } else if let Some(reply) = &finish.result {
+            self.answer(reply);
+        }
+    }
+
+    /// Returns true when a heartbeat said the very same within a day (specification §16).
+    async fn was_said_today(&self, parts: &[NewPart], now: i64) -> bool {
+        if parts.is_empty() {
+            return false;
+        }
+        let plain: Vec<String> = parts.iter().map(|part| part.plain.clone()).collect();
+        // Said twice is better than not at all.
+        self.queue
+            .said_before(Source::Heartbeat, plain, now - SAME_WORDS_MS)
+            .await
+            .is_ok_and(|was_said| was_said)
+    }
+
+    /// Renders an answer into what is stored and sent.
+    fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
+        let Some((channel, route)) = self.channel(envelope) else {
+            return Vec::new();
+        };
+        let mode = self.live().config.telegram.reply_to_mode;
+        let of_words = |part: Rendered| NewPart {
+            markup: part.markup,
+            ..NewPart::plain(route.clone(), part.plain)
+        };
+        let mut parts: Vec<NewPart> = match saying {
+            Saying::Markdown(text) => channel.render(&text).into_iter().map(of_words).collect(),
+            Saying::Reaction(emoji) => {
+                let reply_to = envelope.reply_to.clone();
+                return vec![NewPart {
+                    reply_to,
+                    reaction: Some(emoji),
+                    ..NewPart::plain(route, String::new())
+                }];
+            }
+            Saying::Plain(text) => {
+                let mut files = channel
+                    .albums(envelope.attachments.iter().map(out_file).collect())
+                    .into_iter();
+                // Short words stand below the first file, longer ones before it.
+                let takes_words = files
+                    .as_slice()
+                    .first()
+                    .and_then(|files| files.first())
+                    .is_some_and(|file| file.kind.takes_words());
+                let caption = channel.caption(&text).filter(|_| takes_words);
+                let first = caption.and_then(|caption| {
+                    Some(NewPart {
+                        files: files.next()?,
+                        ..of_words(caption)
+                    })
+                });
+                let words = if first.is_some() {
+                    Vec::new()
+                } else {
+                    channel.plain(&text)
+                };
+                let rest = files.map(|files| NewPart {
+                    files,
+                    ..NewPart::plain(route.clone(), String::new())
+                });
+                words
+                    .into_iter()
+                    .map(of_words)
+                    .chain(first)
+                    .chain(rest)
+                    .collect()
+            }
+        };
+        for (number, part) in parts.iter_mut().enumerate() {
+            let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
+            part.reply_to = envelope.reply_to.clone().filter(|_| answers);
+        }
+        parts
+    }
+
+    /// Returns the door to which an answer goes, while it is open, and the way there.
+    pub(crate) fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
+        let route = envelope.route.clone()?;
+        Some((self.channels.get(route.channel.as_str())?.clone(), route))
+    }
+}
+
+/// What a conversation is told of words that went into it from another.
+fn told_by_itself(envelope: &Envelope, words: &str, now: i64) -> Note {
+    let whence = match envelope.source {
+        Source::Heartbeat => "when you woke by yourself".to_owned(),
+        _ => format!(
+            "by the job {:?}",
+            crate::text::shorten(&envelope.sender.name, 80)
+        ),
+    };
+    let text = format!(
+        "you told them here, {whence}: {}",
+        crate::text::shorten(words, TOLD)
+    );
+    Note {
+        who: None,
+        of_owner: true,
+        at: now,
+        text,
+    }
+}
+
+pub(crate) fn said(envelope: &Envelope, text: &str, of: Option<&Said>) -> Outcome {
+    let text = silence::spoken(text, envelope.source);
+    let reply = Reply {
+        reply: Some(text.clone().unwrap_or_default()),
+        silent: text.is_none().then_some(true),
+        tokens: of.map(|said| said.usage.total()),
+        output_tokens: of.map(|said| said.usage.output_tokens),
+        cost_usd: of.and_then(|said| said.cost_nano_usd).map(usd),
+        receipts: of.map(|said| said.receipts.clone()).unwrap_or_default(),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
+    Outcome::new(Ended::Done, reply, text.map(Saying::Markdown))
+}
+
+/// A command that is not carried out, and why: the person reads it, and it is an error to the shell.
+pub(crate) fn declined(envelope: &Envelope, why: &str) -> Outcome {
+    Outcome::new(
+        Ended::Done,
+        Reply::error(&envelope.id, why),
+        Some(Saying::Markdown(why.to_owned())),
+    )
+}
+
+/// Words of somebody else that go out as they are; the caller reads `reply`.
+pub(crate) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outcome {
+    let reply = Reply {
+        reply: Some(reply),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
+    Outcome::new(Ended::Done, reply, Some(Saying::Plain(text)))
+}
+
+/// What became of the owner's word, as it is: there are words in it that others may have chosen. Nothing
+/// is said in the chat to a press of a button.
+pub(crate) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Outcome {
+    let (text, reply) = match heard {
+        Ok(text) => (
+            text,
+            Reply {
+                reply: Some(text.clone()),
+                ..Reply::new(&envelope.id, Status::Done)
+            },
+        ),
+        Err(why) => (why, Reply::error(&envelope.id, why.as_str())),
+    };
+    let text = envelope
+        .press
+        .is_none()
+        .then(|| Saying::Plain(text.clone()));
+    Outcome::new(Ended::Done, reply, text)
+}
+
+/// An emoji put on a message; the caller reads nothing.
+pub(crate) fn reaction(envelope: &Envelope, emoji: String) -> Outcome {
+    let reply = Reply {
+        reply: Some(String::new()),
+        ..Reply::new(&envelope.id, Status::Done)
+    };
+    Outcome::new(Ended::Done, reply, Some(Saying::Reaction(emoji)))
+}
+
+fn out_file(file: &Attachment) -> OutFile {
+    OutFile {
+        kind: MediaKind::of_name(&file.filename),
+        path: file.path.clone(),
+        filename: file.filename.clone(),
+    }
+}
+
+/// An event without the agent's words on it.
+pub(crate) fn event_text(envelope: &Envelope) -> String {
+    let about = envelope.about.clone().unwrap_or_default();
+    let reference = about
+        .reference
+        .map_or_else(String::new, |reference| format!(" ({reference})"));
+    format!(
+        "{}{reference}: {}",
+        about.source.unwrap_or_default(),
+        envelope.text
+    )
+}
+
+/// What the person reads when no answer came. Only the owner is told why, and only where nobody else
+/// reads it.
+fn failure(live: &Live, envelope: &Envelope, reason: &str, receipts: &[String]) -> String {
+    let message = &live.config.agent.error_message;
+    let alone = envelope.from_owner && envelope.group.is_none();
+    if !alone {
+        return message.clone();
+    }
+    // What was done is not undone, and the next try should know it.
+    let done = if receipts.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nDone before that: {}.", receipts.join("; "))
+    };
+    format!("{message}\n\n({}){done}", crate::text::shorten(reason, 600))
+}
+
+/// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so
+/// they are a dead letter.
+pub(crate) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
+    let ended = if envelope.text.is_empty() {
+        Ended::Done
+    } else {
+        Ended::Dead(reason.to_owned())
+    };
+    Outcome::new(ended, Reply::error(&envelope.id, reason), None)
+}

@@ -1,0 +1,92 @@
+//! What a turn begins with, as it is noted for `--explain`: in the same lines as the message, and nothing of it is
+//! sent.
+
+use super::run::Setting;
+use crate::clock;
+use crate::message::Block;
+use crate::pipeline::schedule::debounce::Bundle;
+use crate::provider::Tier;
+use crate::session::{
+    Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens,
+};
+
+/// The parts of a message with their tokens, in order; those of one name are one.
+#[derive(Default)]
+pub(crate) struct Parts(Vec<PromptBlock>);
+
+impl Parts {
+    /// Adds blocks to the part `name`.
+    pub(crate) fn add(&mut self, name: &str, blocks: &[Block]) {
+        if blocks.is_empty() {
+            return;
+        }
+        let tokens = blocks.iter().map(block_tokens).sum();
+        match self.0.iter_mut().find(|part| part.name == name) {
+            Some(part) => part.tokens += tokens,
+            None => self.0.push(PromptBlock {
+                name: name.to_owned(),
+                tier: PromptTier::Message,
+                tokens,
+                cut: false,
+            }),
+        }
+    }
+
+    pub(crate) fn blocks(self) -> Vec<PromptBlock> {
+        self.0
+    }
+}
+
+/// Returns what the turn of `bundle` begins with; `message` is what it adds to `session`, which does not have it
+/// yet.
+pub(crate) fn of(
+    setting: &Setting<'_>,
+    session: &Session,
+    bundle: &Bundle,
+    began_at: i64,
+    message: Vec<PromptBlock>,
+    memories: Vec<Recollection>,
+) -> Kind {
+    let envelope = bundle.leader();
+    let task = envelope.task.as_deref();
+    let tools = setting
+        .live
+        .agent
+        .tool_tokens(task.map(|task| &task.bounds));
+    let block = |name: &str, tier, tokens| PromptBlock {
+        name: name.to_owned(),
+        tier,
+        tokens,
+        cut: false,
+    };
+    let mut blocks = vec![block("tools", PromptTier::Tools, tools)];
+    blocks.extend(setting.sections.iter().map(|section| PromptBlock {
+        name: section.name.clone(),
+        tier: match section.tier {
+            Tier::Stable => PromptTier::Stable,
+            Tier::SemiStable => PromptTier::SemiStable,
+        },
+        tokens: section.tokens,
+        cut: section.cut,
+    }));
+    blocks.push(block(
+        "conversation",
+        PromptTier::Conversation,
+        session.state().entries.iter().map(Entry::tokens).sum(),
+    ));
+    blocks.retain(|block| block.tokens > 0);
+    blocks.extend(message);
+    let (first, last) = bundle.received();
+    Kind::Prompt(Prompt {
+        run_id: setting.run_id.to_owned(),
+        inputs: bundle.ids(),
+        source: envelope.source.as_str().to_owned(),
+        parent: task.map(|task| task.run_id.clone()),
+        model: setting.model.clone(),
+        received_at: clock::rfc3339(first),
+        gathered_at: clock::rfc3339(last),
+        started_at: clock::rfc3339(began_at),
+        blocks,
+        memories,
+    })
+}

@@ -1,0 +1,502 @@
+//! Step 3, turn: one input, from its start to the transaction that marks it done and stores what
+//! is to be said.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::attachments;
+use super::attachments::Place;
+use super::outcome::{Outcome, Saying, event_text, said};
+use super::prompt_trace;
+use super::prompt_trace::Parts;
+use super::stream::Stream;
+use crate::agent::{Ended as TurnEnd, Order, Owner, Team, Written};
+use crate::control::replies::{Reply, STOPPED, Status};
+use crate::memory::recall::Recalled;
+use crate::memory::{JOINED, Scope, Viewer};
+use crate::message::{Block, Envelope, MediaKind, Role, Source, Trust};
+use crate::pipeline::approvals::Asking;
+use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
+use crate::pipeline::schedule::rotation::{Carried, Fresh};
+use crate::pipeline::subagents::Sending;
+use crate::pipeline::{Live, Pipeline, Run};
+use crate::prompt::Section;
+use crate::provider::SystemBlock;
+use crate::queue::{Ended, Ending, MAX_DEATHS, Note, Started};
+use crate::session::{Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
+use crate::trust::fence;
+use crate::{agent, clock, prompt};
+
+pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
+    let new_id = uuid::Uuid::now_v7().to_string();
+    if bundle.attempts() >= MAX_DEATHS {
+        return pipeline
+            .give_up(&bundle, bundle.run_id().unwrap_or(&new_id))
+            .await;
+    }
+    let run = Run::new(bundle.clone());
+    // Known before it is recorded, so that a stop finds it at every moment.
+    pipeline.runs().insert(bundle.key().clone(), run.clone());
+    let ids = bundle.ids();
+    let started = pipeline
+        .persist("the start of a turn", || {
+            pipeline.queue.start_run(&new_id, &ids)
+        })
+        .await;
+    let Some(Started::Run { run_id, inbox_ids }) = started else {
+        return;
+    };
+    let Some(bundle) = bundle.only(&inbox_ids) else {
+        return;
+    };
+    let (outcome, was_turn) = match pipeline.between(&bundle, &run_id, &run).await {
+        Step::Turn(said) => (pipeline.converse(&said, &run_id, &run).await, true),
+        Step::Done(outcome) => (outcome.map(|outcome| *outcome), false),
+    };
+    let Some(outcome) = outcome else { return };
+    // What fails now would fail again, and be paid for.
+    let is_answered = was_turn && outcome.reply.status == Status::Done;
+    pipeline.finish(&bundle, &run_id, outcome).await;
+    if bundle.leader().task.is_some() {
+        // It has said what it was sent for; a crash before this leaves it among the conversations.
+        pipeline.archive(bundle.key()).await;
+    } else if is_answered {
+        run.answered.store(true, Ordering::Relaxed);
+        pipeline
+            .make_room(bundle.leader(), &run_id, &run, false)
+            .await;
+    }
+}
+
+/// What a turn's order is made of.
+pub(crate) struct Setting<'a> {
+    pub(crate) live: &'a Live,
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) run_id: &'a str,
+    pub(crate) run: &'a Run,
+    pub(crate) viewer: Viewer,
+    pub(crate) model: String,
+    system: Vec<SystemBlock>,
+    /// What the system text is made of.
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Setting<'_> {
+    pub(crate) fn order<'a>(
+        &'a self,
+        owner: &'a dyn Owner,
+        reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
+    ) -> Order<'a> {
+        let envelope = self.envelope;
+        Order {
+            run_id: self.run_id,
+            inbox_id: &envelope.id,
+            person: &envelope.sender.id,
+            from_owner: envelope.from_owner,
+            viewer: &self.viewer,
+            route: envelope.route.as_ref(),
+            message_id: envelope.reply_to.as_deref(),
+            source: envelope.source.as_str(),
+            paying_run: envelope.paid_by().unwrap_or(self.run_id),
+            // A sub-agent's own budget is a share of what its sender may cost.
+            budget_usd: envelope
+                .task
+                .as_ref()
+                .map_or(envelope.budget_usd, |task| task.report.budget_usd),
+            share_usd: envelope.task.as_ref().and(envelope.budget_usd),
+            bounds: envelope.task.as_ref().map(|task| &task.bounds),
+            team: None,
+            model: &self.model,
+            system: self.system.clone(),
+            cancel: &self.run.cancel,
+            interrupted: &self.run.interrupted,
+            owner,
+            reader,
+        }
+    }
+}
+
+impl Pipeline {
+    /// Ends a turn in its transcript that will not be gone on with.
+    async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
+        let key = &envelope.session_key;
+        let Some(mut session) = self
+            .persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await
+        else {
+            return;
+        };
+        if let Err(error) =
+            agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), false).await
+        {
+            tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
+        }
+        self.sessions.put(session);
+    }
+
+    /// Gives a message up that died with the daemon too often.
+    async fn give_up(self: &Arc<Self>, bundle: &Bundle, run_id: &str) {
+        let (envelope, deaths) = (bundle.leader(), bundle.attempts());
+        let reason = format!("interrupted by {deaths} restarts");
+        self.close_turn(envelope, run_id, &reason).await;
+        let text = format!(
+            "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
+        );
+        let reply = Reply {
+            run_id: Some(run_id.to_owned()),
+            ..Reply::error(&envelope.id, text.clone())
+        };
+        let text = match envelope.source {
+            Source::Notify => Some(Saying::Plain(event_text(envelope))),
+            Source::Heartbeat => None,
+            _ => Some(Saying::Markdown(text)),
+        };
+        self.finish(
+            bundle,
+            run_id,
+            Outcome::new(Ended::Dead(reason), reply, text),
+        )
+        .await;
+    }
+
+    /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
+    /// there again.
+    pub(crate) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
+        let run_id = uuid::Uuid::now_v7().to_string();
+        self.close_turn(bundle.leader(), &run_id, "a bug").await;
+        let outcome = self.failed(
+            bundle.leader(),
+            "a bug of the agent itself; its log has the place",
+            &[],
+        );
+        let outcome = outcome.mapped(|reply| Reply {
+            run_id: Some(run_id.clone()),
+            ..reply
+        });
+        self.finish(bundle, &run_id, outcome).await;
+    }
+
+    /// Lets the agent answer.
+    async fn converse(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        run: &Run,
+    ) -> Option<Outcome> {
+        let began_at = clock::now_ms();
+        let live = self.live();
+        let envelope = bundle.leader();
+        let key = &envelope.session_key;
+        let Fresh {
+            mut session,
+            carried,
+        } = self.take_fresh(&live, bundle).await?;
+        let setting = self.setting(&live, envelope, run_id, run, &session).await;
+        let progress = self.progress(&live, envelope, run_id);
+        if envelope.wants_reply {
+            let running = Reply {
+                session_id: Some(session.id().to_owned()),
+                run_id: Some(run_id.to_owned()),
+                ..Reply::new(&envelope.id, Status::Running)
+            };
+            self.answer(&running);
+        }
+        let mut heard = None;
+        if session.state().resume(&envelope.id) == Resume::Fresh {
+            let mut messages = bundle.messages();
+            self.fill_report(&mut messages).await?;
+            let (notes, newest) = self
+                .persist("what was heard", || self.queue.notes(key))
+                .await?;
+            let recalled = self.recall(&messages, &setting, &session).await;
+            let overdue = recalled
+                .as_ref()
+                .map(|recalled| recalled.overdue.clone())
+                .unwrap_or_default();
+            let place = Place {
+                pipeline: self,
+                live: &live,
+                envelope,
+                run_id,
+                session_id: session.id(),
+                cancel: &run.cancel,
+            };
+            let pins = carried
+                .as_ref()
+                .map(|carried| carried.pins.clone())
+                .unwrap_or_default();
+            let pins = pins.into_iter().map(|text| Kind::Pin {
+                run_id: run_id.to_owned(),
+                text,
+            });
+            let mut kinds: Vec<Kind> = pins.collect();
+            let memories = recalled
+                .as_ref()
+                .map(|recalled| recalled.memories.clone())
+                .unwrap_or_default();
+            let (message, parts) = self
+                .user_message(&messages, &notes, &place, (carried, recalled))
+                .await;
+            kinds.extend([
+                message,
+                prompt_trace::of(&setting, &session, bundle, began_at, parts, memories),
+            ]);
+            if let Err(error) = session.append(kinds, true).await {
+                tracing::error!(%error, "a message could not be written into its transcript");
+                self.sessions.put(session);
+                return Some(self.failed(envelope, &error.to_string(), &[]));
+            }
+            self.brought_up(overdue).await;
+            heard = (!notes.is_empty()).then_some(newest);
+        }
+        let stream = envelope
+            .stream
+            .then(|| Stream::begin(&self.replies, &envelope.id));
+        let reader = |written: Written<'_>| {
+            stream.iter().for_each(|stream| stream.write(written));
+            progress.iter().for_each(|progress| progress.write(written));
+        };
+        let compactions = session.state().compaction_count;
+        let asking = Asking::new(self.clone(), envelope.clone(), run_id, session.id());
+        let owners_alone = setting.viewer.may_see(&Scope::Owner);
+        let team: Arc<dyn Team> = Arc::new(Sending::new(
+            self.clone(),
+            envelope.clone(),
+            run_id,
+            (&setting.model, owners_alone),
+        ));
+        let order = Order {
+            team: Some(team),
+            ..setting.order(&asking, &reader)
+        };
+        let ended = live.agent.run(&mut session, order).await;
+        // Whatever is still asked of this turn is asked no more.
+        asking.end().await;
+        let newest = session
+            .state()
+            .compacted
+            .as_ref()
+            .filter(|_| session.state().compaction_count > compactions);
+        if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
+            self.note_trouble(NO_SUMMARY);
+        }
+        if let Some(progress) = progress {
+            progress.end().await;
+        }
+        // A turn that failed or was stopped may be forgotten with all it heard.
+        if let (TurnEnd::Reply(_), Some(newest)) = (&ended, heard)
+            && let Err(error) = self.queue.forget_notes(key, newest).await
+        {
+            tracing::warn!(%error, "what was heard is heard again");
+        }
+        let session_id = session.id().to_owned();
+        let tainted = session.state().is_tainted();
+        self.sessions.put(session);
+        let outcome = match ended {
+            TurnEnd::Reply(reply) => said(envelope, &reply.text, Some(&reply)),
+            TurnEnd::Stopped => {
+                // Whoever stopped it has recorded the end already; its answer file may have been
+                // written over by the "running" of this turn.
+                if envelope.wants_reply {
+                    self.answer(&Reply::error(&envelope.id, STOPPED));
+                }
+                return None;
+            }
+            TurnEnd::Failed {
+                reason,
+                timed_out,
+                receipts,
+            } => {
+                tracing::error!(reason, session = session_id, "a turn failed");
+                let ending = if timed_out {
+                    Ending::Timeout
+                } else {
+                    Ending::Error
+                };
+                self.failed(envelope, &reason, &receipts).ending_in(ending)
+            }
+        };
+        let named = |reply| Reply {
+            session_id: Some(session_id),
+            run_id: Some(run_id.to_owned()),
+            ..reply
+        };
+        Some(outcome.mapped(named).tainted(tainted))
+    }
+
+    pub(crate) async fn setting<'a>(
+        &self,
+        live: &'a Arc<Live>,
+        envelope: &'a Envelope,
+        run_id: &'a str,
+        run: &'a Run,
+        session: &Session,
+    ) -> Setting<'a> {
+        let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id))
+            .and_persons(same_person(live, envelope));
+        let model = model_for(live, envelope, session);
+        let (system, sections) = {
+            let (context, live, model, envelope) = (
+                self.context.clone(),
+                live.clone(),
+                model.clone(),
+                envelope.clone(),
+            );
+            let owners_alone = viewer.may_see(&Scope::Owner);
+            // Many files may be looked at, and skills hashed.
+            let work = move || {
+                context.sections(
+                    &live.config,
+                    live.agent.client().models(),
+                    &model,
+                    &envelope,
+                    owners_alone,
+                )
+            };
+            let system = tokio::task::spawn_blocking(work).await;
+            system.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        };
+        Setting {
+            live,
+            envelope,
+            run_id,
+            run,
+            viewer,
+            model,
+            system,
+            sections,
+        }
+    }
+
+    /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
+    /// configuration names.
+    pub(crate) fn is_owner(&self, live: &Live, id: &str) -> bool {
+        let people = self.people.read().unwrap_or_default();
+        if let Some(person) = id.strip_prefix(JOINED) {
+            // Whoever has one of the ids reads all of it.
+            let session = &live.config.session;
+            let is_known = session.identity_links.contains_key(person);
+            let mut ids = session.ids_of(person, "telegram");
+            return is_known
+                && ids.all(|id| {
+                    id.parse()
+                        .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
+                });
+        }
+        id.parse()
+            .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
+    }
+
+    /// Writes the messages of a turn down as the model reads them; also returns which parts they have.
+    async fn user_message(
+        &self,
+        messages: &[Envelope],
+        notes: &[Note],
+        place: &Place<'_>,
+        (carried, recalled): (Option<Carried>, Option<Recalled>),
+    ) -> (Kind, Vec<PromptBlock>) {
+        let zone = place.live.config.agent.timezone.0;
+        let marker = fence::marker(place.run_id);
+        let mut content = Vec::new();
+        let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
+        let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
+        let heard = prompt::overheard(notes, zone, &marker);
+        let recalled = recalled.map(|recalled| prompt::recalled(recalled.text()));
+        let mut parts = Parts::default();
+        parts.add("the conversation before", &before);
+        parts.add("heard", heard.as_slice());
+        parts.add("memories", recalled.as_slice());
+        let mut beside: Vec<Block> = before.into_iter().chain(heard).chain(recalled).collect();
+        for message in messages {
+            let mut blocks = prompt::message(message, zone, &marker);
+            parts.add("message", &blocks);
+            // What is known beside the words stands between the first head and them.
+            blocks.splice(1..1, std::mem::take(&mut beside));
+            content.extend(blocks);
+            let files = attachments::read(&Place {
+                envelope: message,
+                ..*place
+            })
+            .await;
+            parts.add("files", &files);
+            content.extend(files);
+        }
+        let foreign = messages.iter().any(carries_words_of_others)
+            || notes.iter().any(|note| !note.of_owner)
+            || from_before;
+        let first = messages.first();
+        let message = Kind::Message(Spoken {
+            inbox_id: first.map(|envelope| envelope.id.clone()),
+            trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
+            about: first.and_then(|envelope| envelope.about.clone()),
+            ..Spoken::new(Role::User, content, place.run_id)
+        });
+        (message, parts.blocks())
+    }
+}
+
+/// Returns the ids that the settings say are the sender's as well.
+fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
+    let session = &live.config.session;
+    let person = session.person_of(envelope.source.as_str(), &envelope.sender.id);
+    let links = person
+        .and_then(|person| session.identity_links.get(person))
+        .into_iter()
+        .flatten();
+    links
+        .filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned()))
+        .collect()
+}
+
+/// What comes beside the words and says nothing in words of anybody.
+const PLAIN_KINDS: [&str; 7] = [
+    "sticker",
+    "animated sticker",
+    "video sticker",
+    "location",
+    "live location",
+    "dice",
+    "message without content",
+];
+
+/// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
+/// a document, a recording of anything but their own voice.
+pub(crate) fn carries_words_of_others(envelope: &Envelope) -> bool {
+    let answers = envelope
+        .quoted
+        .as_ref()
+        .is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
+    let document = envelope
+        .media
+        .iter()
+        .any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
+    // The name on a card, of a place, a poll: whoever made it chose the words.
+    let named = envelope
+        .kind
+        .as_deref()
+        .is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
+    envelope.trust == Trust::Other || answers || document || named
+}
+
+/// The model the caller named, else the one chosen for the conversation, else the one of the source, else
+/// `primary`. One that is no longer configured is not asked for.
+pub(crate) fn model_for(live: &Live, envelope: &Envelope, session: &Session) -> String {
+    let models = live.agent.client().models();
+    let chosen = session
+        .state()
+        .chosen_model
+        .clone()
+        .filter(|name| models.get(name, "/model").is_ok());
+    let routed = || {
+        models
+            .for_role(envelope.source.role())
+            .map(|model| model.name.clone())
+    };
+    envelope
+        .model
+        .clone()
+        .or(chosen)
+        .or_else(routed)
+        .unwrap_or_else(|| "primary".to_owned())
+}

@@ -1,0 +1,316 @@
+//! Recordings become words: by a program on this machine, or else by the model of
+//! `routing.speech_to_text`.
+//!
+//! The program is the owner's and the recording is anybody's: it runs without network in a directory
+//! of its own beside the recording, `words-ID`, which goes when it ends:
+//!
+//! ```text
+//! words-ID/audio.ogg   a copy, its ending told by its bytes; the program cannot change it
+//! words-ID/stderr      what the program said about itself
+//! ```
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::llm::Purpose;
+use crate::pipeline::Live;
+use crate::provider::transcription::{MAX_BYTES, Recording};
+use crate::sandbox;
+use crate::sandbox::{Root, Spec, Status};
+use crate::text;
+
+/// How long the program may take.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// What is kept of its words; a message has room for 30,000 characters of them.
+const MAX_WORDS: usize = 256 << 10;
+/// What is read of its complaints.
+const MAX_COMPLAINTS: u64 = 1 << 20;
+/// Characters of a reason.
+const MAX_REASON: usize = 300;
+/// Where its complaints stand, in its directory.
+const COMPLAINTS: &str = "stderr";
+
+/// The program that puts recordings into words: `[media]` of agent.toml.
+#[derive(Debug, Clone)]
+pub struct Listener {
+    /// The program and its arguments, `{file}` for the recording.
+    pub argv: Vec<String>,
+    /// What it may read beside the system.
+    pub reads: Vec<PathBuf>,
+    /// What it must not see, whatever it may read.
+    pub hidden: Vec<PathBuf>,
+    /// Where programs are looked for: the daemon's `PATH`.
+    pub search_path: String,
+    /// True when the owner wrote `sandbox = "off"`.
+    pub off: bool,
+}
+
+/// Returns what is said in the recording at `path`, which plays `seconds` when somebody knows; or why
+/// that is not known, in words for the model and the person.
+pub(crate) async fn words(
+    live: &Live,
+    run_id: &str,
+    session_id: &str,
+    path: &Path,
+    seconds: Option<u32>,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    let words = match &live.listener {
+        Some(listener) => listener.listen(path, cancel).await?,
+        None => {
+            let asked = ask(live, run_id, session_id, path, seconds);
+            cancel
+                .run_until_cancelled(asked)
+                .await
+                .unwrap_or_else(|| Err("it was stopped".to_owned()))?
+        }
+    };
+    if words.is_empty() {
+        Err("nothing was understood".to_owned())
+    } else {
+        Ok(words)
+    }
+}
+
+async fn ask(
+    live: &Live,
+    run_id: &str,
+    session_id: &str,
+    path: &Path,
+    seconds: Option<u32>,
+) -> Result<String, String> {
+    let client = live.agent.client();
+    let Some(model) = client.models().for_role("speech_to_text") else {
+        return Err(
+            "no speech_to_text model is configured ([routing] speech_to_text in agent.toml)"
+                .to_owned(),
+        );
+    };
+    let path = path.to_owned();
+    let bytes = blocking(move || whole(&path)).await?;
+    let filename = format!("audio.{}", ending(&bytes));
+    let recording = Recording {
+        bytes: &bytes,
+        filename: &filename,
+    };
+    let purpose = Purpose {
+        run_id,
+        session_id,
+        source: "speech_to_text",
+        budget_usd: None,
+        share_usd: None,
+    };
+    client
+        .transcribe(purpose, &model.name, recording, seconds)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+/// Returns the bytes of a file that is not too large to be sent.
+fn whole(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) => Err(format!("the recording cannot be read: {error}")),
+        Ok(0) => Err("the recording is empty".to_owned()),
+        Ok(size) if size as u64 > MAX_BYTES => Err(format!(
+            "the recording is larger than {} MB, which is the most that is listened to",
+            MAX_BYTES >> 20
+        )),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// Returns the ending that says what these bytes are: names are anybody's and often have none.
+/// Telegram's voices are OGG.
+fn ending(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [b'R', b'I', b'F', b'F', ..] => "wav",
+        [b'f', b'L', b'a', b'C', ..] => "flac",
+        [b'I', b'D', b'3', ..] => "mp3",
+        // Eleven bits that begin a frame; the next four would be 0 for AAC (ISO 11172-3 §2.4.1.3).
+        [0xff, second, ..] if second & 0xe0 == 0xe0 && second & 0x06 != 0 => "mp3",
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => "m4a",
+        [0x1a, 0x45, 0xdf, 0xa3, ..] => "webm",
+        _ => "ogg",
+    }
+}
+
+impl Listener {
+    /// Runs the program and returns what it wrote, without space around it.
+    async fn listen(&self, path: &Path, cancel: &CancellationToken) -> Result<String, String> {
+        let from = path.to_owned();
+        let room = blocking(move || Room::make(&from)).await?;
+        let spec = Spec {
+            command: self.command(&room.audio),
+            cwd: room.dir.clone(),
+            workspace: room.dir.clone(),
+            writable: Vec::new(),
+            hidden: self.hidden.clone(),
+            read_only: self.reads.iter().chain([&room.audio]).cloned().collect(),
+            network: false,
+            env: vec![
+                ("PATH".to_owned(), self.search_path.clone()),
+                ("HOME".to_owned(), room.dir.display().to_string()),
+            ],
+            timeout: TIMEOUT,
+            max_output: MAX_WORDS,
+            off: self.off,
+        };
+        let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
+        let outcome =
+            ended.map_err(|error| format!("`{}` was not run: {error}", self.program()))?;
+        let complaint = blocking(move || Ok(room.complaint())).await?;
+        let failed = |how: String| match &complaint {
+            Some(complaint) => Err(complaint.clone()),
+            None => Err(format!("`{}` {how}", self.program())),
+        };
+        match outcome.status {
+            Status::Exited(0) => Ok(outcome.output.trim().to_owned()),
+            Status::Exited(code) => failed(format!("failed with exit code {code}")),
+            Status::Signaled(signal) => failed(format!("was killed by signal {signal}")),
+            Status::TimedOut => Err(format!(
+                "`{}` took longer than {} s",
+                self.program(),
+                TIMEOUT.as_secs()
+            )),
+            Status::Cancelled => Err("it was stopped".to_owned()),
+        }
+    }
+
+    fn program(&self) -> &str {
+        self.argv.first().map_or("", String::as_str)
+    }
+
+    /// Returns the words for the shell; each stays one, whatever is in it.
+    fn command(&self, audio: &Path) -> String {
+        let audio = audio.display().to_string();
+        let quoted = |word: &String| {
+            format!(
+                "'{}'",
+                word.replace("{file}", &audio).replace('\'', r"'\''")
+            )
+        };
+        let argv: Vec<String> = self.argv.iter().map(quoted).collect();
+        format!("exec {} 2>{COMPLAINTS}", argv.join(" "))
+    }
+}
+
+/// The program's directory; gone with what it left there when dropped.
+struct Room {
+    dir: PathBuf,
+    audio: PathBuf,
+}
+
+impl Room {
+    fn make(recording: &Path) -> Result<Self, String> {
+        let unread = |error: std::io::Error| format!("the recording cannot be read: {error}");
+        let unmade = |error: std::io::Error| format!("there is no place to listen to it: {error}");
+        let mut from = File::open(recording).map_err(unread)?;
+        let mut head = Vec::new();
+        from.by_ref()
+            .take(16)
+            .read_to_end(&mut head)
+            .map_err(unread)?;
+        if head.is_empty() {
+            return Err("the recording is empty".to_owned());
+        }
+        let name = format!("words-{}", uuid::Uuid::new_v4().simple());
+        let dir = recording.parent().unwrap_or(recording).join(name);
+        let room = Self {
+            audio: dir.join(format!("audio.{}", ending(&head))),
+            dir,
+        };
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&room.dir)
+            .map_err(unmade)?;
+        let mut to = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(&room.audio)
+            .map_err(unmade)?;
+        std::io::copy(&mut head.chain(from), &mut to).map_err(unmade)?;
+        Ok(room)
+    }
+
+    /// Returns the last line that says something. The program may have put a link there.
+    fn complaint(&self) -> Option<String> {
+        let bytes = Root::open(&self.dir)
+            .ok()?
+            .read(Path::new(COMPLAINTS), MAX_COMPLAINTS)
+            .ok()?;
+        let said = String::from_utf8_lossy(&bytes);
+        let last = said
+            .lines()
+            .rev()
+            .map(|line| text::visible(line.trim()))
+            .find(|line| !line.is_empty())?;
+        Some(text::shorten(&crate::secret::redact(&last), MAX_REASON))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        match std::fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(%error, dir = %self.dir.display(), "a directory stays; it goes with the recording");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_is_is_told_by_the_bytes() {
+        let heads: [&[u8]; 8] = [
+            b"OggS\0\x02",
+            b"RIFF\x24\x08\0\0WAVE",
+            b"fLaC",
+            b"ID3\x04",
+            b"\xff\xfb\x90",
+            b"\0\0\0\x20ftypM4A ",
+            b"\x1a\x45\xdf\xa3",
+            b"?",
+        ];
+        assert_eq!(
+            heads.map(ending),
+            ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm", "ogg"]
+        );
+    }
+
+    #[test]
+    fn a_word_stays_a_word_and_the_file_may_stand_within_one() {
+        let argv = ["my whisper", "--in={file}", "it's; rm -rf $HOME"]
+            .map(str::to_owned)
+            .to_vec();
+        let listener = Listener {
+            argv,
+            reads: Vec::new(),
+            hidden: Vec::new(),
+            search_path: String::new(),
+            off: false,
+        };
+        let expected =
+            r"exec 'my whisper' '--in=/d/it'\''s/audio.ogg' 'it'\''s; rm -rf $HOME' 2>stderr";
+        assert_eq!(listener.command(Path::new("/d/it's/audio.ogg")), expected);
+    }
+}

@@ -1,0 +1,154 @@
+//! The files that go into the prompt: convention files, those of a tier of one's own, role prompts.
+
+pub(crate) mod load;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sandbox::Root;
+use crate::workspace::is_memory;
+use load::Texts;
+
+const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
+const SEMI_STABLE: [&str; 1] = ["MEMORY.md"];
+const OPERATIONAL: [&str; 3] = ["SOUL.md", "AGENTS.md", "HEARTBEAT.md"];
+
+/// A file as it goes into the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PromptFile {
+    /// What it is called in the prompt: its path in the workspace, or `prompts/NAME.md`.
+    pub name: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its text, at most [`load::MAX_CHARS`] characters and a marker; never blank.
+    pub text: Arc<str>,
+}
+
+impl PromptFile {
+    /// Returns true for what only the owner's own conversations see.
+    pub(crate) fn is_the_owners(&self) -> bool {
+        is_memory(Path::new(&self.name))
+    }
+}
+
+/// Reads the files of one workspace, again only when they changed.
+#[derive(Debug)]
+pub(crate) struct Files {
+    dir: PathBuf,
+    texts: Texts,
+}
+
+impl Files {
+    /// Returns the files of the workspace `dir`.
+    pub(crate) fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            texts: Texts::default(),
+        }
+    }
+
+    /// Returns SOUL, IDENTITY, AGENTS, USER, TOOLS, those that exist and are not blank.
+    pub(crate) fn stable(&self) -> Vec<PromptFile> {
+        self.convention(&STABLE)
+    }
+
+    /// Returns MEMORY, if it exists and is not blank. It is the owner's: not for other people's
+    /// turns.
+    pub(crate) fn semi_stable(&self) -> Vec<PromptFile> {
+        self.convention(&SEMI_STABLE)
+    }
+
+    /// Returns SOUL, AGENTS, HEARTBEAT, those that exist and are not blank.
+    pub(crate) fn operational(&self) -> Vec<PromptFile> {
+        self.convention(&OPERATIONAL)
+    }
+
+    /// Returns the files at these paths of the workspace, those that exist and are not blank. No link
+    /// leads out of it, and what is the owner's memory is it under any other name, too.
+    pub(crate) fn at(&self, paths: &[String]) -> Vec<PromptFile> {
+        let found = paths.iter().map(|path| (path, self.beneath(path)));
+        found
+            .filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error)))
+            .collect()
+    }
+
+    /// Returns the file at a path of the workspace; `None` when it is not there or blank.
+    ///
+    /// # Errors
+    /// When it leads outside, is no regular file or cannot be read.
+    pub(crate) fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
+        let root = Root::open(&self.dir).map_err(std::io::Error::other)?;
+        let Some(text) = self.texts.beneath(&root, Path::new(path))? else {
+            return Ok(None);
+        };
+        // The name that rules about places know.
+        let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
+        let name = if is_memory(&real) {
+            real.to_string_lossy().into_owned()
+        } else {
+            path.to_owned()
+        };
+        Ok(Some(PromptFile {
+            name,
+            path: self.dir.join(path),
+            text,
+        }))
+    }
+
+    /// Returns the first prompt called `name` that `dirs` have, earlier ones first; a blank one is none
+    /// and hides those after it.
+    pub(crate) fn prompt(&self, dirs: &[PathBuf], name: &str) -> Option<PromptFile> {
+        let file = format!("{name}.md");
+        let there = dirs
+            .iter()
+            .map(|dir| dir.join(&file))
+            .find(|path| path.symlink_metadata().is_ok())?;
+        // Nobody but the owner writes there: what is linked is theirs.
+        let text = match self.texts.of_own(&there) {
+            Ok(text) => text?,
+            Err(error) => return left_out(&there.display().to_string(), &error),
+        };
+        Some(PromptFile {
+            name: format!("prompts/{file}"),
+            path: there,
+            text,
+        })
+    }
+
+    /// A file that cannot be read is logged and left out; the others are not affected.
+    fn convention(&self, names: &[&str]) -> Vec<PromptFile> {
+        let file_of = |name: &&str| {
+            let path = self.dir.join(name);
+            match self.texts.of_file(&path) {
+                Ok(text) => Some(PromptFile {
+                    name: (*name).to_owned(),
+                    path,
+                    text: text?,
+                }),
+                Err(error) => left_out(name, &error),
+            }
+        };
+        names.iter().filter_map(file_of).collect()
+    }
+}
+
+fn left_out(file: &str, error: &std::io::Error) -> Option<PromptFile> {
+    tracing::warn!(file, %error, "a file is left out of the prompt");
+    None
+}
+
+/// Returns where the prompts of the agent called `name` are looked for, the first place first: its own
+/// in the workspace, its own in `config_path`, then those of all agents.
+pub(crate) fn prompt_dirs(workspace: &Path, config_path: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let own = config_path
+        .iter()
+        .map(|dir| dir.join("agents").join(name).join("prompts"));
+    let global = config_path.iter().map(|dir| dir.join("prompts"));
+    std::iter::once(workspace.join("prompts"))
+        .chain(own)
+        .chain(global)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! The files on disk that the system text is made of, and the system text.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::budget;
+use super::budget::{Body, Cut, Piece};
+use crate::config::{Config, Home, Model, Models};
+use crate::message::{Envelope, Source};
+use crate::prompt::prompt_files::load::MAX_CHARS;
+use crate::prompt::prompt_files::{Files, PromptFile, prompt_dirs};
+use crate::provider::{SystemBlock, Tier};
+use crate::skills::{Shelf, Skill, Skills};
+use crate::text;
+
+/// Skills that are listed: the names of more fill a prompt and help nobody.
+pub(super) const MAX_LISTED: usize = 100;
+
+/// What the words are called that stand before all files.
+const BASE: &str = "instructions";
+
+/// A piece of the system text, for whoever asks what it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The file, `Skills`, or what it is.
+    pub name: String,
+    /// How long it stays the same.
+    pub tier: Tier,
+    /// Its estimated tokens.
+    pub tokens: u64,
+    /// Whether there was no room for all of it.
+    pub cut: bool,
+}
+
+/// Everything on disk that the system text is made of; each file is read again when it changed.
+#[derive(Debug)]
+pub struct Sources {
+    files: Files,
+    skills: Arc<Skills>,
+    workspace: PathBuf,
+    config_dir: PathBuf,
+    /// What was said in the log about cuts.
+    told: Mutex<HashSet<String>>,
+}
+
+impl Sources {
+    /// Returns those of `home`.
+    pub fn new(home: &Home, skills: Arc<Skills>) -> Self {
+        Self {
+            files: Files::new(home.workspace()),
+            skills,
+            workspace: home.workspace().to_owned(),
+            config_dir: home.config_dir().to_owned(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Returns the system text for a turn, most stable first. What is the owner's alone (MEMORY.md,
+    /// USER.md, skills) is only in a turn whose answer is read by nobody else (`owners_alone`).
+    ///
+    /// How much it is depends on the input's tier: `full` (everything), `operational` (SOUL, AGENTS,
+    /// HEARTBEAT; the default of system events), one of the settings, and nothing but who it is in any
+    /// other. All together is at most a quarter of what the model called `model` reads, or the smallest of
+    /// those that answer in its place.
+    pub fn system(
+        &self,
+        config: &Config,
+        models: &Models,
+        model: &str,
+        envelope: &Envelope,
+        owners_alone: bool,
+    ) -> Vec<SystemBlock> {
+        self.sections(config, models, model, envelope, owners_alone)
+            .0
+    }
+
+    /// Returns the system text, and what it is made of.
+    pub fn sections(
+        &self,
+        config: &Config,
+        models: &Models,
+        model: &str,
+        envelope: &Envelope,
+        owners_alone: bool,
+    ) -> (Vec<SystemBlock>, Vec<Section>) {
+        let is_light = matches!(
+            envelope.source,
+            Source::System | Source::Heartbeat | Source::Subagent
+        );
+        let by_source = if is_light { "operational" } else { "full" };
+        let tier = envelope.tier.as_deref().unwrap_or(by_source);
+        let model = models.get(model, "a turn").ok();
+        let mut pieces = self.pieces(
+            config,
+            model.as_ref().map(|model| model.name.as_str()),
+            tier,
+            owners_alone,
+        );
+        let mut cut = Vec::new();
+        if let Some(model) = model
+            && let Some(found) = budget::fit(&mut pieces, window(models, &model))
+        {
+            self.tell(&model, &found);
+            cut = found.names;
+        }
+        let base = base(&config.agent.name);
+        let section = |piece: &Piece| Section {
+            name: piece.name.clone(),
+            tier: piece.tier,
+            tokens: text::estimate_tokens(&section(piece)),
+            cut: cut.contains(&piece.name),
+        };
+        let first = Section {
+            name: BASE.to_owned(),
+            tier: Tier::Stable,
+            tokens: text::estimate_tokens(&base),
+            cut: false,
+        };
+        let mut sections: Vec<Section> = std::iter::once(first)
+            .chain(pieces.iter().map(section))
+            .collect();
+        sections.sort_by_key(|section| section.tier);
+        (blocks(base, &pieces), sections)
+    }
+
+    /// Returns what is cut of the most that a turn for `model` can have.
+    pub(super) fn cut(&self, config: &Config, models: &Models, model: &Model) -> Option<Cut> {
+        budget::fit(
+            &mut self.pieces(config, Some(&model.name), "full", true),
+            window(models, model),
+        )
+    }
+
+    /// Returns the prompts for a model and for the roles of the settings, in order, by name; `None`
+    /// where there is none.
+    pub(super) fn prompts(
+        &self,
+        config: &Config,
+        model: Option<&str>,
+    ) -> Vec<(String, Option<PromptFile>)> {
+        let agent = &config.agent;
+        let dirs = prompt_dirs(&self.workspace, &self.config_path(config), &agent.name);
+        // A name such as `org/model` is no name of a file.
+        let model = model.filter(|name| !name.contains('/') && !name.starts_with('.'));
+        let mut names: Vec<&str> = Vec::new();
+        for name in model
+            .into_iter()
+            .chain(agent.roles.iter().map(String::as_str))
+            .chain([agent.name.as_str()])
+        {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+            .into_iter()
+            .map(|name| (name.to_owned(), self.files.prompt(&dirs, name)))
+            .collect()
+    }
+
+    /// Returns the directories of `agent.config_path`, whole.
+    pub(super) fn config_path(&self, config: &Config) -> Vec<PathBuf> {
+        config
+            .agent
+            .config_path
+            .iter()
+            .map(|dir| self.config_dir.join(dir))
+            .collect()
+    }
+
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    pub(super) fn shelf(&self) -> Arc<Shelf> {
+        self.skills.shelf()
+    }
+
+    fn pieces(
+        &self,
+        config: &Config,
+        model: Option<&str>,
+        tier: &str,
+        owners_alone: bool,
+    ) -> Vec<Piece> {
+        let may_see = |file: &PromptFile| owners_alone || !file.is_the_owners();
+        let of = |tier: Tier, files: Vec<PromptFile>| {
+            files
+                .into_iter()
+                .filter(may_see)
+                .map(move |file| piece(tier, file))
+        };
+        let own = config.context.tiers.get(tier);
+        match (tier, own) {
+            ("full", _) => {
+                let prompts = self
+                    .prompts(config, model)
+                    .into_iter()
+                    .filter_map(|(_, prompt)| prompt)
+                    .collect();
+                let mut pieces: Vec<Piece> = of(Tier::Stable, self.files.stable()).collect();
+                pieces.extend(of(Tier::SemiStable, prompts));
+                if owners_alone {
+                    pieces.extend(of_skills(&self.skills.shelf()));
+                }
+                // The agent itself changes it: what it goes before would be read anew each time.
+                pieces.extend(of(Tier::SemiStable, self.files.semi_stable()));
+                pieces
+            }
+            (_, Some(own)) => {
+                let (memory, rest) = self
+                    .files
+                    .at(&own.files)
+                    .into_iter()
+                    .partition(|file| file.name == "MEMORY.md");
+                of(Tier::Stable, rest)
+                    .chain(of(Tier::SemiStable, memory))
+                    .collect()
+            }
+            ("operational", None) => of(Tier::Stable, self.files.operational()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Says in the log what is cut, once.
+    fn tell(&self, model: &Model, cut: &Cut) {
+        let names = cut.names.join(", ");
+        if self
+            .told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(format!("{} {names}", model.name))
+        {
+            tracing::warn!(
+                model = model.name,
+                tokens = cut.tokens,
+                budget = cut.budget,
+                "cut in the prompt, for together they are more than a quarter of what the model reads: {names}"
+            );
+        }
+    }
+}
+
+/// Returns how much the model reads, tokens, and those that are sent the same text when it fails.
+fn window(models: &Models, model: &Model) -> u64 {
+    let others = model
+        .fallbacks
+        .iter()
+        .filter_map(|name| models.get(name, "a fallback").ok());
+    others
+        .map(|other| other.context_window)
+        .fold(model.context_window, u64::min)
+}
+
+fn piece(tier: Tier, file: PromptFile) -> Piece {
+    Piece {
+        name: file.name,
+        tier,
+        body: Body::Text(file.text),
+    }
+}
+
+/// Returns the texts of the skills that are always on, then the list of the others.
+fn of_skills(shelf: &Shelf) -> Vec<Piece> {
+    let (on, listed): (Vec<&Skill>, Vec<&Skill>) =
+        shelf.skills.iter().partition(|skill| skill.always_on);
+    let whole = |skill: &Skill| Piece {
+        name: format!("Skill {}", skill.name),
+        tier: Tier::SemiStable,
+        body: Body::Text(text::head_and_tail(&skill.body, MAX_CHARS, 70).into()),
+    };
+    let mut pieces: Vec<Piece> = on.into_iter().map(whole).collect();
+    if !listed.is_empty() {
+        pieces.push(Piece {
+            name: "Skills".to_owned(),
+            tier: Tier::SemiStable,
+            body: list(&listed),
+        });
+    }
+    pieces
+}
+
+/// Returns the list of skills as models know it: XML, whatever a description says.
+fn list(skills: &[&Skill]) -> Body {
+    let entry = |skill: &&Skill| {
+        let [name, words, location] =
+            [&skill.name, &skill.description, &skill.location].map(|text| xml(text));
+        format!(
+            "<skill><name>{name}</name><description>{words}</description><location>{location}</location></skill>\n"
+        )
+    };
+    let more = skills.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 {
+        format!("[… {more} more are not listed …]\n")
+    } else {
+        String::new()
+    };
+    Body::List {
+        head:
+            "Before you do what one of these is for, read it with load_skill.\n<available_skills>\n"
+                .to_owned(),
+        entries: skills.iter().take(MAX_LISTED).map(entry).collect(),
+        tail: format!("{more}</available_skills>"),
+    }
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+fn base(name: &str) -> String {
+    format!(
+        "You are {name}, a personal assistant that runs on its owner's machine. Text in ⟦ ⟧ before a message is written by the system, \
+         not by the person. Answer in the person's language. Say what you did, not what you might have done."
+    )
+}
+
+fn section(piece: &Piece) -> String {
+    format!("# {}\n\n{}", piece.name, piece.body.text())
+}
+
+fn blocks(base: String, pieces: &[Piece]) -> Vec<SystemBlock> {
+    let of = |tier: Tier| {
+        pieces
+            .iter()
+            .filter(move |piece| piece.tier == tier)
+            .map(section)
+    };
+    let stable: Vec<String> = std::iter::once(base).chain(of(Tier::Stable)).collect();
+    let semi_stable: Vec<String> = of(Tier::SemiStable).collect();
+    let block = |(tier, sections): (Tier, Vec<String>)| SystemBlock {
+        tier,
+        text: sections.join("\n\n"),
+    };
+    [(Tier::Stable, stable), (Tier::SemiStable, semi_stable)]
+        .into_iter()
+        .filter(|(_, sections)| !sections.is_empty())
+        .map(block)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Google's generateContent, always streamed.
+//!
+//! Written after <https://ai.google.dev/api/generate-content>, …/gemini-api/docs/function-calling,
+//! …/thinking and …/thought-signatures, API version v1beta, read 2026-11.
+
+mod response;
+mod schema;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::api_key::Key;
+use super::http::Endpoint;
+use super::wire;
+use super::wire::Turn;
+use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
+use crate::message::{Block, Role, ToolCall, ToolResult};
+use response::Candidate;
+
+/// What this protocol is called in [`crate::message::Thinking::by`].
+const PROTOCOL: &str = "gemini";
+
+/// Where a part keeps what the model wants to see again with it.
+const SIGNATURE: &str = "thoughtSignature";
+
+/// Stands for the signature of a call that has none, because another model made it: Gemini 3 and later
+/// refuse such a call without (the guide's questions and answers).
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The models of one server.
+#[derive(Debug, Clone)]
+pub struct Gemini {
+    endpoint: Endpoint,
+}
+
+impl Gemini {
+    /// Returns a provider that posts to `{base_url}/v1beta/models/MODEL:streamGenerateContent`;
+    /// `base_url` may end in its version or a slash. The key goes into a header, never into the URL.
+    /// `client` should follow no redirects.
+    pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
+        Self {
+            endpoint: models(client, base_url, key.into()),
+        }
+    }
+
+    fn endpoint(&self, request: &Request) -> Endpoint {
+        let method = format!("{}:streamGenerateContent", bare(&request.model));
+        self.endpoint
+            .for_request(request)
+            .below(&method, Some("alt=sse"))
+    }
+}
+
+/// Returns the models of the server at `base_url`; of that and the key see [`Gemini::new`].
+pub(super) fn models(client: reqwest::Client, base_url: &str, key: Key) -> Endpoint {
+    let base = base_url.trim().trim_end_matches('/');
+    let versioned = ["/v1beta", "/v1alpha", "/v1"]
+        .iter()
+        .any(|version| base.ends_with(version));
+    let base = if versioned {
+        base.to_owned()
+    } else {
+        format!("{base}/v1beta")
+    };
+    Endpoint::new(client, &base, "models", |_| true).with_key("x-goog-api-key", "", key)
+}
+
+/// Returns a model's name without the collection that some lists write before it.
+pub(super) fn bare(model: &str) -> &str {
+    model.strip_prefix("models/").unwrap_or(model)
+}
+
+impl Provider for Gemini {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
+        Box::pin(async move {
+            let body = body(request);
+            let mut answer = Candidate::default();
+            self.endpoint(request)
+                .exchange(&body, &mut answer, on_text)
+                .await?;
+            Ok(answer.finish(request, &body))
+        })
+    }
+}
+
+/// Returns the request as sent: the same request gives the same bytes, and what changes from call to
+/// call (the contents) stands last. Prompt caching needs no marks; the server finds the longest known
+/// prefix itself.
+pub fn body(request: &Request) -> Value {
+    let turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
+    let mut body = Map::new();
+    let system: Vec<Value> = request
+        .system
+        .iter()
+        .filter(|block| !block.text.trim().is_empty())
+        .map(|block| json!({"text": block.text}))
+        .collect();
+    if !system.is_empty() {
+        body.insert("system_instruction".to_owned(), json!({"parts": system}));
+    }
+    if !request.tools.is_empty() {
+        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+        body.insert(
+            "tools".to_owned(),
+            json!([{"functionDeclarations": declarations}]),
+        );
+        if !request.may_call {
+            body.insert(
+                "toolConfig".to_owned(),
+                json!({"functionCallingConfig": {"mode": "NONE"}}),
+            );
+        }
+    }
+    let mut config = json!({"maxOutputTokens": request.max_tokens});
+    if request.thinking {
+        // Up to 2.5 a budget, -1 = as much as it takes; from 3 on a level.
+        let old = is_old(&request.model);
+        config["thinkingConfig"] = if old {
+            json!({"thinkingBudget": -1})
+        } else {
+            json!({"thinkingLevel": "high"})
+        };
+    }
+    body.insert("generationConfig".to_owned(), config);
+    let contents = contents(&turns, !is_old(&request.model));
+    body.insert("contents".to_owned(), Value::Array(contents));
+    Value::Object(body)
+}
+
+/// Returns true for Gemini 1 and 2. Names without a number (`gemini-flash-latest`) are newer ones.
+fn is_old(model: &str) -> bool {
+    let major = model
+        .split_once("gemini-")
+        .and_then(|(_, version)| version.split(['.', '-']).next()?.parse::<u32>().ok());
+    major.is_some_and(|major| major < 3) || !model.contains("gemini")
+}
+
+fn declaration(spec: &ToolSpec) -> Value {
+    let mut value = json!({"name": wire::safe_name(&spec.name), "description": spec.description});
+    // An object without properties is refused; a function without parameters is not.
+    if let Some(parameters) = schema::parameters(&spec.schema) {
+        value["parameters"] = parameters;
+    }
+    value
+}
+
+/// Returns the turns as contents; `signed` says whether every step's first call must have a signature.
+fn contents(turns: &[Turn<'_>], signed: bool) -> Vec<Value> {
+    let mut calls: Vec<&ToolCall> = Vec::new();
+    let mut contents = Vec::new();
+    for turn in turns {
+        contents.push(match turn.role {
+            Role::Assistant => {
+                calls = turn
+                    .blocks
+                    .iter()
+                    .filter_map(|block| called(block))
+                    .collect();
+                json!({"role": "model", "parts": model(turn, signed)})
+            }
+            Role::User => json!({"role": "user", "parts": user(turn, &std::mem::take(&mut calls))}),
+        });
+    }
+    contents
+}
+
+fn called(block: &Block) -> Option<&ToolCall> {
+    match block {
+        Block::ToolCall(call) => Some(call),
+        Block::Text { .. }
+        | Block::Context { .. }
+        | Block::Image { .. }
+        | Block::Thinking(_)
+        | Block::ToolResult(_) => None,
+    }
+}
+
+/// Returns the parts of a model's turn, each with the signature that stands before it.
+fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
+    let (mut parts, mut signature): (Vec<Value>, Option<Value>) = (Vec::new(), None);
+    let mut first_call = true;
+    for block in &turn.blocks {
+        let mut part = match block {
+            Block::Thinking(thinking) => {
+                signature = thinking.data.get(SIGNATURE).cloned();
+                continue;
+            }
+            Block::ToolCall(call) => {
+                let must = std::mem::take(&mut first_call) && signed;
+                signature = signature.or_else(|| must.then(|| json!(NO_SIGNATURE)));
+                let mut value = json!({"name": wire::safe_name(&call.name), "args": wire::input_object(&call.input)});
+                name_call(&mut value, &call.id);
+                json!({"functionCall": value})
+            }
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::ToolResult(_) => spoken(block),
+        };
+        if let Some(signature) = signature.take() {
+            part[SIGNATURE] = signature;
+        }
+        parts.push(part);
+    }
+    parts
+}
+
+/// Returns the parts of a user turn: first the results, in the order of `calls`, because Gemini pairs
+/// what has no id by its place, then the words.
+fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
+    let mut results: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+    let mut words = Vec::new();
+    for block in &turn.blocks {
+        match block {
+            Block::ToolResult(result) => {
+                let at = calls.iter().position(|call| call.id == result.id);
+                let name = at
+                    .and_then(|at| calls.get(at))
+                    .map_or("unnamed", |call| call.name.as_str());
+                results
+                    .entry(at.unwrap_or(usize::MAX))
+                    .or_default()
+                    .push(response(result, name));
+            }
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_) => {
+                words.push(spoken(block));
+            }
+        }
+    }
+    results.into_values().flatten().chain(words).collect()
+}
+
+fn response(result: &ToolResult, name: &str) -> Value {
+    let key = if result.is_error { "error" } else { "result" };
+    let mut value =
+        json!({"name": wire::safe_name(name), "response": {key: wire::result_text(&result.text)}});
+    name_call(&mut value, &result.id);
+    json!({"functionResponse": value})
+}
+
+/// Adds the id that the model gave a call; one that we made says nothing to it, and older servers know
+/// no such field.
+fn name_call(value: &mut Value, id: &str) {
+    if !wire::is_made(id) {
+        value["id"] = json!(wire::safe_id(id));
+    }
+}
+
+fn spoken(block: &Block) -> Value {
+    match block {
+        Block::Text { text } | Block::Context { text } => json!({"text": text}),
+        // It takes no GIF.
+        Block::Image {
+            content_type,
+            data: Some(data),
+            ..
+        } if content_type != "image/gif" => {
+            json!({"inlineData": {"mimeType": content_type, "data": data.as_ref()}})
+        }
+        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
+            json!({"text": wire::NO_PICTURE})
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

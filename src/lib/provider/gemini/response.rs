@@ -1,0 +1,192 @@
+//! generateContent's answer: each event a part of the first candidate, the counts with it.
+
+use serde_json::{Value, json};
+
+use crate::message::StopReason;
+use crate::provider::classify_error::Said;
+use crate::provider::http::{Answer, Fault, parse};
+use crate::provider::wire::{CallDraft, Counted, Draft};
+use crate::provider::{OnText, Request, Response};
+
+use super::SIGNATURE;
+
+/// An answer while it comes in.
+#[derive(Debug, Default)]
+pub(super) struct Candidate {
+    draft: Draft,
+    counted: Counted,
+    stop: Option<StopReason>,
+    /// Text pieces go to the part with this index, until something else comes between.
+    index: u64,
+    ended: bool,
+}
+
+impl Candidate {
+    /// Returns the finished answer to `request`, which was sent as `body`.
+    pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
+        self.draft.finish(
+            super::PROTOCOL,
+            request,
+            body,
+            self.stop.unwrap_or(StopReason::EndTurn),
+            &self.counted,
+        )
+    }
+
+    fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
+        if !value["error"].is_null() {
+            return Err(reported(value));
+        }
+        self.count(&value["usageMetadata"]);
+        let candidate = &value["candidates"][0];
+        for part in candidate["content"]["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            self.part(part, on_text);
+        }
+        match candidate["finishReason"].as_str() {
+            Some(reason) => self.stopped(reason)?,
+            // The question itself was refused: no candidate comes.
+            None if value["promptFeedback"]["blockReason"].is_string() => {
+                self.stop = Some(StopReason::Refusal)
+            }
+            None => {}
+        }
+        // The counts stand in each event, and nothing comes after the reason.
+        self.ended = self.stop.is_some() && value["usageMetadata"].is_object();
+        Ok(())
+    }
+
+    fn part(&mut self, part: &Value, on_text: OnText<'_>) {
+        // A summary of the thinking is for people.
+        if part["thought"] == true {
+            return;
+        }
+        let text = part["text"].as_str().unwrap_or_default();
+        let call = &part["functionCall"];
+        if part[SIGNATURE].is_string() && (call.is_object() || !text.is_empty()) {
+            self.index += 1;
+            self.draft
+                .begin_thinking(self.index, json!({SIGNATURE: part[SIGNATURE]}));
+        }
+        if !text.is_empty() {
+            self.draft.push_text(self.index, text);
+            on_text(text);
+        }
+        if call.is_object() {
+            self.index += 1;
+            let word = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
+            let value = Some(call["args"].clone()).filter(|args| !args.is_null());
+            self.draft.begin_call(
+                self.index,
+                CallDraft {
+                    id: word("id"),
+                    name: word("name"),
+                    value,
+                    ..CallDraft::default()
+                },
+            );
+            self.index += 1;
+        }
+    }
+
+    /// The prompt's tokens include the cached ones; our input does not. Thinking is paid as output.
+    fn count(&mut self, usage: &Value) {
+        let tokens = |key: &str| usage[key].as_u64();
+        let cached = tokens("cachedContentTokenCount");
+        let prompt =
+            tokens("promptTokenCount").map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
+        self.counted.input(
+            prompt.map(|prompt| {
+                prompt.saturating_add(tokens("toolUsePromptTokenCount").unwrap_or(0))
+            }),
+        );
+        self.counted.cache(cached, None);
+        let written = [tokens("candidatesTokenCount"), tokens("thoughtsTokenCount")];
+        self.counted
+            .output(written.into_iter().flatten().reduce(u64::saturating_add));
+    }
+
+    fn stopped(&mut self, reason: &str) -> Result<(), Fault> {
+        self.stop = match reason {
+            "" | "FINISH_REASON_UNSPECIFIED" => None,
+            "MAX_TOKENS" => Some(StopReason::MaxTokens),
+            "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+                Some(StopReason::Refusal)
+            }
+            // It meant to call and wrote nonsense; another time it may not.
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE" => {
+                return Err(Fault::Nonsense(format!(
+                    "the model's tool call was malformed (finishReason {reason})"
+                )));
+            }
+            "MISSING_THOUGHT_SIGNATURE" => {
+                let message =
+                    "a thought signature is missing (finishReason MISSING_THOUGHT_SIGNATURE)"
+                        .to_owned();
+                return Err(Fault::Reported(
+                    400,
+                    Said {
+                        message,
+                        ..Said::default()
+                    },
+                ));
+            }
+            _ if reason.starts_with("IMAGE_") => Some(StopReason::Refusal),
+            "OTHER" if self.draft.is_empty() => {
+                return Err(Fault::Nonsense(
+                    "the model stopped for an unknown reason (finishReason OTHER)".to_owned(),
+                ));
+            }
+            // STOP and what is to come: calls decide.
+            _ => Some(StopReason::EndTurn),
+        };
+        Ok(())
+    }
+}
+
+impl Answer for Candidate {
+    fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
+        self.take(&parse(data)?, on_text)
+    }
+
+    /// Without `alt=sse` the events come as one list.
+    fn whole(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
+        match value.as_array() {
+            Some(events) => events
+                .iter()
+                .try_for_each(|event| self.take(event, on_text))?,
+            None => self.take(value, on_text)?,
+        }
+        if self.stop.is_none() && self.draft.is_empty() {
+            return Err(Fault::Nonsense("the answer has no candidates".to_owned()));
+        }
+        self.ended = true;
+        Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The counts are optional on compatible servers; the reason is not.
+    fn complete(&self) -> bool {
+        self.stop.is_some()
+    }
+}
+
+/// Returns an error that came in a stream under its own number, or else as one of the server.
+fn reported(value: &Value) -> Fault {
+    let said = Said::from_json(value);
+    Fault::Reported(
+        said.code
+            .filter(|code| (400..=599).contains(code))
+            .unwrap_or(500),
+        said,
+    )
+}

@@ -1,0 +1,216 @@
+//! A chat completion's answer, streamed or whole, with everything optional that some server leaves out.
+
+use serde_json::Value;
+
+use crate::message::StopReason;
+use crate::provider::classify_error::Said;
+use crate::provider::http::{Answer, Fault, parse};
+use crate::provider::wire::{CallDraft, Counted, Draft};
+use crate::provider::{OnText, Request, Response};
+
+use super::reasoning::Reasoning;
+
+/// The text has an index of its own; calls are counted apart from it.
+const TEXT: u64 = 0;
+
+/// An answer while it comes in.
+#[derive(Debug, Default)]
+pub(super) struct Completion {
+    draft: Draft,
+    reasoning: Reasoning,
+    counted: Counted,
+    stop: Option<StopReason>,
+    ended: bool,
+}
+
+impl Completion {
+    /// Returns the finished answer to `request`, which was sent as `body`.
+    pub(super) fn finish(mut self, request: &Request, body: &Value) -> Response {
+        if self.draft.last_call().is_some()
+            && let Some(data) = self.reasoning.kept()
+        {
+            self.draft.think_first(data);
+        }
+        self.draft.finish(
+            super::PROTOCOL,
+            request,
+            body,
+            self.stop.unwrap_or(StopReason::EndTurn),
+            &self.counted,
+        )
+    }
+
+    fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
+        if !value["error"].is_null() || value["object"] == "error" {
+            return Err(reported(value));
+        }
+        self.count(&value["usage"]);
+        let choice = &value["choices"][0];
+        let message = if choice["delta"].is_object() {
+            &choice["delta"]
+        } else {
+            &choice["message"]
+        };
+        self.reasoning.take(message);
+        for piece in texts(&message["content"])
+            .into_iter()
+            .chain(texts(&message["refusal"]))
+        {
+            if !piece.is_empty() {
+                self.draft.push_text(TEXT, piece);
+                on_text(piece);
+            }
+        }
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            self.take_call(call);
+        }
+        if message["function_call"].is_object() {
+            self.take_function(0, "", &message["function_call"]);
+        }
+        match choice["finish_reason"].as_str() {
+            None | Some("") => {}
+            Some("length") => self.stop = Some(StopReason::MaxTokens),
+            Some("content_filter") => self.stop = Some(StopReason::Refusal),
+            Some("error") => {
+                return Err(Fault::Nonsense(
+                    "the server gave up (finish_reason error)".to_owned(),
+                ));
+            }
+            // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
+            Some(_) => self.stop = Some(StopReason::EndTurn),
+        }
+        Ok(())
+    }
+
+    /// Finds the call a piece belongs to. Pieces carry an index, except on servers that send whole
+    /// calls; some of those number every call 0, so a new id with a name is a new call too.
+    fn take_call(&mut self, call: &Value) {
+        let id = call["id"].as_str().unwrap_or_default();
+        let function = &call["function"];
+        let named = function["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty());
+        let last = self.draft.last_call();
+        let next = last.map_or(0, |last| last.saturating_add(1));
+        let index = match call["index"].as_u64() {
+            Some(index) => index,
+            None if named => next,
+            None => last.unwrap_or(0),
+        };
+        let is_another =
+            |known: &CallDraft| named && !id.is_empty() && !known.id.is_empty() && known.id != id;
+        let index = if self
+            .draft
+            .call_mut(index)
+            .is_some_and(|known| is_another(known))
+        {
+            next
+        } else {
+            index
+        };
+        self.take_function(index, id, function);
+    }
+
+    fn take_function(&mut self, index: u64, id: &str, function: &Value) {
+        if self.draft.call_mut(index).is_none() {
+            self.draft.begin_call(index, CallDraft::default());
+        }
+        let Some(call) = self.draft.call_mut(index) else {
+            return;
+        };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            function["name"]
+                .as_str()
+                .unwrap_or_default()
+                .clone_into(&mut call.name);
+        }
+        match &function["arguments"] {
+            Value::Null => {}
+            Value::String(piece) => call.json.push_str(piece),
+            value => call.value = Some(value.clone()),
+        }
+    }
+
+    /// The prompt's tokens include the cached ones; our input does not.
+    fn count(&mut self, usage: &Value) {
+        let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
+        self.counted.input(
+            usage["prompt_tokens"]
+                .as_u64()
+                .map(|prompt| prompt.saturating_sub(cached.unwrap_or(0))),
+        );
+        self.counted.cache(cached, None);
+        self.counted.output(usage["completion_tokens"].as_u64());
+    }
+}
+
+impl Answer for Completion {
+    fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
+        if data.trim() == "[DONE]" {
+            self.ended = true;
+            return Ok(());
+        }
+        self.take(&parse(data)?, on_text)
+    }
+
+    fn whole(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
+        self.take(value, on_text)?;
+        if !value["choices"][0].is_object() {
+            return Err(Fault::Nonsense("the answer has no choices".to_owned()));
+        }
+        self.ended = true;
+        Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// `[DONE]` is optional, and so is the usage chunk before it; the finish reason is not.
+    fn complete(&self) -> bool {
+        self.ended || self.stop.is_some()
+    }
+}
+
+/// Returns the texts of a content: a string, or the text parts of a list.
+fn texts(content: &Value) -> Vec<&str> {
+    match content {
+        Value::String(text) => vec![text],
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns an error that came with status 200 (OpenRouter, or in the middle of any stream) under the
+/// status it stands for: its number, or else the best-known words of its type and code.
+fn reported(value: &Value) -> Fault {
+    let said = Said::from_json(value);
+    let status = match said.code {
+        Some(code @ 400..=599) => code,
+        _ => status_of(&said.kind),
+    };
+    Fault::Reported(status, said)
+}
+
+fn status_of(kind: &str) -> u16 {
+    const WORDS: [(&str, u16); 8] = [
+        ("rate_limit", 429),
+        ("quota", 429),
+        ("overloaded", 503),
+        ("api_key", 401),
+        ("authentication", 401),
+        ("permission", 403),
+        ("context_", 400),
+        ("invalid_request", 400),
+    ];
+    WORDS
+        .iter()
+        .find(|(word, _)| kind.contains(word))
+        .map_or(500, |(_, status)| *status)
+}

@@ -1,0 +1,355 @@
+//! Opens files that must stay inside one directory, whatever symlinks and races say.
+//!
+//! Every path is resolved by the kernel with `openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)`
+//! from a descriptor of the directory: there is no moment between check and use. Where that call is
+//! refused, `walk` does the same step by step. Symlinks that stay inside are followed, but nothing
+//! is written through one that is the last component.
+
+mod handle;
+mod target;
+mod walk;
+
+pub use handle::Found;
+pub use target::{Existing, Place};
+
+use std::fs::{File, FileType, Metadata};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, fchmod};
+
+/// How often a resolution is tried again when something was renamed meanwhile (openat2(2), EAGAIN).
+const RACE_ATTEMPTS: u32 = 16;
+
+/// Why a path inside the directory cannot be used. Each carries the path as it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum BeneathError {
+    /// It leads out of the directory.
+    #[error("{} is outside the workspace", .0.display())]
+    Outside(PathBuf),
+    /// There is nothing.
+    #[error("{} is not found", .0.display())]
+    NotFound(PathBuf),
+    /// A file was wanted.
+    #[error("{} is a directory", .0.display())]
+    IsDirectory(PathBuf),
+    /// It, or what should be its parent, is no directory.
+    #[error("{} is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    /// It is a device, FIFO or socket.
+    #[error("{} is not a regular file", .0.display())]
+    NotRegular(PathBuf),
+    /// Nothing is written through a symlink.
+    #[error("{} is a symbolic link", .0.display())]
+    IsSymlink(PathBuf),
+    /// Something else is there than what was looked at.
+    #[error("{} was changed by somebody else at the same moment", .0.display())]
+    Changed(PathBuf),
+    /// It has more bytes than the caller takes.
+    #[error("{} is too large ({size} bytes, at most {max} are read)", .path.display())]
+    TooLarge {
+        /// The path.
+        path: PathBuf,
+        /// Its size; when it grew while it was read, what was read of it.
+        size: u64,
+        /// The caller's bound.
+        max: u64,
+    },
+    /// Anything else the system says.
+    #[error("cannot use {}", .path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What it says.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink, followed only when it stays inside.
+    Symlink,
+    /// A device, FIFO or socket, which is never opened.
+    Other,
+}
+
+impl Kind {
+    fn of(kind: FileType) -> Self {
+        match () {
+            () if kind.is_file() => Kind::File,
+            () if kind.is_dir() => Kind::Directory,
+            () if kind.is_symlink() => Kind::Symlink,
+            () => Kind::Other,
+        }
+    }
+}
+
+/// A name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Without any directory; bytes that are no UTF-8 replaced.
+    pub name: String,
+    /// What it stands for.
+    pub kind: Kind,
+}
+
+/// A directory that cannot be left. Paths are relative to it, or absolute and written as inside it.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    given: PathBuf,
+    real: PathBuf,
+    /// Whether openat2(2) is to be had.
+    by_kernel: bool,
+}
+
+impl Root {
+    /// Opens the directory at `path`, an absolute path of the configuration.
+    ///
+    /// # Errors
+    /// When it is not there or no directory.
+    pub fn open(path: &Path) -> Result<Self, BeneathError> {
+        let failed = |e: Errno| error(path, e);
+        let dir = openat(
+            AT_FDCWD,
+            path,
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(failed)?;
+        let real = path.canonicalize().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let answer = resolved_by_kernel(&dir, Path::new("."), OFlag::O_PATH);
+        // Old seccomp profiles of containers say EPERM to what they do not know.
+        let by_kernel = !matches!(answer, Err(Errno::ENOSYS | Errno::EPERM));
+        Ok(Self {
+            dir,
+            given: path.to_owned(),
+            real,
+            by_kernel,
+        })
+    }
+
+    /// Returns the contents of a regular file.
+    ///
+    /// # Errors
+    /// When it has more than `max` bytes, is no regular file, leads outside or cannot be read.
+    pub fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
+        // A FIFO without a writer would wait for one without O_NONBLOCK.
+        let mut file =
+            File::from(self.resolve(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let meta = file.metadata().map_err(io)?;
+        if meta.is_dir() {
+            return Err(BeneathError::IsDirectory(path.to_owned()));
+        }
+        if !meta.is_file() {
+            return Err(BeneathError::NotRegular(path.to_owned()));
+        }
+        let too_large = |size| BeneathError::TooLarge {
+            path: path.to_owned(),
+            size,
+            max,
+        };
+        if meta.len() > max {
+            return Err(too_large(meta.len()));
+        }
+        let mut bytes = Vec::new();
+        (&mut file)
+            .take(max.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(io)?;
+        if bytes.len() as u64 > max {
+            Err(too_large(bytes.len() as u64))
+        } else {
+            Ok(bytes)
+        }
+    }
+
+    /// Puts `bytes` at `path`, whole or not at all, and returns when they are on the disk. Missing
+    /// parents are made (0700); a new file has mode 0600, an existing one keeps its own.
+    ///
+    /// # Errors
+    /// When what is there is a symlink or no regular file, or the path leads outside.
+    pub fn write_atomic(&self, path: &Path, bytes: &[u8]) -> Result<(), BeneathError> {
+        self.place(path)?.overwrite(bytes, 0o600)
+    }
+
+    /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
+    ///
+    /// # Errors
+    /// When it is no directory, leads outside or cannot be read.
+    pub fn list(&self, path: &Path, max: usize) -> Result<Vec<Entry>, BeneathError> {
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let dir = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(by_descriptor(&dir))
+            .map_err(io)?
+            .take(max)
+        {
+            let entry = entry.map_err(io)?;
+            let kind = Kind::of(entry.file_type().map_err(io)?);
+            entries.push(Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                kind,
+            });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Returns what is known about a file or directory without opening it; symlinks are followed.
+    ///
+    /// # Errors
+    /// When nothing is there or it leads outside.
+    pub fn metadata(&self, path: &Path) -> Result<Metadata, BeneathError> {
+        let file = File::from(self.resolve(path, OFlag::O_PATH)?);
+        file.metadata().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Returns where `path` really is, relative to the directory and without symlinks, for rules
+    /// that speak of places (`skills/` needs approval). What does not exist yet is where its
+    /// nearest existing parent puts it.
+    ///
+    /// # Errors
+    /// When it leads outside.
+    pub fn real(&self, path: &Path) -> Result<PathBuf, BeneathError> {
+        let mut exists = self.relative(path)?;
+        let mut missing = Vec::new();
+        loop {
+            match self.resolve(&exists, OFlag::O_PATH) {
+                Ok(fd) => {
+                    let inside = self.real_of(&fd, path)?;
+                    return Ok(missing.iter().rev().fold(inside, |at, name| at.join(name)));
+                }
+                Err(BeneathError::NotFound(_)) => match (exists.file_name(), exists.parent()) {
+                    (Some(name), Some(parent)) => {
+                        missing.push(name.to_owned());
+                        exists = parent.to_owned();
+                    }
+                    _ => return Err(BeneathError::NotFound(path.to_owned())),
+                },
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Returns the directory itself, without symlinks.
+    pub fn dir(&self) -> &Path {
+        &self.real
+    }
+
+    /// Returns where an open descriptor is, relative to the directory.
+    fn real_of(&self, fd: &OwnedFd, path: &Path) -> Result<PathBuf, BeneathError> {
+        let io = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let real = std::fs::read_link(by_descriptor(fd)).map_err(io)?;
+        let inside = real
+            .strip_prefix(&self.real)
+            .map_err(|_| BeneathError::Outside(path.to_owned()))?;
+        Ok(inside.to_owned())
+    }
+
+    /// Opens `path` beneath the directory.
+    fn resolve(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, BeneathError> {
+        self.open_relative(&self.relative(path)?, flags)
+            .map_err(|e| error(path, e))
+    }
+
+    fn open_relative(&self, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+        let relative = if relative.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            relative
+        };
+        let open = if self.by_kernel {
+            resolved_by_kernel
+        } else {
+            walk::open
+        };
+        let mut result = open(&self.dir, relative, flags);
+        for _ in 1..RACE_ATTEMPTS {
+            match result {
+                Err(Errno::EAGAIN) => result = open(&self.dir, relative, flags),
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// Returns `path` relative to the directory; nothing is looked up.
+    ///
+    /// # Errors
+    /// When it is absolute and not written as inside.
+    pub fn relative(&self, path: &Path) -> Result<PathBuf, BeneathError> {
+        if path.is_relative() {
+            return Ok(path.to_owned());
+        }
+        let inside = path
+            .strip_prefix(&self.given)
+            .or_else(|_| path.strip_prefix(&self.real));
+        inside
+            .map(Path::to_owned)
+            .map_err(|_| BeneathError::Outside(path.to_owned()))
+    }
+}
+
+fn resolved_by_kernel(dir: &OwnedFd, relative: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    openat2(dir, relative, how)
+}
+
+fn fill(mut file: File, bytes: &[u8], mode: Mode) -> std::io::Result<()> {
+    file.write_all(bytes)?;
+    fchmod(file.as_fd(), mode)?;
+    file.sync_all()
+}
+
+/// Returns the name under which the kernel shows an open descriptor; it cannot be redirected.
+fn by_descriptor(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+fn error(path: &Path, errno: Errno) -> BeneathError {
+    let path = path.to_owned();
+    match errno {
+        // EXDEV: `..`, an absolute or escaping symlink; ELOOP: also a magic link.
+        Errno::EXDEV | Errno::ELOOP => BeneathError::Outside(path),
+        Errno::ENOENT => BeneathError::NotFound(path),
+        Errno::ENOTDIR => BeneathError::NotDirectory(path),
+        Errno::EISDIR => BeneathError::IsDirectory(path),
+        // A socket, or a FIFO opened for writing.
+        Errno::ENXIO => BeneathError::NotRegular(path),
+        errno => BeneathError::Io {
+            path,
+            source: errno.into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

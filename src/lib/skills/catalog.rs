@@ -1,0 +1,442 @@
+//! The skills of one agent, looked at again only when something below their directories changed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::fcntl::OFlag;
+
+use super::find::{Entry, Tree};
+use super::trust::{Trust, Trusted};
+use super::{MAX_FILE, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown};
+use crate::config::Home;
+use crate::sys::Version;
+use crate::text;
+
+/// Skills that are off and named in the log each time they are looked at.
+const MAX_LOGGED: usize = 10;
+
+/// The skills of one agent.
+#[derive(Debug)]
+pub struct Skills {
+    workspace: PathBuf,
+    bundled: Option<PathBuf>,
+    trust: Trust,
+    seen: Mutex<Option<Seen>>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    versions: Vec<(PathBuf, Option<Version>)>,
+    /// Who may write to the workspace; what else lies in it is no matter of skills.
+    workspace: Option<(u32, u32)>,
+    shelf: Arc<Shelf>,
+}
+
+/// A skill as its owner is shown it, on or off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Its name.
+    pub name: String,
+    /// Its SKILL.md.
+    pub path: PathBuf,
+    /// What it is for; empty when it is off.
+    pub description: String,
+    /// Why it is off; `None` = it is on.
+    pub off: Option<Why>,
+    /// The hash over all its files, or why it has none.
+    pub sha256: Result<String, String>,
+    /// The names of the files that the hash is over, fit for a terminal.
+    pub files: Vec<String>,
+    /// The hash that is trusted.
+    pub trusted: Option<String>,
+    /// Whether somebody else could have written it: then only a hash makes it good.
+    pub foreign: bool,
+}
+
+/// One SKILL.md with everything that was found out about it.
+struct Candidate<'a> {
+    tree: &'a Tree,
+    entry: &'a Entry,
+    bundled: bool,
+    name: String,
+    dir: PathBuf,
+}
+
+/// What was found out about a candidate.
+struct Judged<'a> {
+    candidate: Candidate<'a>,
+    said: Result<front_matter::Said, Why>,
+    looked: Looked,
+}
+
+/// What a judgement had to read: the SKILL.md, and the hash over all files with their names.
+#[derive(Default)]
+struct Looked {
+    bytes: Option<Vec<u8>>,
+    sum: Option<Result<(String, Vec<String>), String>>,
+}
+
+impl Skills {
+    /// Returns the skills of `home` and those in the files that come with the programs (`share`).
+    pub fn new(home: &Home, share: Option<&Path>) -> Self {
+        Self {
+            workspace: home.workspace().to_owned(),
+            bundled: share.map(|share| share.join("skills")),
+            trust: Trust::new(&home.trusted_skills()),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Returns what the owner says about skills.
+    pub fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
+    /// lstat(2) for each file. Blocks. What is off is logged once.
+    pub fn shelf(&self) -> Arc<Shelf> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the files are read: what changes from here on is another version.
+        let workspace = self
+            .workspace
+            .metadata()
+            .ok()
+            .map(|metadata| (metadata.uid(), metadata.mode()));
+        let is_same = |seen: &&Seen| {
+            seen.workspace == workspace
+                && seen
+                    .versions
+                    .iter()
+                    .all(|(path, version)| version_of(path) == *version)
+        };
+        if let Some(seen) = seen.as_ref().filter(is_same) {
+            return seen.shelf.clone();
+        }
+        let other = [self.own_dir(), self.trust.path().to_owned()];
+        let mut versions: Vec<(PathBuf, Option<Version>)> = Vec::new();
+        for path in other.into_iter().chain(self.bundled.clone()) {
+            let version = version_of(&path);
+            versions.push((path, version));
+        }
+        let (own, bundled) = self.trees();
+        versions.extend(own.versions().chain(bundled.versions()));
+        let shelf = Arc::new(self.fill(&own, &bundled));
+        let told = seen.as_ref().map_or(&[][..], |seen| &seen.shelf.off);
+        let news: Vec<&Off> = shelf.off.iter().filter(|off| !told.contains(off)).collect();
+        for off in news.iter().take(MAX_LOGGED) {
+            let path = text::visible(&off.path.to_string_lossy());
+            tracing::warn!(skill = text::visible(&off.name), path, why = %off.why, "a skill is off");
+        }
+        if news.len() > MAX_LOGGED {
+            tracing::warn!(
+                count = news.len(),
+                "more skills are off: agent-send --skill list"
+            );
+        }
+        *seen = Some(Seen {
+            versions,
+            workspace,
+            shelf: shelf.clone(),
+        });
+        shelf
+    }
+
+    /// Returns every skill, on or off, by name, with its hash. Blocks.
+    pub fn standings(&self) -> Vec<Standing> {
+        let (own, bundled) = self.trees();
+        let trusted = self.trust.read();
+        let words = trusted.as_ref().map(|trusted| &trusted.skills);
+        let standing = |Judged {
+                            candidate,
+                            said,
+                            looked,
+                        }: Judged<'_>| {
+            let bytes = looked
+                .bytes
+                .map_or_else(|| read(candidate.entry), Ok)
+                .map_err(|why| why.to_string());
+            let sum = looked
+                .sum
+                .unwrap_or_else(|| hash::of(candidate.tree, &candidate.dir, &bytes?));
+            let (sha256, files) = sum.map_or_else(
+                |why| (Err(why), Vec::new()),
+                |(sha256, files)| (Ok(sha256), files),
+            );
+            let (description, off) = said.map_or_else(
+                |why| (String::new(), Some(why)),
+                |said| (said.description, None),
+            );
+            Standing {
+                foreign: !candidate.bundled && self.stranger(&candidate).is_some(),
+                trusted: words
+                    .ok()
+                    .and_then(|words| words.get(&candidate.name)?.sha256.clone()),
+                name: candidate.name,
+                path: candidate.entry.path.clone(),
+                description,
+                off,
+                sha256,
+                files,
+            }
+        };
+        let mut standings: Vec<Standing> = self
+            .judged(&own, &bundled, &trusted)
+            .into_iter()
+            .map(standing)
+            .collect();
+        standings.sort_by(|a, b| a.name.cmp(&b.name));
+        standings
+    }
+
+    fn own_dir(&self) -> PathBuf {
+        self.workspace.join("skills")
+    }
+
+    fn trees(&self) -> (Tree, Tree) {
+        (
+            Tree::of(&self.own_dir()),
+            self.bundled.as_deref().map(Tree::of).unwrap_or_default(),
+        )
+    }
+
+    fn fill(&self, own: &Tree, bundled: &Tree) -> Shelf {
+        let mut skills: Vec<Skill> = Vec::new();
+        let mut off: Vec<Off> = Vec::new();
+        for Judged {
+            candidate, said, ..
+        } in self.judged(own, bundled, &self.trust.read())
+        {
+            let location = self.location(&candidate);
+            let name = candidate.name;
+            match said {
+                Ok(said) => {
+                    let (description, always_on, body) =
+                        (said.description, said.always_on, said.body.into());
+                    skills.push(Skill {
+                        name,
+                        description,
+                        always_on,
+                        location,
+                        body,
+                    });
+                }
+                // That one of ours goes before a bundled one is no news.
+                Err(Why::Taken(_)) if candidate.bundled => {}
+                Err(why) => off.push(Off {
+                    name,
+                    path: candidate.entry.path.clone(),
+                    why,
+                }),
+            }
+        }
+        let trouble = own
+            .trouble
+            .iter()
+            .chain(&bundled.trouble)
+            .map(|(path, why)| Off {
+                name: path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                path: path.clone(),
+                why: Why::Wrong(why.clone()),
+            });
+        off.extend(trouble);
+        skills.sort_by(|a, b| a.name.cmp(&b.name));
+        Shelf { skills, off }
+    }
+
+    /// Judges every SKILL.md, in the order in which they win.
+    fn judged<'a>(
+        &self,
+        own: &'a Tree,
+        bundled: &'a Tree,
+        trusted: &Result<Trusted, String>,
+    ) -> Vec<Judged<'a>> {
+        let mut wins: HashMap<String, String> = HashMap::new();
+        let judge = |candidate: Candidate<'a>| {
+            let mut looked = Looked::default();
+            let taken = wins
+                .get(&candidate.name)
+                .map(|winner| Why::Taken(winner.clone()));
+            let said = taken.map_or_else(|| self.judge(&candidate, trusted, &mut looked), Err);
+            // One that the owner keeps off hides a bundled one, too; one that is broken does not.
+            let has_won = said.as_ref().map_or_else(Why::is_about_trust, |_| true);
+            if has_won {
+                wins.insert(candidate.name.clone(), self.location(&candidate));
+            }
+            Judged {
+                candidate,
+                said,
+                looked,
+            }
+        };
+        candidates(own, bundled).into_iter().map(judge).collect()
+    }
+
+    /// Says what a SKILL.md says, when it may be used. What was read for that is left in `looked`.
+    fn judge(
+        &self,
+        candidate: &Candidate<'_>,
+        trusted: &Result<Trusted, String>,
+        looked: &mut Looked,
+    ) -> Result<front_matter::Said, Why> {
+        let Candidate { tree, dir, .. } = candidate;
+        let top = tree.entries.first().map_or(dir, |top| &top.path);
+        if top == dir {
+            return Err(Why::Wrong(
+                "it needs a directory of its own, skills/NAME/SKILL.md".to_owned(),
+            ));
+        }
+        // The model is told the path: it must not be able to say anything.
+        if let Some(part) = dir
+            .strip_prefix(top)
+            .unwrap_or(dir)
+            .iter()
+            .find(|part| !is_plain(part))
+        {
+            return Err(Why::Wrong(format!(
+                "{} in its path is not 1 to 64 of A-Z, a-z, 0-9, `.`, `_` and `-`",
+                shown(part)
+            )));
+        }
+        let bytes = looked.bytes.insert(read(candidate.entry)?);
+        let said = front_matter::parse(bytes, &candidate.name)?;
+        let word = match trusted {
+            Ok(trusted) => trusted.skills.get(&candidate.name),
+            Err(_) if candidate.bundled => None,
+            Err(why) => return Err(Why::Unknown(why.clone())),
+        };
+        match word.map(|word| &word.sha256) {
+            Some(None) => return Err(Why::Distrusted),
+            // What comes with the programs changes with them.
+            _ if candidate.bundled => return Ok(said),
+            _ => {}
+        }
+        // The owner's word would be about less than what lies there.
+        if let Some(why) = tree.unseen(dir) {
+            return Err(Why::Wrong(why));
+        }
+        match word.and_then(|word| word.sha256.as_ref()) {
+            Some(sha256) => match looked.sum.insert(hash::of(tree, dir, bytes)) {
+                Ok((now, _)) if now == sha256 => Ok(said),
+                Ok(_) => Err(Why::Changed),
+                Err(why) => Err(Why::Wrong(why.clone())),
+            },
+            None => match self.stranger(candidate) {
+                Some(why) => Err(Why::Foreign(why)),
+                None => Ok(said),
+            },
+        }
+    }
+
+    fn stranger(&self, candidate: &Candidate<'_>) -> Option<String> {
+        let workspace = self.workspace.metadata().ok()?;
+        let mut way: Vec<(&Path, &Metadata)> = vec![(&self.workspace, &workspace)];
+        way.extend(
+            candidate
+                .tree
+                .way(&candidate.dir)
+                .into_iter()
+                .map(|entry| (entry.path.as_path(), &entry.metadata)),
+        );
+        ownership::stranger(&way, candidate.tree, &candidate.dir, workspace.uid())
+    }
+
+    fn location(&self, candidate: &Candidate<'_>) -> String {
+        let path = &candidate.entry.path;
+        let bundled = self
+            .bundled
+            .as_ref()
+            .and_then(|dir| path.strip_prefix(dir).ok())
+            .filter(|_| candidate.bundled);
+        match (bundled, path.strip_prefix(&self.workspace)) {
+            (Some(below), _) => format!("share/skills/{}", below.display()),
+            (None, Ok(below)) => below.display().to_string(),
+            (None, Err(_)) => path.display().to_string(),
+        }
+    }
+}
+
+/// Returns every SKILL.md in the order in which they win: ours before bundled ones, the least deep first.
+fn candidates<'a>(own: &'a Tree, bundled: &'a Tree) -> Vec<Candidate<'a>> {
+    let of = |tree: &'a Tree, bundled: bool| {
+        let candidate = move |entry: &'a Entry| {
+            let dir = entry.path.parent().unwrap_or(&entry.path).to_owned();
+            let name = dir
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            Candidate {
+                tree,
+                entry,
+                bundled,
+                name,
+                dir,
+            }
+        };
+        tree.skill_files().into_iter().map(candidate)
+    };
+    of(own, false).chain(of(bundled, true)).collect()
+}
+
+/// Returns whether a name is nothing but a name, wherever it is written.
+fn is_plain(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    (1..=64).contains(&bytes.len())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+}
+
+/// Reads a SKILL.md that was seen.
+fn read(entry: &Entry) -> Result<Vec<u8>, Why> {
+    let too_large =
+        |size: u64| Why::Wrong(format!("it has {size} bytes, at most {MAX_FILE} are read"));
+    if entry.metadata.is_symlink() {
+        return Err(Why::Wrong(
+            "it is a link, and links are not followed".to_owned(),
+        ));
+    }
+    if !entry.metadata.is_file() {
+        return Err(Why::Wrong("it is no regular file".to_owned()));
+    }
+    if entry.metadata.size() > MAX_FILE {
+        return Err(too_large(entry.metadata.size()));
+    }
+    let mut bytes = Vec::new();
+    let read = open(&entry.path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(size) if size as u64 > MAX_FILE => Err(too_large(size as u64)),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Why::Wrong(error.to_string())),
+    }
+}
+
+/// Opens a regular file: no link, and no FIFO that nobody writes to.
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("it is no regular file"))
+    }
+}
+
+fn version_of(path: &Path) -> Option<Version> {
+    path.symlink_metadata()
+        .ok()
+        .map(|metadata| Version::of(&metadata))
+}

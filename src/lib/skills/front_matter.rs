@@ -1,0 +1,133 @@
+//! A SKILL.md as text: its head, and what stands below.
+
+use serde::Deserialize;
+
+use super::is_name;
+use crate::text;
+use crate::text::hidden_chars;
+
+use super::Why;
+
+/// The longest head, bytes: nothing longer is given to the reader of YAML.
+const MAX_HEAD: usize = 8 * 1024;
+/// The longest description, characters.
+const MAX_DESCRIPTION: usize = 1024;
+/// Hidden characters that are named.
+const MAX_HIDDEN: usize = 20;
+
+/// What a SKILL.md says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub description: String,
+    pub always_on: bool,
+    pub body: String,
+}
+
+/// Keys that others know (`license`, `allowed-tools` …) mean nothing here.
+#[derive(Debug, Deserialize)]
+struct Head {
+    name: Option<String>,
+    description: Option<String>,
+    always_on: Option<bool>,
+}
+
+/// Reads the SKILL.md of the directory called `dir`.
+pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
+    let wrong = |why: &str| Why::Wrong(why.to_owned());
+    let file = std::str::from_utf8(bytes).map_err(|error| {
+        Why::Wrong(format!(
+            "it is no text (not UTF-8 at byte {})",
+            error.valid_up_to()
+        ))
+    })?;
+    let hidden = hidden_chars::find(file, MAX_HIDDEN);
+    if !hidden.is_empty() {
+        return Err(Why::Hidden(hidden));
+    }
+    let file = file
+        .strip_prefix('\u{feff}')
+        .unwrap_or(file)
+        .replace("\r\n", "\n");
+    let (head, body) = split(&file)
+        .ok_or_else(|| wrong("it does not begin with a head between two lines `---`"))?;
+    if head.len() > MAX_HEAD {
+        return Err(Why::Wrong(format!(
+            "its head has {} bytes, at most {MAX_HEAD} are read",
+            head.len()
+        )));
+    }
+    let head: Head = serde_saphyr::from_str_with_options(head, limits())
+        .map_err(|error| Why::Wrong(format!("its head is no YAML: {}", first_line(&error))))?;
+    let name = head
+        .name
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| wrong("it has no `name`"))?;
+    if !is_name(&name) {
+        return Err(Why::Wrong(format!(
+            "its name {} is not 1 to 64 of a-z, 0-9 and -",
+            text::shorten(&text::visible(&name), 80)
+        )));
+    }
+    if name != dir {
+        return Err(Why::Wrong(format!(
+            "its name is {name}, and its directory is called {}",
+            text::visible(dir)
+        )));
+    }
+    let description = head
+        .description
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<&str>>()
+        .join(" ");
+    match description.chars().count() {
+        0 => return Err(wrong("it has no `description`")),
+        count if count > MAX_DESCRIPTION => {
+            return Err(Why::Wrong(format!(
+                "its description has {count} characters, at most {MAX_DESCRIPTION} are read"
+            )));
+        }
+        _ => {}
+    }
+    let body = body.trim();
+    if body.is_empty() {
+        return Err(wrong("it has no text below its head"));
+    }
+    Ok(Said {
+        description,
+        always_on: head.always_on.unwrap_or(false),
+        body: body.to_owned(),
+    })
+}
+
+/// What a head may take: eight keys need no aliases, with which a few lines stand for billions.
+fn limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_aliases: 0, max_anchors: 0, max_events: 2_000, max_nodes: 1_000, max_depth: 16 },
+    }
+}
+
+/// Returns what stands between the two `---`, and what comes after them.
+fn split(file: &str) -> Option<(&str, &str)> {
+    let (first, rest) = file.split_once('\n')?;
+    if first.trim_end() != "---" {
+        return None;
+    }
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some((rest.get(..at)?, rest.get(at + line.len()..)?));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The reader's messages go on with a picture of the place.
+fn first_line(error: &serde_saphyr::Error) -> String {
+    let message = error.to_string();
+    text::shorten(
+        &text::visible(message.lines().next().unwrap_or_default()),
+        200,
+    )
+}

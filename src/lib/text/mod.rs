@@ -1,0 +1,195 @@
+//! Cutting and measuring text without breaking it: every shortened string is made here.
+
+pub mod argv;
+pub mod hidden_chars;
+
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
+
+/// Returns the estimated tokens of `text`: `ceil(chars / 4 × 1.2)`, the specification's estimate
+/// for what no vendor has counted yet.
+pub fn estimate_tokens(text: &str) -> u64 {
+    (text.chars().count() as u64 * 3).div_ceil(10)
+}
+
+/// Returns the longest prefix of at most `max` characters that ends between graphemes.
+pub fn head(text: &str, max: usize) -> &str {
+    let Some((limit, _)) = text.char_indices().nth(max) else {
+        return text;
+    };
+    // Only what stands around the limit is looked at, however long the text is.
+    let mut cursor = GraphemeCursor::new(limit, text.len(), true);
+    let end = match cursor.is_boundary(text, 0) {
+        Ok(true) => limit,
+        _ => cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0),
+    };
+    text.get(..end).unwrap_or("")
+}
+
+/// Returns the longest suffix of at most `max` characters that begins between graphemes.
+pub fn tail(text: &str, max: usize) -> &str {
+    let chars = text.chars().count();
+    if chars <= max {
+        return text;
+    }
+    let limit = text
+        .char_indices()
+        .nth(chars - max)
+        .map_or(text.len(), |(at, _)| at);
+    let start = text
+        .grapheme_indices(true)
+        .map(|(at, _)| at)
+        .find(|at| *at >= limit)
+        .unwrap_or(text.len());
+    text.get(start..).unwrap_or("")
+}
+
+/// Returns `text`, or its head with `…` when it has more than `max` characters.
+pub fn shorten(text: &str, max: usize) -> String {
+    let short = head(text, max);
+    if short.len() == text.len() {
+        text.to_owned()
+    } else {
+        format!("{short}…")
+    }
+}
+
+/// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
+/// case.
+pub fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (
+            text.get(..at).unwrap_or_default(),
+            text.get(at + word.len()..).unwrap_or_default(),
+        );
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    })
+}
+
+/// Returns `text`, or when it has more than `max` characters its first `head_percent` % and its
+/// last 20 % of `max` with a marker between that says how much was left out.
+pub fn head_and_tail(text: &str, max: usize, head_percent: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= max {
+        return text.to_owned();
+    }
+    let first = head(text, max * head_percent / 100);
+    let last = tail(text, max / 5);
+    let kept = first.chars().count() + last.chars().count();
+    format!(
+        "{first}\n[… {} characters left out …]\n{last}",
+        chars - kept
+    )
+}
+
+/// Returns a number for a narrow column, three digits of it: `999`, `12.3k`, `4.6M`.
+pub fn count(number: u64) -> String {
+    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
+    match units.into_iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) if number >= 100 * unit => format!("{}{name}", number / unit),
+        Some((unit, name)) => format!("{}.{}{name}", number / unit, number % unit * 10 / unit),
+        None => number.to_string(),
+    }
+}
+
+/// Returns `1 file`, `2 files`.
+pub fn counted<T: std::fmt::Display + PartialEq + From<u8> + Copy>(count: T, what: &str) -> String {
+    let many = if count == T::from(1) { "" } else { "s" };
+    format!("{count} {what}{many}")
+}
+
+/// Returns `text` on one line with control and zero-width characters escaped (`\u{…}`), for
+/// terminals, prompts and logs.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let hidden = c.is_control()
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{34f}'
+                    | '\u{61c}'
+                    | '\u{115f}'
+                    | '\u{1160}'
+                    | '\u{17b4}'
+                    | '\u{17b5}'
+                    | '\u{180e}'
+                    | '\u{3164}'
+                    | '\u{ffa0}'
+            )
+            || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0100}'..='\u{e01ef}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+        if hidden {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_family_is_not_torn_apart() {
+        let family = "👨‍👩‍👧";
+        assert_eq!(head(&format!("a{family}"), 3), "a");
+        assert_eq!(tail(&format!("{family}b"), 3), "b");
+    }
+
+    #[test]
+    fn twenty_thousand_characters_stay_whole_and_one_more_is_cut() {
+        let exact = "x".repeat(20_000);
+        assert_eq!(head_and_tail(&exact, 20_000, 70), exact);
+        let cut = head_and_tail(&format!("{exact}y"), 20_000, 70);
+        assert_eq!(
+            cut,
+            format!(
+                "{}\n[… 2001 characters left out …]\n{}y",
+                "x".repeat(14_000),
+                "x".repeat(3_999)
+            )
+        );
+    }
+
+    #[test]
+    fn a_word_is_no_part_of_another() {
+        let check =
+            |text: &str, expected: bool| assert_eq!(has_word(text, "ana"), expected, "{text}");
+        [
+            "ana",
+            "ana's",
+            "(ana)",
+            "call ana.",
+            "banana, ana",
+            "x:ana:y",
+        ]
+        .iter()
+        .for_each(|text| check(text, true));
+        ["", "anab", "banana", "jana", "anaïs", "nana", "ana2"]
+            .iter()
+            .for_each(|text| check(text, false));
+    }
+
+    #[test]
+    fn large_numbers_have_three_digits() {
+        let short = [0, 999, 1000, 12_345, 999_999, 4_560_000, 123_000_000_000].map(count);
+        assert_eq!(short, ["0", "999", "1.0k", "12.3k", "999k", "4.5M", "123G"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_head_is_made_of_whole_graphemes(text in "[a🇩🇪👩\u{200d}👧\u{301}\u{1100}\u{1161}\r\n]{0,24}", max in 0usize..26) {
+            let limit = text.char_indices().nth(max).map_or(text.len(), |(at, _)| at);
+            let whole = text.grapheme_indices(true).map(|(at, grapheme)| at + grapheme.len());
+            prop_assert_eq!(head(&text, max).len(), whole.take_while(|end| *end <= limit).last().unwrap_or(0));
+        }
+
+        #[test]
+        fn head_and_tail_are_prefix_and_suffix(text in "\\PC*", max in 0usize..40) {
+            prop_assert!(text.starts_with(head(&text, max)) && head(&text, max).chars().count() <= max);
+            prop_assert!(text.ends_with(tail(&text, max)) && tail(&text, max).chars().count() <= max);
+        }
+    }
+}

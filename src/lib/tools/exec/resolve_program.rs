@@ -1,0 +1,112 @@
+//! Which program a name leads to, and whether nobody but the machine's administrator can change it.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::ExecSettings;
+
+/// Where programs are that come with the system; what else there is a command does not see, but for the
+/// workspace.
+const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+];
+
+const OTHERS_WRITE: u32 = 0o022;
+
+impl ExecSettings {
+    /// Returns whether a program is the system's own, so that its name means the same tomorrow.
+    pub(super) fn is_fixed(&self, program: &str) -> bool {
+        // Without walls, a command of root changes every program.
+        let could_change_all = self.off && nix::unistd::geteuid().is_root();
+        !could_change_all && self.find(program).is_some_and(|path| is_the_systems(&path))
+    }
+
+    /// Returns the file that a shell starts for a name, without links; `None` also when it may be another
+    /// one next time.
+    fn find(&self, program: &str) -> Option<PathBuf> {
+        if program.contains('/') {
+            return Path::new(program)
+                .is_absolute()
+                .then(|| Path::new(program).canonicalize().ok())
+                .flatten();
+        }
+        let (_, search) = self.env.iter().find(|(name, _)| name == "PATH")?;
+        for dir in search.split(':') {
+            if !Path::new(dir).is_absolute() {
+                return None;
+            }
+            let Ok(dir) = Path::new(dir).canonicalize() else {
+                continue;
+            };
+            if dir.starts_with(self.workspace.canonicalize().ok()?) {
+                return None;
+            }
+            let is_systems = SYSTEM.iter().any(|known| dir.starts_with(known));
+            if !is_systems && !self.off {
+                // Behind the walls it is not there.
+                continue;
+            }
+            let file = dir.join(program);
+            let is_program = file
+                .metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            match (is_program, is_the_systems(&dir)) {
+                (true, _) => return file.canonicalize().ok(),
+                // A program of that name could be put there.
+                (false, false) => return None,
+                (false, true) => {}
+            }
+        }
+        None
+    }
+}
+
+fn is_the_systems(path: &Path) -> bool {
+    let fixed = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|meta| meta.uid() == 0 && meta.mode() & OTHERS_WRITE == 0)
+    };
+    SYSTEM.iter().any(|dir| path.starts_with(dir)) && path.ancestors().all(fixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tools::exec::tests::settings;
+
+    #[test]
+    fn only_a_program_of_the_system_is_fixed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings(dir.path());
+        let own = dir.path().join("ls");
+        std::fs::copy("/bin/ls", &own).unwrap();
+        let path = |dirs: &str| vec![("PATH".to_owned(), dirs.to_owned())];
+        let bin = "/usr/bin:/bin";
+        settings.env = path(bin);
+        assert!(settings.is_fixed("ls") && settings.is_fixed("/bin/ls"));
+        assert!(
+            !settings.is_fixed("no-such-program")
+                && !settings.is_fixed("./ls")
+                && !settings.is_fixed("bin/ls")
+        );
+        assert!(!settings.is_fixed(&own.display().to_string()));
+        for dirs in [
+            format!("{}:{bin}", dir.path().display()),
+            format!(":{bin}"),
+            format!(".:{bin}"),
+            String::new(),
+        ] {
+            settings.env = path(&dirs);
+            assert!(!settings.is_fixed("ls"), "{dirs}");
+        }
+        settings.env.clear();
+        assert!(!settings.is_fixed("ls"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Files that hold words of others: what was written while such words were in the conversation.
+//!
+//! ```text
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…"}}}: PATH is in the workspace, or absolute
+//! state/untrusted.lock   held while it is changed
+//! ```
+//! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
+//! and nothing is saved over.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+use crate::sys::{Version, atomic, lock};
+
+/// `untrusted.json` in the hands of one process.
+#[derive(Debug)]
+pub struct Marks {
+    path: PathBuf,
+    cached: Mutex<Option<(Version, Result<Contents, String>)>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Contents {
+    #[serde(default)]
+    v: u32,
+    #[serde(default)]
+    files: BTreeMap<String, Mark>,
+}
+
+/// When a file got words of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    /// Milliseconds since 1970 UTC.
+    at: i64,
+    /// By which run.
+    run: String,
+}
+
+impl Marks {
+    /// Returns the marks in the file at `path`, which need not exist.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            cached: Mutex::default(),
+        }
+    }
+
+    /// Returns true when the file called `key` holds words of others, or nobody can tell.
+    pub fn has(&self, key: &str) -> bool {
+        self.read()
+            .is_none_or(|contents| contents.files.contains_key(key))
+    }
+
+    /// Returns the files that hold words of others; `None` when nobody can tell.
+    pub fn all(&self) -> Option<Vec<String>> {
+        self.read()
+            .map(|contents| contents.files.into_keys().collect())
+    }
+
+    /// Returns why the file cannot be used; `None` when it can.
+    pub fn damage(&self) -> Option<String> {
+        load(&self.path).err()
+    }
+
+    /// Marks a file. In a damaged file all are.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set(&self, key: &str, run: &str, now: i64) -> Result<(), sys::Error> {
+        self.change(|files| {
+            drop(files.insert(
+                key.to_owned(),
+                Mark {
+                    at: now,
+                    run: run.to_owned(),
+                },
+            ))
+        })
+    }
+
+    /// Takes a mark away.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn clear(&self, key: &str) -> Result<(), sys::Error> {
+        if self
+            .read()
+            .is_some_and(|contents| !contents.files.contains_key(key))
+        {
+            return Ok(());
+        }
+        self.change(|files| drop(files.remove(key)))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Mark>)) -> Result<(), sys::Error> {
+        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let Ok(mut contents) = load(&self.path) else {
+            return Ok(());
+        };
+        change(&mut contents.files);
+        contents.v = 1;
+        let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
+        atomic::write(&self.path, &bytes, atomic::Durability::Full)
+    }
+
+    /// Returns what is marked; `None` when nobody can tell.
+    fn read(&self) -> Option<Contents> {
+        let version = match std::fs::metadata(&self.path) {
+            Ok(metadata) => Version::of(&metadata),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Some(Contents::default());
+            }
+            Err(_) => return None,
+        };
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, contents)) = cached.as_ref().filter(|(seen, _)| *seen == version) {
+            return contents.as_ref().ok().cloned();
+        }
+        let contents = load(&self.path);
+        if let Err(reason) = &contents {
+            tracing::error!(file = %self.path.display(), reason, "every file counts as somebody else's words until this is repaired");
+        }
+        cached.insert((version, contents)).1.as_ref().ok().cloned()
+    }
+}
+
+fn load(path: &Path) -> Result<Contents, String> {
+    match atomic::read(path) {
+        Ok(None) => Ok(Contents::default()),
+        Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_outlast_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("untrusted.json");
+        let marks = Marks::new(&path);
+        assert!(!marks.has("a"));
+        marks.set("a", "r1", 5).unwrap();
+        assert_eq!(
+            (marks.has("a"), marks.has("b"), Marks::new(&path).has("a")),
+            (true, false, true)
+        );
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text.split_whitespace().collect::<String>(),
+            r#"{"v":1,"files":{"a":{"at":5,"run":"r1"}}}"#
+        );
+        marks.clear("a").unwrap();
+        assert_eq!((marks.has("a"), marks.damage()), (false, None));
+    }
+
+    #[test]
+    fn when_nobody_can_tell_all_are_marked_and_the_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("untrusted.json");
+        atomic::write(&path, b"{\"files\":", atomic::Durability::Rename).unwrap();
+        let marks = Marks::new(&path);
+        assert!(marks.has("a") && marks.damage().is_some());
+        marks.set("b", "r", 1).unwrap();
+        marks.clear("a").unwrap();
+        assert!(marks.has("a"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"{\"files\":");
+        atomic::write(&path, b"{}", atomic::Durability::Rename).unwrap();
+        assert!(!marks.has("a") && !marks.has("b"));
+    }
+}

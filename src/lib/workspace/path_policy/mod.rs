@@ -1,0 +1,240 @@
+//! Where file tools work: the workspace, and the directories of `[tools] allowed_paths`. What a path means,
+//! what the file is called, and which rules hold for it are decided here, for tools and for an undo alike.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::protected_files::{fold, is_memory, is_shape};
+use crate::sandbox::{BeneathError, Found, Place, Root};
+use crate::text;
+
+/// Why a path is not used. What is said of it is one line, without hidden characters.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing can be done with it.
+    #[error("{}", words(.0))]
+    Beneath(#[from] BeneathError),
+    /// It lies neither in the workspace nor in a directory that the settings allow.
+    #[error("{} is outside the workspace{}", text::visible(.path), beside(.allowed))]
+    Outside {
+        /// The path as it was given.
+        path: String,
+        /// What the settings allow.
+        allowed: Vec<PathBuf>,
+    },
+    /// It is the agent's own settings or state.
+    #[error("{} belongs to the agent's own settings and state, which no tool may use", text::visible(.0))]
+    Hidden(String),
+    /// Nothing is changed by way of a link: what was agreed to would hang on where it leads.
+    #[error("{} leads to {} through a link, and nothing is changed that way: name that path itself", text::visible(.path), text::visible(.key))]
+    Link {
+        /// The path as it was given.
+        path: String,
+        /// Where it leads.
+        key: String,
+    },
+}
+
+fn beside(allowed: &[PathBuf]) -> String {
+    let names: Vec<String> = allowed
+        .iter()
+        .map(|dir| text::visible(&dir.display().to_string()))
+        .collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" and of {} ([tools] allowed_paths)", names.join(", "))
+    }
+}
+
+fn words(error: &BeneathError) -> String {
+    text::visible(&match error {
+        BeneathError::Io { source, .. } => format!("{error}: {source}"),
+        error => error.to_string(),
+    })
+}
+
+/// Where file tools work.
+#[derive(Debug)]
+pub struct Grounds {
+    workspace: Arc<Root>,
+    allowed: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+}
+
+/// A file that would be changed.
+#[derive(Debug)]
+pub struct Spot {
+    /// Where, held open.
+    pub place: Place,
+    /// What it is called wherever it is written down: its path in the workspace, or an absolute one; without
+    /// links.
+    pub key: String,
+    inside: bool,
+    root: PathBuf,
+}
+
+impl Spot {
+    /// Returns true for what shapes the agent itself.
+    pub fn is_shape(&self) -> bool {
+        self.inside && is_shape(Path::new(&self.key))
+    }
+
+    /// Returns true for the owner's memory.
+    pub fn is_memory(&self) -> bool {
+        self.inside && is_memory(Path::new(&self.key))
+    }
+
+    /// Returns true when it lies in the workspace.
+    pub fn is_inside(&self) -> bool {
+        self.inside
+    }
+
+    /// Returns the keys of the directories that a write makes, outermost first.
+    pub fn to_be_made(&self) -> Vec<String> {
+        let dirs = self.place.to_be_made();
+        dirs.iter()
+            .map(|dir| {
+                if self.inside {
+                    lossy(dir)
+                } else {
+                    lossy(&self.root.join(dir))
+                }
+            })
+            .collect()
+    }
+}
+
+/// What a path leads to, for reading.
+#[derive(Debug)]
+pub struct Sight {
+    /// What is there, held.
+    pub found: Found,
+    /// What it is called, as [`Spot::key`]; the workspace itself is the empty name.
+    pub key: String,
+    inside: bool,
+}
+
+impl Sight {
+    /// Returns true for the owner's memory.
+    pub fn is_memory(&self) -> bool {
+        self.inside && is_memory(Path::new(&self.key))
+    }
+
+    /// Returns what an entry of this directory is called.
+    pub fn key_of(&self, name: &str) -> String {
+        lossy(&Path::new(&self.key).join(name))
+    }
+}
+
+impl Grounds {
+    /// Returns the grounds of a workspace and the directories `allowed` beside it, which need not be there
+    /// yet. Nothing in the directories `hidden` is ever used, but for the workspace.
+    pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
+        let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);
+        Self {
+            workspace,
+            allowed,
+            hidden: hidden.into_iter().map(real).collect(),
+        }
+    }
+
+    /// Returns the file that `path` means, for a change. Nothing is made yet.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn spot(&self, path: &str) -> Result<Spot, Error> {
+        let root = self.root_of(path)?;
+        let place = root.place(Path::new(path))?;
+        let (key, inside) = self.name(&root, place.real(), path)?;
+        if folded(&straight(&root.relative(Path::new(path))?)) != folded(place.real()) {
+            return Err(Error::Link {
+                path: path.to_owned(),
+                key,
+            });
+        }
+        Ok(Spot {
+            place,
+            key,
+            inside,
+            root: root.dir().to_owned(),
+        })
+    }
+
+    /// Returns what `path` leads to, for reading.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn sight(&self, path: &str) -> Result<Sight, Error> {
+        let root = self.root_of(path)?;
+        let found = root.find(Path::new(path))?;
+        let (key, inside) = self.name(&root, found.real(), path)?;
+        Ok(Sight { found, key, inside })
+    }
+
+    /// A relative path is always the workspace's.
+    fn root_of(&self, path: &str) -> Result<Arc<Root>, Error> {
+        if self.workspace.relative(Path::new(path)).is_ok() {
+            return Ok(self.workspace.clone());
+        }
+        let real = |dir: &PathBuf| {
+            dir.canonicalize()
+                .is_ok_and(|real| Path::new(path).starts_with(real))
+        };
+        let mut dirs: Vec<&PathBuf> = self
+            .allowed
+            .iter()
+            .filter(|dir| Path::new(path).starts_with(dir) || real(dir))
+            .collect();
+        dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
+        match dirs.first() {
+            // Opened anew each time: it may be a disk that comes and goes.
+            Some(dir) => Ok(Arc::new(Root::open(dir)?)),
+            None => Err(Error::Outside {
+                path: path.to_owned(),
+                allowed: self.allowed.clone(),
+            }),
+        }
+    }
+
+    /// Returns the name of what really is at `real` below `root`, and whether that is in the workspace.
+    fn name(&self, root: &Root, real: &Path, path: &str) -> Result<(String, bool), Error> {
+        let real = root.dir().join(real);
+        // Joining nothing leaves a slash at the end.
+        let real: PathBuf = real.components().collect();
+        if let Ok(below) = real.strip_prefix(self.workspace.dir()) {
+            return Ok((lossy(below), true));
+        }
+        let at = folded(&real);
+        if self.hidden.iter().any(|dir| at.starts_with(folded(dir))) {
+            return Err(Error::Hidden(path.to_owned()));
+        }
+        Ok((lossy(&real), false))
+    }
+}
+
+/// Returns a relative path without `.` and `..`, as it is when no link is in it.
+fn straight(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut at, part| {
+        match part {
+            Component::ParentDir => drop(at.pop()),
+            Component::Normal(name) => at.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+        at
+    })
+}
+
+/// Some file systems ignore the case of letters.
+fn folded(path: &Path) -> PathBuf {
+    path.components()
+        .map(|part| fold(&part.as_os_str().to_string_lossy()))
+        .collect()
+}
+
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests;
