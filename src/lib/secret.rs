@@ -4,7 +4,7 @@
 //! made is remembered for the life of the process, so that [`redact`] can take it out of a log
 //! line, an error of a library or the output of a tool.
 
-use std::sync::RwLock;
+use parking_lot::RwLock;
 
 /// Shorter values are not redacted: they would blank out ordinary words.
 const MIN_REDACTED_LEN: usize = 8;
@@ -45,9 +45,7 @@ fn remember(value: &str) {
     if value.len() < MIN_REDACTED_LEN {
         return;
     }
-    let mut known = KNOWN
-        .write()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = KNOWN.write();
     if !known.iter().any(|secret| secret == value) {
         known.push(value.to_owned());
         known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -56,9 +54,7 @@ fn remember(value: &str) {
 
 /// Returns `text` with every known secret replaced by `[redacted]`.
 pub fn redact(text: &str) -> String {
-    let known = KNOWN
-        .read()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = KNOWN.read();
     let mut out = text.to_owned();
     for secret in known.iter() {
         if out.contains(secret.as_str()) {

@@ -340,9 +340,7 @@ impl Running<'_> {
             pictures.fill(&mut messages);
             messages
         };
-        tokio::task::spawn_blocking(work)
-            .await
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        crate::sys::blocking(work).await
     }
 
     /// Returns the model calls this turn may make.

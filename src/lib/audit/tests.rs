@@ -1,9 +1,10 @@
 //! What must never pass unseen, and what must never be taken for damage.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -339,14 +340,13 @@ fn while_the_disk_takes_nothing_entries_wait_and_those_beyond_are_counted() {
     let log = Log::start(room.place.clone());
     let told = Arc::new(Mutex::new(Vec::new()));
     let ear = told.clone();
-    log.on_trouble(move |words| ear.lock().expect("lock").push(words.to_owned()));
+    log.on_trouble(move |words| ear.lock().push(words.to_owned()));
     for _ in 0..writer::MOST + 5 {
         log.stopped(0);
     }
     assert!(!log.flush(SOON), "there is no such directory");
     assert!(
         told.lock()
-            .expect("lock")
             .iter()
             .any(|words| words.contains("cannot be written"))
     );

@@ -1,9 +1,10 @@
 //! The thread that writes: lines at once and in order, the disk's word once a second.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Place;
@@ -41,7 +42,7 @@ impl Shared {
     pub(super) fn trouble(&self, why: &str) {
         tracing::error!("the audit log cannot be written: {why}");
         let words = format!("the audit log cannot be written: {why}");
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ear = self.ear.lock();
         match &ear.0 {
             Some(tell) => tell(&words),
             None => ear.1 = Some(words),
@@ -49,7 +50,7 @@ impl Shared {
     }
 
     pub(super) fn on_trouble(&self, tell: Tell) {
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ear = self.ear.lock();
         if let Some(words) = ear.1.take() {
             tell(&words);
         }

@@ -2,8 +2,9 @@
 
 pub mod telegram;
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -309,10 +310,7 @@ impl Pulse {
 
     /// Notes that something came in.
     pub fn update(&self) {
-        self.health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .last_update_at = Some(clock::now_ms());
+        self.health.lock().last_update_at = Some(clock::now_ms());
     }
 
     /// Notes what is wrong.
@@ -323,14 +321,11 @@ impl Pulse {
 
     /// Returns how it is.
     pub fn read(&self) -> Health {
-        self.health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.health.lock().clone()
     }
 
     fn set(&self, state: &str, last_ok_at: Option<i64>) {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut health = self.health.lock();
         health.last_ok_at = last_ok_at;
         if health.state != state {
             state.clone_into(&mut health.state);

@@ -1,6 +1,7 @@
 //! Erases words from a database: rows, and what deleted rows leave behind in the file and its log.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use rusqlite::functions::FunctionFlags;
@@ -8,8 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
 /// Says whether something in a text is to be erased.
-pub type Hit =
-    Arc<dyn Fn(&str) -> bool + Send + Sync + std::panic::RefUnwindSafe + std::panic::UnwindSafe>;
+pub type Hit = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Deletes every row in whose words `hit` finds something, of all tables but `but`, and returns how many there were in each. The
 /// caller's transaction must not check references.
@@ -55,12 +55,13 @@ fn with_rows(
     hit: &Hit,
     work: impl Fn(&str, &str) -> rusqlite::Result<usize>,
 ) -> rusqlite::Result<BTreeMap<String, usize>> {
-    let hit = hit.clone();
+    let hit = AssertUnwindSafe(hit.clone());
     connection.create_scalar_function(
         "is_hit",
         -1,
         FunctionFlags::SQLITE_UTF8,
         move |context| {
+            let hit = &hit;
             let mut words = String::new();
             for number in 0..context.len() {
                 if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = context.get_raw(number) {

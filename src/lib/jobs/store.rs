@@ -3,9 +3,9 @@
 //! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
 //! file that is no JSON is set aside, and the jobs that were known go on.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 
@@ -255,7 +255,7 @@ impl Store {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn refresh(&self, known: &mut Known) -> Result<Option<SetAside>, sys::Error> {

@@ -4,8 +4,9 @@
 //! be back, or for 30 s, then longer and longer. What only one model showed (too busy, broke off) is
 //! held against that model, what the whole server showed against all.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock;
@@ -55,7 +56,7 @@ pub struct Outage {
 impl Circuits {
     /// Returns how long `model` should be left alone; `None` = it may be asked.
     pub(crate) fn rest(&self, model: &Model, now: Instant) -> Option<Duration> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let down = known
             .get(&model.provider.name)
             .filter(|down| down.concerns(model))?;
@@ -64,7 +65,7 @@ impl Circuits {
 
     /// Returns true when `model` failed last, although it may be asked again by now.
     pub(crate) fn is_doubtful(&self, model: &Model) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         known
             .get(&model.provider.name)
             .is_some_and(|down| down.concerns(model))
@@ -72,7 +73,7 @@ impl Circuits {
 
     /// Notes that a call of `model` failed with `error`, which another time need not happen.
     pub(crate) fn failed(&self, model: &Model, error: &provider::Error, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let name = &model.provider.name;
         let (whole, now_ms) = (
             matches!(error, provider::Error::Unreachable { .. }),
@@ -111,7 +112,7 @@ impl Circuits {
 
     /// Notes that `model` answered.
     pub(crate) fn succeeded(&self, model: &Model) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let name = &model.provider.name;
         let Some(down) = known.get_mut(name) else {
             return;
@@ -132,7 +133,7 @@ impl Circuits {
 
     /// Returns how the providers called `names` are, in that order.
     pub(crate) fn health<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<Health> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let outage = |down: &Down| Outage {
             since: down.since_ms,
             retry_at: down.retry_at_ms,

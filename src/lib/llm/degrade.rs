@@ -1,9 +1,10 @@
 //! What a model is shown of a conversation: less than there is, when it cannot take all of it or its
 //! server refused it.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::config::Model;
 use crate::message::{Block, Message, Role, ToolResult};
@@ -19,14 +20,11 @@ pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
 
 impl Refused {
     fn contains(&self, model: &Model, block: &Block) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&mark(model, block))
+        self.0.lock().contains(&mark(model, block))
     }
 
     fn insert(&self, model: &Model, block: &Block) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             known.clear();
         }

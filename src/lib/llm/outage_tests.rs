@@ -1,6 +1,6 @@
 //! What a call does when servers are down, hang or refuse what they are sent.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::tests::{USAGE, busy, house, house_of, provider_file};
 use super::*;
@@ -32,7 +32,7 @@ impl Scripted {
     }
 
     fn requests(&self) -> Vec<Request> {
-        self.requests.lock().expect("requests").clone()
+        self.requests.lock().clone()
     }
 
     fn count(&self) -> usize {
@@ -46,7 +46,7 @@ impl Provider for Scripted {
         request: &'a Request,
         _: OnText<'a>,
     ) -> BoxFuture<'a, Result<Response, provider::Error>> {
-        let mut requests = self.requests.lock().expect("requests");
+        let mut requests = self.requests.lock();
         let answer = (self.script)(requests.len(), request);
         requests.push(request.clone());
         let patience = request.begin_within.unwrap_or(Duration::from_secs(300));

@@ -1,10 +1,10 @@
 //! The file of the day.
 
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use chrono::{Days, NaiveDate};
 use chrono_tz::Tz;
@@ -56,8 +56,8 @@ impl Daily {
         self.lock().lost_ever
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Today> {
-        self.today.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Today> {
+        self.today.lock()
     }
 
     /// Appends one line by one `write(2)`. A failure is told once on stderr, then counted in

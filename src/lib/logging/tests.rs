@@ -1,5 +1,5 @@
+use parking_lot::Mutex;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
@@ -11,13 +11,13 @@ struct Screen(Arc<Mutex<Vec<u8>>>);
 
 impl Screen {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("screen").clone()).expect("text")
+        String::from_utf8(self.0.lock().clone()).expect("text")
     }
 }
 
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("screen").extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

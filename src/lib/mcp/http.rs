@@ -2,7 +2,7 @@
 //! JSON or a stream of events (Streamable HTTP). No redirects: an answer from elsewhere is not the
 //! answer we asked for.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -58,14 +58,14 @@ impl Link {
 
     /// Takes note of the version that both speak.
     pub(super) fn speaks(&self, version: &str) {
-        version.clone_into(&mut self.version.lock().unwrap_or_else(PoisonError::into_inner));
+        version.clone_into(&mut self.version.lock());
     }
 
     /// Sends a request and waits for its answer. May be dropped.
     pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
         let response = self.post(message).await?;
         if let Some(session) = response.headers().get(SESSION) {
-            *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+            *self.session.lock() = Some(session.clone());
         }
         let kind = response
             .headers()
@@ -149,13 +149,7 @@ impl Link {
 
     /// Ends the session, if there is one.
     pub(super) async fn close(&self) {
-        if !self.over.is_cancelled()
-            && self
-                .session
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_some()
-        {
+        if !self.over.is_cancelled() && self.session.lock().is_some() {
             // A server that forgets by itself says 405, and that is fine.
             let _ = tokio::time::timeout(
                 FAREWELL,
@@ -182,11 +176,7 @@ impl Link {
         if status.is_success() {
             return Ok(response);
         }
-        let has_session = self
-            .session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some();
+        let has_session = self.session.lock().is_some();
         if status == StatusCode::NOT_FOUND && has_session {
             self.over.cancel();
             return Err(Fault::Gone);
@@ -223,18 +213,9 @@ impl Link {
     }
 
     fn with_head(&self, request: RequestBuilder) -> RequestBuilder {
-        let version = self
-            .version
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let version = self.version.lock().clone();
         let mut request = request.header(PROTOCOL, version);
-        if let Some(session) = self
-            .session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-        {
+        if let Some(session) = self.session.lock().clone() {
             request = request.header(SESSION, session);
         }
         match &self.token {

@@ -1,8 +1,9 @@
 //! One server: how it is started, how long it rests, and what is done when it breaks.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;

@@ -5,8 +5,9 @@
 //!            "none"  = nothing: words find enough; else a loaded provider
 //! ```
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::auth::{Keys, ProviderKey};
 use crate::config;
@@ -30,7 +31,7 @@ pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener 
         let config =
             config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
         let settings = &config.memory.embeddings;
-        let mut there = there.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut there = there.lock();
         if settings == &Embeddings::default()
             && let Some(table) = there.upgrade()
         {

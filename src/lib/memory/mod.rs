@@ -22,8 +22,8 @@ mod sources;
 
 pub use scope::{JOINED, Scope, Viewer};
 
+use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use consolidate::{Means, Options};
@@ -198,10 +198,7 @@ impl Memory {
             },
             ..query
         };
-        self.searcher
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .search(&query)
+        self.searcher.lock().search(&query)
     }
 
     /// Returns what goes before a message; `told` are the pieces that the conversation has: nothing of them is said
@@ -232,12 +229,12 @@ impl Memory {
         found.hits.retain(|hit| {
             !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE)
         });
-        let mut recall = self.recall.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recall = self.recall.lock();
         let bearing = recall.bearing_on(asked, viewer).unwrap_or_else(|error| {
             tracing::warn!(%error, "no fact was recalled");
             recall::Bearing::default()
         });
-        let retold = self.retold.lock().unwrap_or_else(PoisonError::into_inner);
+        let retold = self.retold.lock();
         let originals = retold
             .pieces
             .iter()
@@ -258,7 +255,7 @@ impl Memory {
         recalled: Recalled,
         (run_id, session_id): (&str, &str),
     ) -> Recalled {
-        let retold = || self.retold.lock().unwrap_or_else(PoisonError::into_inner);
+        let retold = || self.retold.lock();
         let began = Instant::now();
         if retold().rests_until.is_some_and(|until| began < until) {
             return recalled;

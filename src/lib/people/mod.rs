@@ -7,9 +7,9 @@
 //!
 //! It is also the address book: whoever was let in and wrote is known by name from then on.
 
+use parking_lot::Mutex;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,7 @@ impl Store {
         let version = std::fs::metadata(&self.path)
             .ok()
             .and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.lock();
         if cached.version != version || version.is_none() {
             cached.people = atomic::read_json(&self.path)?.unwrap_or_default();
             cached.version = version;
@@ -188,10 +188,7 @@ impl Store {
             let bytes =
                 serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
             atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
-            self.cached
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .version = None;
+            self.cached.lock().version = None;
         }
         Ok(value)
     }

@@ -4,8 +4,9 @@
 //! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
 //! used up before the call begins. A restart finds all three.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -116,7 +117,7 @@ impl Asking {
     }
 
     fn asked(&self) -> MutexGuard<'_, Vec<String>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked.lock()
     }
 
     async fn answers(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
@@ -378,10 +379,8 @@ impl Drop for Parked<'_> {
 impl Pipeline {
     pub(super) fn parked(
         &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
-        self.parked
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    ) -> parking_lot::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
+        self.parked.lock()
     }
 
     /// Returns the message that asks the owner.

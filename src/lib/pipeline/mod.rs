@@ -26,10 +26,11 @@ pub use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
 pub use turn::transcribe::Listener;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -162,15 +163,12 @@ pub enum Signal {
 impl Pipeline {
     /// Returns the settings in force.
     pub fn live(&self) -> Arc<Live> {
-        self.live
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.live.read().clone()
     }
 
     /// Puts new settings in force; turns that run keep the old ones.
     pub fn reload(&self, live: Live) {
-        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+        *self.live.write() = Arc::new(live);
     }
 
     /// Returns the keys of the sessions in which a turn runs.
@@ -188,13 +186,12 @@ impl Pipeline {
     /// Notes a trouble for status and monitor; the log has it too.
     pub fn note_trouble(&self, what: &str) {
         let text = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(crate::secret::redact(&text));
+        *self.trouble.lock() = Some(crate::secret::redact(&text));
         self.changed.notify_one();
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<SessionKey, Run>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 
     /// Writes an answer file. The queue has the answer too, so after a failure it is written from there.

@@ -1,7 +1,8 @@
 //! Sub-agents: a turn sends them, each works in a lane of its own, and whoever sent them hears once of their
 //! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -204,10 +205,7 @@ struct Waiting<'a>(&'a Sending);
 
 impl<'a> Waiting<'a> {
     fn begin(sending: &'a Sending) -> Self {
-        let mut count = sending
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = sending.waiting.lock();
         *count += 1;
         if *count == 1 {
             let key = &sending.envelope.session_key;
@@ -219,12 +217,7 @@ impl<'a> Waiting<'a> {
 
     /// Ends the wait; the last one waits for a place.
     async fn end(self) {
-        let is_last = *self
-            .0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            == 1;
+        let is_last = *self.0.waiting.lock() == 1;
         if is_last {
             let (place, given) = oneshot::channel();
             let _ = self.0.pipeline.signals.send(Signal::Returning(
@@ -239,11 +232,7 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut count = self
-            .0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.0.waiting.lock();
         *count -= 1;
         if *count == 0 {
             self.0

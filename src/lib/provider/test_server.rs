@@ -1,8 +1,9 @@
 //! A model server for tests: plays recorded answers on 127.0.0.1 and keeps what it was sent.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -163,7 +164,7 @@ impl Server {
 
     /// Returns the requests so far.
     pub(super) fn requests(&self) -> Vec<Recorded> {
-        self.shared.requests.lock().unwrap().clone()
+        self.shared.requests.lock().clone()
     }
 
     /// Returns the only request so far.
@@ -182,13 +183,13 @@ async fn play(
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
-    shared.requests.lock().unwrap().push(Recorded {
+    shared.requests.lock().push(Recorded {
         path: parts.uri.to_string(),
         headers: parts.headers,
         peer,
         body,
     });
-    let reply = shared.replies.lock().unwrap().pop_front();
+    let reply = shared.replies.lock().pop_front();
     reply
         .unwrap_or_else(|| Reply::raw(500, "text/plain", "no answer recorded"))
         .into_response()
@@ -210,11 +211,9 @@ pub(super) async fn attempt(
 ) -> (Result<Response, Error>, String) {
     let streamed = Mutex::new(String::new());
     let result = provider
-        .complete(request, &|piece: &str| {
-            streamed.lock().unwrap().push_str(piece)
-        })
+        .complete(request, &|piece: &str| streamed.lock().push_str(piece))
         .await;
-    (result, streamed.into_inner().unwrap())
+    (result, streamed.into_inner())
 }
 
 /// Returns a request without system text, tools or cache.

@@ -28,9 +28,9 @@ pub use state::{
 pub use transcript::{Session, session_of, view};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono_tz::Tz;
 
@@ -109,10 +109,8 @@ impl Store {
         };
         if let Some(id) = known {
             let (dir, zone) = (self.dir.clone(), self.zone);
-            let loaded = tokio::task::spawn_blocking(move || Session::load(&dir, zone, &id)).await;
-            if let Some(session) =
-                loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?
-            {
+            let loaded = crate::sys::blocking(move || Session::load(&dir, zone, &id)).await;
+            if let Some(session) = loaded? {
                 return Ok(session);
             }
         }
@@ -285,7 +283,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

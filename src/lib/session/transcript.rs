@@ -243,9 +243,7 @@ async fn write(
         return log.append(&lines, false).map(|_| log);
     }
     let work = move || log.append(&lines, true).map(|_| log);
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    crate::sys::blocking(work).await
 }
 
 /// The snapshot file: a state, and the files it was made from as they were then.

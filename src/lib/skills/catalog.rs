@@ -1,5 +1,6 @@
 //! The skills of one agent, looked at again only when something below their directories changed.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -7,7 +8,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
@@ -101,7 +102,7 @@ impl Skills {
     /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
     /// lstat(2) for each file. Blocks. What is off is logged once.
     pub fn shelf(&self) -> Arc<Shelf> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         // Before the files are read: what changes from here on is another version.
         let workspace = self
             .workspace

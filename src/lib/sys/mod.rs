@@ -2,6 +2,7 @@
 //! systemd.
 
 pub mod atomic;
+mod blocking;
 pub mod fifo;
 mod file_stamp;
 pub mod jsonl;
@@ -9,6 +10,7 @@ pub mod lock;
 pub mod machine_lock;
 pub mod sd_notify;
 
+pub use blocking::blocking;
 pub use file_stamp::Version;
 
 use std::path::{Path, PathBuf};

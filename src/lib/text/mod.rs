@@ -1,7 +1,10 @@
 //! Cutting and measuring text without breaking it: every shortened string is made here.
 
 pub mod argv;
+mod hex;
 pub mod hidden_chars;
+
+pub use hex::{hex, sha256_hex};
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 

@@ -3,7 +3,7 @@
 //! Whose memories a call sees is decided by the turn it belongs to, never by its arguments.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use chrono::NaiveDate;
 use serde_json::{Value, json};
@@ -432,10 +432,7 @@ impl Tool for Remember {
             let id = person.map_or(Ok(speaker), |name| named(&needs, &name))?;
             let path = {
                 // Two turns may speak of one person.
-                let _one = needs
-                    .episodes
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let _one = needs.episodes.lock();
                 append(&needs.root, &id, &words, clock::now_ms())?
             };
             needs.memory.refresh();

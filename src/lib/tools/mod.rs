@@ -17,8 +17,9 @@ mod spawn;
 mod status;
 mod web;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use chrono_tz::Tz;
 
@@ -102,9 +103,7 @@ fn output(result: Result<String, String>) -> ToolOutput {
 async fn blocking_work<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    crate::sys::blocking(work).await
 }
 
 /// Reads a required string argument; the schema has been checked before.

@@ -7,9 +7,9 @@
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
 //! and nothing is saved over.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +116,7 @@ impl Marks {
             }
             Err(_) => return None,
         };
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.lock();
         if let Some((_, contents)) = cached.as_ref().filter(|(seen, _)| *seen == version) {
             return contents.as_ref().ok().cloned();
         }

@@ -1,10 +1,10 @@
 //! The journal of a run: what was there before each change, written down before it.
 
+use parking_lot::Mutex;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use ring::digest;
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ impl Store {
     /// # Errors
     /// See [`Error`]; the change must not be made.
     pub fn record(&self, change: Change<'_>) -> Result<bool, Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let _busy = self.busy.lock();
         self.record_now(change)
     }
 

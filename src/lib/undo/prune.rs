@@ -1,7 +1,7 @@
 //! What is kept of the past, and for how long.
 
 use std::path::PathBuf;
-use std::sync::PoisonError;
+
 use std::time::Duration;
 
 use super::journal::Store;
@@ -18,7 +18,7 @@ impl Store {
     /// # Errors
     /// When a directory cannot be removed.
     pub fn prune(&self, keep: Duration, max: u64) -> Result<(), sys::Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let _busy = self.busy.lock();
         let mut runs = Vec::new();
         for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let dir = entry.path();

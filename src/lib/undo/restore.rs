@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::PoisonError;
 
 use super::journal::{Change, Entry, Line, Old, Store, append, entry_of, sha256, sha256_of};
 use super::{Error, MAX_OLD, counterpart, runs};
@@ -43,7 +42,7 @@ impl Store {
     /// [`Error::Unknown`], or the journal cannot be read or written. What happens to one file is told in its
     /// line and stops no other.
     pub fn undo(&self, run: &str, by: &str, grounds: &Grounds) -> Result<Undone, Error> {
-        let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let _busy = self.busy.lock();
         let lines = self.known(run)?;
         let at = lines
             .iter()

@@ -341,8 +341,8 @@ pub(crate) async fn take_files_in(
     let (new, downloads, id) = (home.spool_new(), home.downloads(), order.id.clone());
     let mut files = std::mem::take(attachments);
     let work = move || attachments::take_in(&new, &downloads, &id, &mut files).map(|()| files);
-    let taken = tokio::task::spawn_blocking(work).await;
-    *attachments = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let taken = crate::sys::blocking(work).await;
+    *attachments = taken?;
     Ok(())
 }
 

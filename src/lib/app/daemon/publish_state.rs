@@ -136,11 +136,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         .map(str::to_owned)
         .collect();
     state.active_sessions = pipeline.sessions.count();
-    state.last_error = pipeline
-        .trouble
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .clone();
+    state.last_error = pipeline.trouble.lock().clone();
     state.channels = pipeline
         .channels
         .values()

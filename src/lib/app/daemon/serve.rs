@@ -3,10 +3,11 @@
 //!
 //! lock → what is to be erased → FIFO → stores → settings → recovered work → doors open → READY=1.
 
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};

@@ -45,8 +45,8 @@ impl Channel for Stdio {
         let words = format!("{mark}{}\n", message.plain);
         Box::pin(async move {
             // A reader that is slow holds up nothing but this.
-            let written = tokio::task::spawn_blocking(move || cli::try_words(&words)).await;
-            match written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+            let written = crate::sys::blocking(move || cli::try_words(&words)).await;
+            match written {
                 // Whoever closed the pipe has read enough.
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     Err(SendError::NotSent {

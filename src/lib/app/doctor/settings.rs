@@ -1,8 +1,9 @@
 //! Would the daemon start with these settings, and mean what their author meant?
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};

@@ -1,7 +1,7 @@
 //! The words that are to be erased, and whether they stand in a text, whatever that text is written in.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use crate::text;
 
@@ -164,10 +164,7 @@ impl Words {
                 .iter()
                 .filter(|name| text.contains(name.as_str()))
                 .cloned();
-            self.met
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(met);
+            self.met.lock().extend(met);
         }
         is_hit
     }
@@ -189,10 +186,7 @@ impl Words {
 
     /// Returns true when the download `name` belongs to what was found.
     pub(super) fn have_met(&self, name: &str) -> bool {
-        self.met
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name)
+        self.met.lock().contains(name)
     }
 }
 

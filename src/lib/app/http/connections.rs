@@ -1,10 +1,11 @@
 //! Connections: HTTP/1 on each, and nobody who cannot show the token keeps others out. Their number is
 //! bounded; when there are too many, the oldest on which no token was shown makes room.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -58,7 +59,7 @@ struct Lines(Mutex<VecDeque<Arc<Line>>>);
 impl Lines {
     /// Returns a place for a new one, if need be that of the oldest stranger's.
     fn place(&self) -> Option<Arc<Line>> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         if open.len() >= MOST {
             let oldest = open
                 .iter()
@@ -71,10 +72,7 @@ impl Lines {
     }
 
     fn leave(&self, line: &Arc<Line>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|other| !Arc::ptr_eq(other, line));
+        self.0.lock().retain(|other| !Arc::ptr_eq(other, line));
     }
 }
 

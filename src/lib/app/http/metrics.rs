@@ -1,8 +1,9 @@
 //! `/metrics`: numbers for Prometheus, in its text format (prometheus.io/docs/instrumenting/exposition_formats).
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,19 +20,11 @@ pub(super) struct Counters(Mutex<BTreeMap<u16, u64>>);
 
 impl Counters {
     pub(super) fn count(&self, status: u16) {
-        *self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(status)
-            .or_default() += 1;
+        *self.0.lock().entry(status).or_default() += 1;
     }
 
     fn all(&self) -> BTreeMap<u16, u64> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 }
 

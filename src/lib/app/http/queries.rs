@@ -120,9 +120,8 @@ pub(super) async fn history(
         Some(_) => return Err(Refusal::bad("`full` must be true or false")),
     };
     let (home, env) = (api.home.clone(), api.env.clone());
-    let found =
-        tokio::task::spawn_blocking(move || documents::history(&home, &env, &target, full)).await;
-    let history = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let found = crate::sys::blocking(move || documents::history(&home, &env, &target, full)).await;
+    let history = found?;
     // One of years does not have to fit into memory.
     let (sender, receiver) = mpsc::channel(BEHIND);
     tokio::task::spawn_blocking(move || {

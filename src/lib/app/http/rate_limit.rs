@@ -1,7 +1,7 @@
 //! How many requests are answered in a minute: a bucket that fills evenly and holds a minute's worth, so that
 //! a burst is no crime.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// A bucket.
@@ -27,7 +27,7 @@ impl Bucket {
     }
 
     fn take_at(&self, now: Instant) -> Result<(), Duration> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (left, since) = *state;
         let grown = now.saturating_duration_since(since).as_secs_f64() * self.per_minute / 60.0;
         let left = (left + grown).min(self.per_minute);

@@ -1,7 +1,8 @@
 //! Renewing a token: one request, however many processes and turns want it at once.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Client;
@@ -39,7 +40,7 @@ impl Renewals {
     }
 
     fn unsaved(&self) -> MutexGuard<'_, HashMap<String, (Secret, Tokens)>> {
-        self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unsaved.lock()
     }
 }
 

@@ -286,9 +286,7 @@ impl Guard {
         }
         let limit = self.limits.bytes;
         let work = move || decompress::unpack(body, &codings.join(", "), limit);
-        let unpacked = tokio::task::spawn_blocking(work)
-            .await
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let unpacked = crate::sys::blocking(work).await;
         let body = unpacked.map_err(|failed| match failed {
             decompress::Failed::TooLarge => large(),
             decompress::Failed::Damaged(reason) => Error::Packed {

@@ -172,11 +172,7 @@ impl Pipeline {
         );
         if envelope.from_owner
             && envelope.group.is_none()
-            && let Some(trouble) = self
-                .trouble
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .as_ref()
+            && let Some(trouble) = self.trouble.lock().as_ref()
         {
             text.push_str(&format!("\nLast trouble: {trouble}"));
         }

@@ -57,9 +57,8 @@ impl Pipeline {
             let done = run.map(|run| undo.undo(&run, &by, &grounds));
             (done, undo.runs())
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        let (done, runs) =
-            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let done = crate::sys::blocking(work).await;
+        let (done, runs) = done;
         let zone = self.live().config.agent.timezone.0;
         let when = |at: i64| clock::local_stamp(at, zone);
         let plainly = |text: String| as_it_is(envelope, text.clone(), text);

@@ -8,8 +8,9 @@
 //! | the same a third time, or 15 minutes after it was written | dead letter, the chat is told |
 //! | refused for good | dead letter, the chat is told unless it is what refuses |
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel;
@@ -34,7 +35,7 @@ pub struct Outgoing(Arc<Mutex<HashMap<Route, VecDeque<Part>>>>);
 impl Outgoing {
     /// Adds a part; true when its chat needs a task.
     fn push(&self, part: Part) -> bool {
-        let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chats = self.0.lock();
         let key = part.content.route.clone();
         match chats.get_mut(&key) {
             Some(queue) => {
@@ -50,7 +51,7 @@ impl Outgoing {
 
     /// Takes the next part of a chat; a chat without parts leaves the map.
     fn pop(&self, key: &Route) -> Option<Part> {
-        let mut chats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chats = self.0.lock();
         let part = chats.get_mut(key).and_then(VecDeque::pop_front);
         if part.is_none() {
             chats.remove(key);
@@ -60,10 +61,7 @@ impl Outgoing {
 
     /// Returns true when nothing waits and nothing is being sent.
     fn is_empty(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+        self.0.lock().is_empty()
     }
 }
 

@@ -305,18 +305,12 @@ impl Pipeline {
         let Some(album) = &item.album else {
             return false;
         };
-        self.albums
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .contains(album)
+        self.albums.lock().contains(album)
     }
 
     /// Remembers the albums of a batch that are said to us.
     fn note_albums(&self, items: &[Incoming]) {
-        let mut albums = self
-            .albums
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut albums = self.albums.lock();
         albums.extend(
             items
                 .iter()
@@ -333,10 +327,7 @@ impl Pipeline {
         if config.telegram.groups.contains_key(chat) || !item.addressed {
             return;
         }
-        let mut named = self
-            .unknown_groups
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut named = self.unknown_groups.lock();
         // Anybody may add a bot to groups: what is remembered of them stays small.
         if named.len() < 100 && named.insert(chat.clone()) {
             tracing::info!(

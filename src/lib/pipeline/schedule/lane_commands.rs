@@ -144,9 +144,8 @@ impl Pipeline {
         let archive = || {
             let (pipeline, key) = (self.clone(), key.clone());
             async move {
-                let archived =
-                    tokio::task::spawn_blocking(move || pipeline.sessions.reset(&key)).await;
-                archived.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+                let archived = crate::sys::blocking(move || pipeline.sessions.reset(&key)).await;
+                archived
             }
         };
         let archived = self.persist("a reset", archive).await?;

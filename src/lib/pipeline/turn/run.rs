@@ -354,8 +354,8 @@ impl Pipeline {
                     owners_alone,
                 )
             };
-            let system = tokio::task::spawn_blocking(work).await;
-            system.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+            let system = crate::sys::blocking(work).await;
+            system
         };
         Setting {
             live,

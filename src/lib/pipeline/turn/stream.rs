@@ -1,7 +1,7 @@
 //! A reply as it is written, for `agent-send --stream`: it grows in `replies/<id>.part`.
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use super::silence;
 use crate::agent::Written;
@@ -39,10 +39,7 @@ impl Stream {
 
     /// Takes in what the model writes.
     pub(crate) fn write(&self, written: Written<'_>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write(written);
+        self.0.lock().write(written);
     }
 }
 

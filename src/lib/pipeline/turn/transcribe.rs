@@ -270,9 +270,7 @@ impl Drop for Room {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    crate::sys::blocking(work).await
 }
 
 #[cfg(test)]

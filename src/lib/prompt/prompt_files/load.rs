@@ -1,12 +1,13 @@
 //! Text files as they go into a prompt, read again only when they changed: as long as a file is as it
 //! was, a turn costs one lstat(2).
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
@@ -77,7 +78,7 @@ impl Texts {
             }
             metadata => metadata?,
         };
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         if let Some(cached) = cache
             .get(path)
             .filter(|cached| cached.version == Version::of(&metadata))

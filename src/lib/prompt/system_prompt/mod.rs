@@ -1,8 +1,9 @@
 //! The files on disk that the system text is made of, and the system text.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::budget;
 use super::budget::{Body, Cut, Piece};
@@ -230,12 +231,7 @@ impl Sources {
     /// Says in the log what is cut, once.
     fn tell(&self, model: &Model, cut: &Cut) {
         let names = cut.names.join(", ");
-        if self
-            .told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(format!("{} {names}", model.name))
-        {
+        if self.told.lock().insert(format!("{} {names}", model.name)) {
             tracing::warn!(
                 model = model.name,
                 tokens = cut.tokens,

@@ -1,4 +1,5 @@
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ impl Till for Book {
 
 impl Book {
     fn note(&self, line: String) {
-        self.lines.lock().expect("lock").push(line);
+        self.lines.lock().push(line);
     }
 }
 
@@ -164,7 +165,7 @@ impl Play {
     }
 
     fn booked(&self) -> Vec<String> {
-        std::mem::take(&mut self.book.lines.lock().expect("lock"))
+        std::mem::take(&mut self.book.lines.lock())
     }
 
     fn bodies(&self) -> Vec<Value> {

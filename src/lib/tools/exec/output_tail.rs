@@ -1,6 +1,6 @@
 //! The last words of a command while it runs, for those who wait for it.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use crate::text;
 
@@ -29,10 +29,7 @@ impl Tail {
         let bytes = bytes
             .get(bytes.len().saturating_sub(2 * KEPT)..)
             .unwrap_or_default();
-        let mut lines = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lines = self.0.lock();
         // A bar of progress goes back to the start of its line.
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             lines.take(piece);
@@ -42,10 +39,7 @@ impl Tail {
 
     /// Returns the last words when there are new ones: one line, without secrets, nothing hidden in it.
     pub(super) fn news(&self) -> Option<String> {
-        let mut lines = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lines = self.0.lock();
         let line = if is_blank(&lines.now) {
             &lines.before
         } else {

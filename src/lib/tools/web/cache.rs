@@ -1,7 +1,8 @@
 //! Pages that were read lately, so that going on in one asks nobody again.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a page is kept.
@@ -25,7 +26,7 @@ pub(super) struct Cache(Mutex<VecDeque<Page>>);
 impl Cache {
     /// Returns the text of the page that this address last led to, not long before `now`.
     pub(super) fn get(&self, url: &str, now: Instant) -> Option<Arc<str>> {
-        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = self.0.lock();
         let fresh = pages.iter().rev().find(|page| {
             page.urls.iter().any(|known| known == url) && now.duration_since(page.at) < KEPT
         });
@@ -35,7 +36,7 @@ impl Cache {
     /// Keeps a page instead of what was kept of it before.
     pub(super) fn put(&self, asked: &str, url: &str, text: Arc<str>, now: Instant) {
         let urls = [url.to_owned(), asked.to_owned()];
-        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.0.lock();
         pages.retain(|page| {
             page.urls[0] != url && page.urls[1] != asked && now.duration_since(page.at) < KEPT
         });

@@ -1,6 +1,6 @@
 //! One call of the Bot API, and what is known when it fails.
 
-use std::sync::RwLock;
+use parking_lot::RwLock;
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response, Url};
@@ -75,12 +75,7 @@ impl Api {
     /// Forgets all connections: a black-holed one must not be used again.
     pub(crate) fn reconnect(&self) {
         match net::client() {
-            Ok(client) => {
-                *self
-                    .client
-                    .write()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner) = client
-            }
+            Ok(client) => *self.client.write() = client,
             Err(error) => {
                 tracing::error!(error = %error.without_url(), "no new connection to Telegram")
             }
@@ -167,10 +162,7 @@ impl Api {
     }
 
     fn client(&self) -> reqwest::Client {
-        self.client
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        self.client.read().clone()
     }
 
     /// Returns what the token at this server is known by without giving it away: 16 hex digits.

@@ -1,8 +1,9 @@
 //! Messages out, and who we are.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -93,11 +94,7 @@ impl Telegram {
 
     /// Returns by what the bot is known now.
     pub(crate) fn identity(&self) -> Identity {
-        let username = self
-            .username
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let username = self.username.lock().clone();
         Identity {
             bot: self.bot_id(),
             username,
@@ -118,7 +115,7 @@ impl Telegram {
             .get("username")
             .and_then(Value::as_str)
             .map(str::to_owned);
-        *self.username.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        *self.username.lock() = name;
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! How a call reaches its chat: in its turn, at the group's new id, and without a topic that is gone.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -150,7 +149,7 @@ impl Telegram {
 
     /// Returns where a chat is now. What was answered and the topics stayed at the old id.
     fn moved(&self, to: To) -> To {
-        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved = self.moved.lock();
         moved.get(&to.chat).map_or(to, |new| To {
             chat: *new,
             topic: None,
@@ -164,7 +163,7 @@ impl Telegram {
             new,
             "a group has a new id: change it in [telegram.groups] of agent.toml, or it is not heard any more"
         );
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.moved.lock();
         // Whoever was sent to the old id goes to the newest at once.
         moved
             .values_mut()

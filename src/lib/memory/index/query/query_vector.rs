@@ -4,9 +4,10 @@
 //! and for [`PAUSE`] no other is tried. What comes late is kept for the next time, and paid; a process that
 //! ends before leaves it at its reservation.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::embedding::static_table::Table;
@@ -132,7 +133,7 @@ impl Worker {
                     .embed(Kind::Question, &[&text])
                     .map(|vectors| vectors.into_iter().next().flatten());
                 if let Ok(Some(vector)) = &vector {
-                    let mut kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut kept = answers.lock();
                     if kept.len() >= KEPT {
                         kept.clear();
                     }
@@ -151,12 +152,7 @@ impl Worker {
     }
 
     fn vector(&mut self, text: &str, patience: Duration) -> Result<Vec<f32>, String> {
-        if let Some(vector) = self
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(text)
-        {
+        if let Some(vector) = self.kept.lock().get(text) {
             return Ok(vector.clone());
         }
         if let Some((when, why)) = &self.failed

@@ -39,9 +39,9 @@ impl Pipeline {
                 .change(|jobs| carry_out(jobs, &ordered, &live, now));
             made.unwrap_or_else(|error| Err(error.to_string()))
         };
-        let made = tokio::task::spawn_blocking(work).await;
+        let made = crate::sys::blocking(work).await;
         self.schedule.news.notify_one();
-        match made.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+        match made {
             Ok((text, job)) => {
                 let unheard = self
                     .why_unheard(order.job())

@@ -15,8 +15,9 @@ mod wake;
 
 pub use wake::{Waking, heartbeat, waking};
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
@@ -72,18 +73,12 @@ impl Schedule {
 
     /// Returns true when `trouble` was not told of yet.
     fn is_news(&self, trouble: &str) -> bool {
-        self.told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(trouble.to_owned())
+        self.told.lock().insert(trouble.to_owned())
     }
 
     /// Forgets troubles that are over.
     fn keep_told(&self, troubles: &BTreeSet<String>) {
-        self.told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|told| troubles.contains(told));
+        self.told.lock().retain(|told| troubles.contains(told));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The heartbeat: whether the agent wakes by itself, and the input that it is then.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use chrono_tz::Tz;
 
@@ -107,14 +107,7 @@ impl Pipeline {
         let zone = live.config.agent.timezone.0;
         let every = heartbeat.every.0;
         let now_slot = slot(now, every, zone);
-        let last = std::mem::replace(
-            &mut *self
-                .schedule
-                .slot
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            now_slot,
-        );
+        let last = std::mem::replace(&mut *self.schedule.slot.lock(), now_slot);
         if last < now_slot {
             match self.wake(now).await {
                 Ok(()) => tracing::info!("woke"),
@@ -150,9 +143,8 @@ impl Pipeline {
             home.cost_db(),
             live.config.clone(),
         );
-        let read =
-            tokio::task::spawn_blocking(move || waking(&workspace, &cost_db, &config, now)).await;
-        let waking = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let read = crate::sys::blocking(move || waking(&workspace, &cost_db, &config, now)).await;
+        let waking = read;
         let is_down = client
             .is_down(&model)
             .then(|| format!("the provider of `{model}` is down"));

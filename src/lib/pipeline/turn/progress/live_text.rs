@@ -1,6 +1,6 @@
 //! What the model has written so far, for those who watch it.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use tokio::time::Instant;
 use unicode_segmentation::UnicodeSegmentation;
@@ -41,7 +41,7 @@ pub(super) struct Said {
 impl Words {
     /// Takes in what the model writes.
     pub(super) fn write(&self, written: Written<'_>) {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.0.lock();
         match written {
             Written::Begin => {
                 let before = std::mem::take(&mut inner.now);
@@ -61,7 +61,7 @@ impl Words {
 
     /// Returns what may be shown at `now`.
     pub(super) fn read(&self, now: Instant) -> Option<Said> {
-        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.0.lock();
         let text = if inner.coming {
             &inner.now
         } else {

@@ -1,7 +1,7 @@
 //! The timetable: what is called when, in a time that stands still until it is needed.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use super::*;
 use crate::channel::{Health, Outgoing, Rendered};
@@ -19,11 +19,11 @@ struct Recorder {
 
 impl Recorder {
     fn call(&self, method: &'static str, text: &str) -> BoxFuture<'_, Result<(), SendError>> {
-        self.calls.lock().unwrap().push(format!(
+        self.calls.lock().push(format!(
             "{} {method}{text}",
             self.began.elapsed().as_millis()
         ));
-        let mut answers = self.answers.lock().unwrap();
+        let mut answers = self.answers.lock();
         let at = answers.iter().position(|(of, _)| *of == method);
         let answer = at
             .and_then(|at| answers.remove(at))
@@ -106,13 +106,12 @@ impl Book for Arc<Recorder> {
     fn shows<'a>(&'a self, _: &'a Route, id: &'a str) -> BoxFuture<'a, ()> {
         self.calls
             .lock()
-            .unwrap()
             .push(format!("{} noted {id}", self.began.elapsed().as_millis()));
         Box::pin(async {})
     }
 
     fn hides<'a>(&'a self, _: &'a Route, id: &'a str) -> BoxFuture<'a, ()> {
-        self.calls.lock().unwrap().push(format!(
+        self.calls.lock().push(format!(
             "{} forgotten {id}",
             self.began.elapsed().as_millis()
         ));
@@ -217,7 +216,7 @@ impl Turn {
         // What is left ends by itself.
         sleep(Duration::from_secs(120)).await;
         drop(events);
-        let calls = channel.calls.lock().unwrap();
+        let calls = channel.calls.lock();
         (calls.clone(), ended)
     }
 
@@ -317,7 +316,7 @@ async fn a_message_that_is_under_way_at_the_end_is_removed_too() {
     // Whatever ends a turn drops it: a stop, a failure, a panic.
     drop(turn);
     pass(60_000).await;
-    let calls = channel.calls.lock().unwrap().clone();
+    let calls = channel.calls.lock().clone();
     let expected = [
         "250 typing",
         "4250 typing",

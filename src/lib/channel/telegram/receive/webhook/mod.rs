@@ -3,7 +3,6 @@
 
 mod serve;
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -71,7 +70,7 @@ impl Telegram {
             secret: secret.clone(),
             batches: batches.clone(),
         };
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        *self.told.lock() = Some(told);
         let open = async {
             match &hook.listen {
                 Some(listen) => self.listen(hook, listen, &secret, batches).await,

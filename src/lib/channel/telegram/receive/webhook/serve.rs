@@ -1,6 +1,6 @@
 //! The listener, or what another one brings: one path, one method, and nothing is read of who does not know the secret.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -99,11 +99,7 @@ impl Telegram {
 
     /// Answers a request that came in at that path.
     pub async fn brought(&self, request: Request<Body>) -> Response<Full<Bytes>> {
-        let told = self
-            .told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let told = self.told.lock().clone();
         let Some(Told { secret, batches }) = told else {
             return plainly(StatusCode::SERVICE_UNAVAILABLE);
         };

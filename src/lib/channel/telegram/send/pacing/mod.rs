@@ -6,8 +6,9 @@
 //! chat go in the order they came; no chat waits for another, except for the common 30. Who gives up
 //! waiting has used up nothing. `retry_after` closes a chat for everybody, also where nothing is paced.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -125,7 +126,7 @@ impl Pace {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 }
 

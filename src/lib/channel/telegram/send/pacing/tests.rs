@@ -118,7 +118,7 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
         let (pace, order) = (pace.clone(), order.clone());
         tasks.push(tokio::spawn(async move {
             pace.turn(Some(1)).await;
-            order.lock().unwrap().push(number);
+            order.lock().push(number);
         }));
         tokio::task::yield_now().await;
     }

@@ -237,8 +237,9 @@ fn a_short_result_has_the_line_that_was_found_and_not_the_ones_above_it() {
 
 // ------------------------------------------------------------------ with vectors
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use crate::embedding::static_table::Table;
 use crate::embedding::static_table::tests::small;
@@ -267,7 +268,7 @@ impl Model for Server {
     }
 
     fn embed(&mut self, _: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Trouble> {
-        if *self.fails.lock().expect("lock") {
+        if *self.fails.lock() {
             return Err(Trouble::Failed("the server is down".into()));
         }
         self.asked.fetch_add(texts.len(), Ordering::Relaxed);
@@ -422,7 +423,7 @@ fn a_vector_is_made_once_for_the_same_words_and_again_for_another_model() {
 fn what_has_no_vector_is_found_by_its_words_and_tried_again() {
     let (_dir, place) = place(&[("memory/a.md", "my bike\n")]);
     let (with, asked, fails) = with_server(&place, "server/one/0");
-    *fails.lock().expect("lock") = true;
+    *fails.lock() = true;
     let Ok(crate::memory::index::Outcome::Done(report)) = sync(&with, Mode::default(), &mut |_| {})
     else {
         panic!("busy")
@@ -442,7 +443,7 @@ fn what_has_no_vector_is_found_by_its_words_and_tried_again() {
         why.starts_with("there are no vectors to search by: "),
         "{why}"
     );
-    *fails.lock().expect("lock") = false;
+    *fails.lock() = false;
     sync(&with, Mode::default(), &mut |_| {}).expect("sync");
     assert_eq!((asked.load(Ordering::Relaxed), vectors_of(&with).0), (1, 1));
 }
@@ -452,7 +453,7 @@ fn a_server_that_fails_takes_no_vector_away_that_was_made_before() {
     let (dir, place) = place(&[("memory/b.md", "my bike\n"), ("memory/c.md", "my boat\n")]);
     let (with, asked, fails) = with_server(&place, "server/one/0");
     sync(&with, Mode::default(), &mut |_| {}).expect("sync");
-    *fails.lock().expect("lock") = true;
+    *fails.lock() = true;
     atomic::write(
         &dir.path().join("workspace/memory/a.md"),
         b"my bus\n",
