@@ -271,7 +271,7 @@ fn the_tools_that_can_be_enabled_are_named() {
         windows: HashMap::new(),
         exec: Some(exec),
         web: Arc::new(tools::Web::new(&config::Web::default(), None)),
-        episodes: Mutex::default(),
+        episodes: parking_lot::Mutex::default(),
     };
     let expected: BTreeSet<String> = tools::all(needs)
         .iter()

@@ -127,7 +127,7 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
         task.await.unwrap();
     }
     // Three at once after the pause: the second gave up its place, the fourth need not wait a second.
-    assert_eq!(*order.lock().unwrap(), [0, 2, 3]);
+    assert_eq!(*order.lock(), [0, 2, 3]);
     assert_eq!(
         pace.lines()
             .wait(Some(1), 3, Instant::now() + Duration::from_secs(3)),
