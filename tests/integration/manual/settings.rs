@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use agent_toolkit::{
