@@ -144,8 +144,7 @@ impl Pipeline {
         let archive = || {
             let (pipeline, key) = (self.clone(), key.clone());
             async move {
-                let archived = crate::sys::blocking(move || pipeline.sessions.reset(&key)).await;
-                archived
+                crate::sys::blocking(move || pipeline.sessions.reset(&key)).await
             }
         };
         let archived = self.persist("a reset", archive).await?;

@@ -354,8 +354,7 @@ impl Pipeline {
                     owners_alone,
                 )
             };
-            let system = crate::sys::blocking(work).await;
-            system
+            crate::sys::blocking(work).await
         };
         Setting {
             live,
