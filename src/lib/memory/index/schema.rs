@@ -76,7 +76,7 @@ pub(crate) const ROWS: &str = "rows 4";
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
 pub(crate) fn rules() -> String {
     format!(
-        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, {ROWS}",
+        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, heads 2, {ROWS}",
         tokenize::VERSION
     )
 }
