@@ -10,7 +10,6 @@ use crate::queue::{Asking, KEEP, Trace, Traced};
 use crate::session::{Event, Kind, Prompt, PromptBlock, PromptTier, Spoken};
 use crate::text;
 
-/// Characters of the words of a message, and of an answer.
 const WORDS: usize = 200;
 /// What an estimate may be off, a part of this many: the vendor's tokens are not ours.
 const TOLERANCE: u64 = 50;
@@ -33,7 +32,6 @@ pub(super) fn parent(known: &Known) -> Option<Parent> {
     of_task.or_else(noted)
 }
 
-/// Returns the document.
 pub(super) fn assemble(known: &Known) -> Explain {
     let (input, prompt, found) = (leader(known), prompt(known), known.found.as_ref());
     let trace = known.trace.as_ref();
@@ -153,7 +151,6 @@ fn run_id(known: &Known) -> Option<String> {
     }
 }
 
-/// Returns the calls that were made in its own conversation.
 fn own_calls<'a>(known: &'a Known, parent: Option<&Parent>) -> Vec<&'a Call> {
     let session = known
         .found

@@ -11,14 +11,10 @@ use crate::session::{Event, Head, Index, Kind};
 use crate::sys;
 use crate::sys::jsonl;
 
-/// What stands of a run in its transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
-    /// The run.
     pub run_id: String,
-    /// Whose conversation it is.
     pub head: Head,
-    /// Whether it is archived.
     pub archived: bool,
     /// What happened in the run, in order.
     pub events: Vec<Event>,

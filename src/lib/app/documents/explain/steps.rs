@@ -10,7 +10,6 @@ use crate::message::Usage;
 use crate::session::{Event, Kind, Spoken};
 use crate::{clock, text};
 
-/// Characters of what a tool was given.
 const INPUT: usize = 120;
 
 /// Returns the calls; `own` are those of the ledger that were made in its conversation.
@@ -84,7 +83,6 @@ fn is_asked(events: &[Event], id: &str) -> bool {
     })
 }
 
-/// Takes the row of an answer out of the ledger's.
 fn take<'a>(rows: &mut [Option<&'a Call>], model: &str, usage: Usage) -> Option<&'a Call> {
     let is_its = |row: &Call| {
         row.ok == Some(true) && row.model == model && row.kind == "chat" && row.usage == usage
