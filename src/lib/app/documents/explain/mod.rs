@@ -15,8 +15,8 @@ use crate::control::spool;
 use crate::cost;
 use crate::cost::Call;
 use crate::queue;
-use crate::queue::{Meant, Trace};
-use crate::session::{PromptTier, Recollection};
+use crate::queue::{Meant, Trace, Traced};
+use crate::session::{Event, Kind, Prompt, PromptTier, Recollection, Spoken};
 use crate::{clock, sys, text};
 use find::Found;
 
@@ -36,7 +36,7 @@ pub(crate) struct Explain {
     /// Calls of models and tools, in the order in which they began.
     pub steps: Vec<Step>,
     pub approvals: Vec<Approval>,
-    /// What it cost, its sub-agents too, without calls that have no price.
+    /// With its sub-agents, without calls that have no price.
     pub cost_usd: f64,
     pub deliveries: Vec<Delivery>,
     /// `queued` (in the spool), `waiting`, `running`, `done`, `failed`, `stopped`, `interrupted`, `dead`, or
@@ -48,15 +48,14 @@ pub(crate) struct Explain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
     pub inputs: Vec<String>,
-    /// The door they came through: `telegram`, `cli`, `job` …
+    /// Where they came from: `telegram`, `cli`, `job` …
     pub source: Option<String>,
     pub session_key: Option<String>,
     pub session_id: Option<String>,
     pub archived: bool,
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// When its turn began, RFC 3339 UTC.
     pub started_at: Option<String>,
-    /// When it ended.
     pub finished_at: Option<String>,
     /// How often its turn was begun: more than once after a restart. `null` when it is no longer known.
     pub attempts: Option<i64>,
@@ -68,7 +67,7 @@ pub(crate) struct Explain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
     pub receipts: Vec<String>,
-    /// Whether words of others may be in its answer; `null` when it is not known.
+    /// Whether untrusted words may be in its answer; `null` when it is not known.
     pub tainted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
@@ -109,9 +108,9 @@ pub(crate) enum Step {
     Tool(ToolCall),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct ModelCall {
-    pub(crate) model_call: String,
+    pub model_call: String,
     /// What it was for, when it was not the answer: `recall`, `compaction`, `stt` …
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
@@ -154,7 +153,6 @@ pub(crate) struct Approval {
     pub answer: Option<String>,
     /// When it was asked, RFC 3339 UTC.
     pub asked_at: String,
-    /// When it was decided.
     pub decided_at: Option<String>,
     pub waited_ms: i64,
 }
@@ -170,7 +168,6 @@ pub(crate) struct Delivery {
     pub channel: String,
     pub chat: String,
     pub part: i64,
-    /// See `part`.
     pub parts: i64,
     pub took_ms: Option<i64>,
     pub asks: bool,
@@ -198,7 +195,6 @@ pub(crate) struct Child {
     pub message: String,
     pub run_id: Option<String>,
     pub label: String,
-    /// As `state` of the whole.
     pub state: &'static str,
     /// When it was sent, RFC 3339 UTC.
     pub sent_at: String,
@@ -207,50 +203,78 @@ pub(crate) struct Child {
     pub cost_usd: Option<f64>,
 }
 
+/// All that is known of a run, before it is put together.
 #[derive(Debug, Default)]
 struct Known {
     now: i64,
     id: String,
-    trace: Option<Trace>,
+    /// What `queue.db` has; empty when it knows nothing.
+    trace: Trace,
+    /// What the transcript has.
     found: Option<Found>,
+    /// The calls of `cost.db` that count for it, or for its parent.
     calls: Vec<Call>,
 }
 
-/// Explains the run, the input or the sent message `target`: see agent-send(1). A daemon need not run.
+impl Known {
+    fn events(&self) -> &[Event] {
+        self.found.as_ref().map_or(&[], |found| &found.events)
+    }
+
+    fn messages(&self) -> impl DoubleEndedIterator<Item = &Spoken> {
+        self.events().iter().filter_map(|event| match &event.kind {
+            Kind::Message(spoken) => Some(spoken),
+            _ => None,
+        })
+    }
+
+    /// Returns the first of its inputs.
+    fn input(&self) -> Option<&Traced> {
+        self.trace.inputs.first()
+    }
+
+    /// Returns the trace in the transcript: the newest, should it have begun twice.
+    fn prompt(&self) -> Option<&Prompt> {
+        self.events()
+            .iter()
+            .rev()
+            .find_map(|event| match &event.kind {
+                Kind::Prompt(prompt) => Some(prompt),
+                _ => None,
+            })
+    }
+}
+
+/// Explains the run, the input or the sent message `target`: see agent-send(1). A daemon need not run. Fails when
+/// nothing is known of it ([`Exit::Failed`]) or it may mean several ([`Exit::Usage`]).
 pub(crate) fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
     let target = target.trim();
     if target.is_empty() {
         return Err(unknown("an empty name"));
     }
-    let id = match meant(home, target)? {
-        Some(id) => id,
-        None => target.to_owned(),
-    };
+    let id = meant(home, target)?.unwrap_or_else(|| target.to_owned());
+    let trace = queue::trace(&home.queue_db(), &id)?.unwrap_or_default();
+    let run = trace.run_id.clone().unwrap_or_else(|| id.clone());
+    let calls_of = |run: &str| cost::calls(&home.cost_db(), &[run]);
     let mut known = Known {
         now: clock::now_ms(),
-        trace: queue::trace(&home.queue_db(), &id)?,
+        calls: calls_of(&run)?,
         id,
-        ..Known::default()
+        trace,
+        found: None,
     };
-    let run = known
-        .trace
-        .as_ref()
-        .and_then(|trace| trace.run_id.clone())
-        .unwrap_or_else(|| known.id.clone());
-    known.calls = cost::calls(&home.cost_db(), &[&run])?;
     known.found = find::find(home, &known, &run)?;
     // Of an input that the queue forgot the transcript alone knows the run.
-    if let Some(found) = known.found.as_ref().filter(|found| found.run_id != run) {
-        known
-            .calls
-            .extend(cost::calls(&home.cost_db(), &[&found.run_id])?);
+    let of_transcript = known.found.as_ref().map(|found| found.run_id.clone());
+    let parent = assemble::parent(&known).map(|parent| parent.run_id);
+    for other in of_transcript
+        .into_iter()
+        .filter(|of| *of != run)
+        .chain(parent)
+    {
+        known.calls.extend(calls_of(&other)?);
     }
-    if let Some(parent) = assemble::parent(&known) {
-        known
-            .calls
-            .extend(cost::calls(&home.cost_db(), &[&parent.run_id])?);
-    }
-    if known.trace.is_none() && known.found.is_none() && known.calls.is_empty() {
+    if known.trace == Trace::default() && known.found.is_none() && known.calls.is_empty() {
         return queued(home, &known.id)?.ok_or_else(|| unknown(target));
     }
     Ok(assemble::assemble(&known))
