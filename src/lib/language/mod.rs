@@ -1,4 +1,5 @@
-//! Text as words: tokens, stems and stop words, for the search index and for rules that read sentences.
+//! Text as words: language packs, tokens and stems, stop words.
 
+pub(crate) mod pack;
 pub(crate) mod stop_words;
 pub(crate) mod tokenize;

@@ -178,7 +178,9 @@ fn list_item(line: &str) -> (bool, &str) {
             .filter(|rest| {
                 // "3. May" is a date.
                 (1..=2).contains(&digits)
-                    && !super::vocabulary::is_month(rest.split_whitespace().next().unwrap_or(""))
+                    && !crate::language::pack::is_month(
+                        rest.split_whitespace().next().unwrap_or(""),
+                    )
             })
     };
     match mark.or_else(numbered) {

@@ -1,7 +1,7 @@
 //! Finds plain facts and promises in plain sentences, by rules and without a language model.
 //!
 //! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no
-//! claim. What it understands in English (of German, Spanish and French see `tongues`):
+//! claim. What it understands in English (German, Spanish and French by the rows of their packs):
 //!
 //! - names: "My name is Ada", "I'm Ada", "Call me Addie", "I am called Ada";
 //! - home and origin: "I live in Porto", "I moved to Porto", "I am from Brazil", "I was born in 1990";
@@ -30,25 +30,23 @@
 //! rights are settings.
 //!
 //! ```text
-//! text → block (own lines) → sentence (quotations covered) → words → gate (is it a statement?)
-//!      → rules (subject, verb, value), else foreign → Claim
+//! text → block (own lines) → sentence (quotations covered) → words → statement (does it state something?)
+//!      → facts (subject, verb, value: english, else the rows of another language) → Claim
 //! ```
 
 mod block;
-mod calendar;
 mod clause;
 mod confirm;
-mod foreign;
-mod gate;
+mod dates;
+mod english;
+mod facts;
 mod notes;
 mod promise;
-mod rules;
+mod secrets;
 mod sentence;
+mod statement;
 mod subject;
-mod tongues;
 mod value;
-mod vocabulary;
-mod when;
 mod words;
 
 use std::collections::HashMap;
@@ -56,11 +54,13 @@ use std::collections::HashMap;
 use chrono_tz::Tz;
 
 use crate::clock;
+use crate::language::pack::english;
 use sentence::Sentence;
 use words::Word;
 
+pub use dates::Deadline;
 pub use promise::Commitment;
-pub use when::Deadline;
+pub use secrets::may_be_kept;
 
 /// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,14 +93,10 @@ struct Voice {
     about_user: bool,
 }
 
-/// Attributes that a person has several of; a new one does not take the place of the old one.
-const MANY: &str = "alias likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
-
 /// Returns true when an entity may have several values of `attribute` at once: with "likes" or
 /// "friend" a new value adds to the old ones, with "lives in" it takes their place.
 pub fn holds_many(attribute: &str) -> bool {
-    let several = ["speaks", "allergic to", "does not eat", "does not drink"].contains(&attribute);
-    several || vocabulary::among(MANY, attribute) || MANY_RELATIONS.contains(&attribute)
+    english().facts.many.has(attribute)
 }
 
 /// Returns what does not hold of the same value at once: who dislikes sushi likes it no longer.
@@ -111,21 +107,6 @@ pub fn opposite(attribute: &str) -> Option<&'static str> {
         _ => None,
     }
 }
-
-const MANY_RELATIONS: [&str; 12] = [
-    "sister",
-    "brother",
-    "sibling",
-    "son",
-    "daughter",
-    "child",
-    "kid",
-    "dog",
-    "cat",
-    "grandson",
-    "granddaughter",
-    "best friend",
-];
 
 /// Returns what a person states in `text`, one message of theirs, in order. "I" is the entity
 /// `user`. A message that asks for work on a text ("Translate …") states nothing: call this once a
@@ -185,7 +166,7 @@ pub struct Own {
 pub fn own(text: &str) -> Vec<Own> {
     let count = |text: &str| text.split_whitespace().count();
     let own = |(Sentence { text, quote, .. }, words): (Sentence, Vec<Word>)| {
-        let may_be_fact = gate::may_be_kept(&text, &words);
+        let may_be_fact = secrets::may_keep(&text, &words);
         let is_name =
             count(&quote) <= count(&text) + 1 && quote.chars().count() < sentence::MAX_QUOTE;
         Own {
@@ -194,11 +175,6 @@ pub fn own(text: &str) -> Vec<Own> {
         }
     };
     own_sentences(text).into_iter().map(own).collect()
-}
-
-/// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
-pub fn may_be_kept(text: &str) -> bool {
-    gate::may_be_kept(text, &words::words(text))
 }
 
 /// Returns the sentences of `text` that may be remembered.
@@ -232,22 +208,22 @@ fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
                 own.iter()
                     .any(|(_, words): &(Sentence, Vec<Word>)| words.len() > 2)
             };
-            if number == 0 && gate::greets(&words) && asked() {
+            if number == 0 && statement::greets(&words) && asked() {
                 return own;
             }
-            if gate::asks_for_text_work(&words) {
+            if statement::asks_for_text_work(&words) {
                 return Vec::new();
             }
             // "Fwd: Hello, my name is Igor. I live in Minsk."
-            if gate::opens_labelled_text(&sentence.text, &words) {
+            if statement::opens_labelled_text(&sentence.text, &words) {
                 break;
             }
             // "My name is Batman. Just kidding."
-            if gate::takes_back(&words) {
+            if statement::takes_back(&words) {
                 own.pop();
             }
-            let is_last = gate::opens_foreign_text(&sentence.text, &words)
-                || gate::asks_about_text(&sentence.text, &words);
+            let is_last = statement::opens_pasted_text(&sentence.text, &words)
+                || statement::asks_about_text(&sentence.text, &words);
             own.push((sentence, words));
             if is_last {
                 return own;
@@ -327,7 +303,7 @@ fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<
                             attribute,
                             value,
                             ended: false,
-                            confidence: rules::EXPLICIT,
+                            confidence: facts::EXPLICIT,
                             line: number,
                             quote,
                         }
@@ -360,13 +336,11 @@ fn read_prose(lines: &[String], line: u32, voice: Voice, claims: &mut Vec<Claim>
 }
 
 fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
-    let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else {
+    let Some(statement) = statement::statement(&sentence.text, &words::words(&sentence.text))
+    else {
         return;
     };
-    let mut found = rules::read(&sentence.text, &statement, voice);
-    if found.is_empty() && voice.first_person {
-        found = foreign::read(&sentence.text, &statement);
-    }
+    let found = facts::read(&sentence.text, &statement, voice);
     claims.extend(found.into_iter().map(|found| Claim {
         entity: found.entity,
         attribute: found.attribute,
@@ -398,7 +372,7 @@ fn once(claims: Vec<Claim>) -> Vec<Claim> {
 #[cfg(test)]
 mod change_tests;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 #[cfg(test)]
 mod notes_tests;
 #[cfg(test)]

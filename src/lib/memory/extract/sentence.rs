@@ -1,7 +1,7 @@
 //! From a block to its sentences: what is quoted is covered, and a sentence knows its line.
 
 use super::block::Block;
-use super::vocabulary::{is_abbreviation, is_month, is_open_end};
+use crate::language::pack::{english, is_month};
 use crate::text;
 
 /// Stands where something was covered: a quotation, code, an address on the web.
@@ -98,8 +98,8 @@ fn is_inner_stop(seen: &[char], at: usize) -> bool {
         .collect();
     let number = !word.is_empty() && word.len() <= 2 && word.chars().all(|c| c.is_ascii_digit());
     let initial = word.chars().count() == 1 && word != "I" && word.chars().all(char::is_uppercase);
-    is_abbreviation(&word) && !after.is_empty()
-        || initial && !after.is_empty()
+    let statements = &english().statements;
+    (initial || statements.abbreviations.has(&word.to_lowercase())) && !after.is_empty()
         || number && is_month(&after)
 }
 
@@ -121,7 +121,7 @@ fn line_ends_sentence(seen: &[char], start: usize, at: usize) -> bool {
         || fresh
             && line.chars().count() < 60
             && !line.ends_with([',', ';', '-'])
-            && !is_open_end(&last)
+            && !english().statements.open_ends.has(&last)
 }
 
 /// Returns `raw` with [`HOLE`] for each character of what is quoted, code or an address. What is
