@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::verify::Kind;
 use super::*;
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
@@ -126,7 +127,7 @@ fn an_entry_has_this_form_and_its_hash_can_be_made_by_hand() {
         .trim_end()
         .replace(&format!(",\"hash\":\"{hash}\""), "");
     assert_eq!(
-        entry::sha256(format!("{}{content}", entry::NOTHING).as_bytes()),
+        crate::text::sha256_hex(format!("{}{content}", entry::NOTHING).as_bytes()),
         hash
     );
 }
@@ -405,7 +406,7 @@ fn no_word_stands_in_it_and_short_ones_cannot_be_guessed() {
     for word in ["sesame", "open\"", "dear", "name of"] {
         assert!(!text.contains(word), "{word}: {text}");
     }
-    assert!(!text.contains(&entry::sha256(br#"{"command":"sesame"}"#)));
+    assert!(!text.contains(&crate::text::sha256_hex(br#"{"command":"sesame"}"#)));
     assert_eq!(
         (&entries[0]["args"], &entries[1]["result"]),
         (&entries[2]["args"], &entries[3]["result"])

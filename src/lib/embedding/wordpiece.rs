@@ -108,11 +108,6 @@ impl Vocabulary {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Returns true when there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Returns the highest number of a piece.
     pub fn highest(&self) -> Option<u32> {
         let last = u32::try_from(self.len()).ok()?.checked_sub(1)?;

@@ -21,7 +21,7 @@ mod turn;
 
 pub use deliver::delivery::Outgoing;
 pub use intake::http::Refusal;
-pub use intake::jobs::{Schedule, Waking, heartbeat, waking};
+pub use intake::jobs::{Schedule, heartbeat, waking};
 pub use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
 pub use turn::transcribe::Listener;

@@ -86,7 +86,7 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
         zone: loaded.config.agent.timezone.0,
         keep_days: loaded.config.log.keep_days,
     };
-    let _guard = logging::init(&log).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    logging::init(&log).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

@@ -128,14 +128,7 @@ pub(super) fn id(headers: &HeaderMap) -> Result<Id, Refusal> {
 fn id_of(key: &[u8]) -> Id {
     let itself = std::str::from_utf8(key).ok().and_then(Id::parse);
     itself.unwrap_or_else(|| {
-        let digest = ring::digest::digest(&ring::digest::SHA256, key);
-        let hex: String = digest
-            .as_ref()
-            .iter()
-            .take(24)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Id::parse(&format!("key-{hex}")).unwrap_or_default()
+        Id::parse(&format!("key-{:.48}", crate::text::sha256_hex(key))).unwrap_or_default()
     })
 }
 

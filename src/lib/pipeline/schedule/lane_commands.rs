@@ -143,9 +143,7 @@ impl Pipeline {
     pub(crate) async fn archive(self: &Arc<Self>, key: &SessionKey) -> Option<bool> {
         let archive = || {
             let (pipeline, key) = (self.clone(), key.clone());
-            async move {
-                crate::sys::blocking(move || pipeline.sessions.reset(&key)).await
-            }
+            async move { crate::sys::blocking(move || pipeline.sessions.reset(&key)).await }
         };
         let archived = self.persist("a reset", archive).await?;
         if archived.is_some() {

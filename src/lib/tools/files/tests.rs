@@ -74,7 +74,7 @@ fn context() -> Context {
         pins: Vec::new(),
         approved: false,
         tainted: false,
-        progress: crate::agent::Progress::default(),
+        progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
     }
 }
