@@ -327,7 +327,44 @@ pub(crate) struct Answers {
 /// What a person asks the offline provider for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Requests {}
+pub(crate) struct Requests {
+    pub polite: Phrases,
+    pub greetings: Phrases,
+    pub asks_us: Phrases,
+    pub wishes: Phrases,
+    pub remember: Phrases,
+    pub note: Phrases,
+    pub that: Phrases,
+    pub this: Phrases,
+    pub tags: Phrases,
+    pub remember_that: Phrases,
+    pub secrets: Phrases,
+    pub number_secrets: Phrases,
+    pub is: WordList,
+    pub summarise: Phrases,
+    pub attached: WordList,
+    pub following: Phrases,
+    pub file: Phrases,
+    pub conversation: Phrases,
+    pub talked_about: Phrases,
+    pub look_up: Phrases,
+    pub asking: WordList,
+    pub auxiliaries: WordList,
+    pub subjects: WordList,
+    pub praise: WordList,
+    pub small_talk: Vec<SmallTalk>,
+}
+
+/// Words with an answer of their own.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SmallTalk {
+    pub phrases: Phrases,
+    /// 0: the words are one of the phrases. Else they begin with one, and are at most so many.
+    pub max_words: usize,
+    /// `{introduction}`, `{configure}`, `{name}` and `{time}` are filled in.
+    pub answer: String,
+}
 
 impl Pack {
     /// Returns the number of the month that `word` names, from 1, in full or short.

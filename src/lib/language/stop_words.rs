@@ -7,8 +7,12 @@ use super::pack::packs;
 
 /// Returns true for a word that is left out of questions; `word` is lower case, without accents.
 pub(crate) fn is_stop(word: &str) -> bool {
-    static STOP: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| packs().iter().flat_map(|pack| pack.stop_words.iter()).collect());
+    static STOP: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        packs()
+            .iter()
+            .flat_map(|pack| pack.stop_words.iter())
+            .collect()
+    });
     STOP.contains(word)
 }
 

@@ -2,21 +2,7 @@
 
 use super::words::{Word, has_any, low, words};
 use crate::language::pack::packs;
-
-/// What keys of well-known services begin with.
-const KEYS: [&str; 11] = [
-    "sk-",
-    "pk-",
-    "ghp_",
-    "gho_",
-    "github_pat",
-    "AKIA",
-    "xoxb",
-    "xoxp",
-    "eyJ",
-    "glpat",
-    "AIza",
-];
+use crate::language::secrets::looks_like_key;
 
 /// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
 pub fn may_be_kept(text: &str) -> bool {
@@ -45,8 +31,7 @@ fn looks_secret(word: &str) -> bool {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     let is_mixed =
         word.chars().any(|c| c.is_ascii_digit()) && word.chars().any(char::is_alphabetic);
-    KEYS.iter().any(|start| word.starts_with(start))
-        || word.chars().count() >= 16 && is_mixed && !word.contains(['@', '/'])
+    looks_like_key(word) || word.chars().count() >= 16 && is_mixed && !word.contains(['@', '/'])
 }
 
 /// Cards have 13 to 19 digits, an IBAN more than 13; a telephone number has at most 12 in use.
