@@ -1,12 +1,15 @@
 //! Memory files: prose about the user, and lines of the form `key: value`.
 
-use super::Voice;
+use super::facts::EXPLICIT;
 use super::secrets::may_keep;
+use super::sentence::MAX_QUOTE;
 use super::statement::passes;
 use super::subject::{Role, USER, name_kind, relation, subject};
 use super::value::value;
 use super::words::{has_any, words};
+use super::{Claim, Voice};
 use crate::language::pack::{ValueKind, any_has, english, is_month, packs};
+use crate::text;
 
 /// Whom the lines below a heading are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +163,21 @@ pub(super) fn key_value(line: &str, about: About) -> Option<Option<(String, Stri
         kind => kind,
     };
     Some(value(rest, &rest_words, kind, false).map(|value| (entity, attribute, value)))
+}
+
+/// Returns the claim of a `key: value`: entity, attribute, value.
+pub(super) fn claim(stated: (String, String, String), line: &str, number: u32) -> Claim {
+    let (entity, attribute, value) = stated;
+    let quote = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    Claim {
+        entity,
+        attribute,
+        value,
+        ended: false,
+        confidence: EXPLICIT,
+        line: number,
+        quote: text::head(&quote, MAX_QUOTE).to_owned(),
+    }
 }
 
 /// "Birthday", "Favourite colour", "Sister".

@@ -6,7 +6,7 @@
 
 use chrono::NaiveDateTime;
 
-use super::Voice;
+use super::SPEECH;
 use super::dates::{self, Deadline};
 use super::sentence::{HOLE, Sentence};
 use super::statement::{is_addressed, statement};
@@ -169,11 +169,7 @@ impl Speaker<'_> {
             found.verb = Some(format!("{verb}n"));
             return Some((lead, found));
         }
-        let voice = Voice {
-            first_person: true,
-            about_user: false,
-        };
-        let (subject, next) = subject(tail(words, start), voice, self.pack)?;
+        let (subject, next) = subject(tail(words, start), SPEECH, self.pack)?;
         let end = self.opened(words, start + next, &promises.promised)?;
         let is_other = matches!(subject.role, Role::Other(_));
         is_other.then(|| (lead, opening(&subject.entity, end, false, false)))

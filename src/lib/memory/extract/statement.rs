@@ -1,7 +1,7 @@
 //! Which sentences state something: no questions, guesses, words of others, talk about a text.
 //! Here it is better to lose a fact than to keep a false one.
 
-use super::Voice;
+use super::SPEECH;
 use super::secrets;
 use super::sentence::MAX_CHARS;
 use super::subject::{attribute, relation, subject};
@@ -139,10 +139,6 @@ pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
 fn is_key(label: &[Word], pack: &Pack) -> bool {
     let at = usize::from(pack.facts.my.has(low(label, 0)));
     let is_whole = |end: usize| end == label.len();
-    let voice = Voice {
-        first_person: true,
-        about_user: false,
-    };
     if pack.facts.relation_words.is_empty() {
         return at == 1
             && (attribute(label, at, pack).is_some_and(|(.., end)| is_whole(end))
@@ -152,7 +148,7 @@ fn is_key(label: &[Word], pack: &Pack) -> bool {
     if !owned {
         return attribute(label, 0, pack).is_some_and(|(.., end)| is_whole(end));
     }
-    subject(label, voice, pack).is_some_and(|(_, end)| is_whole(end))
+    subject(label, SPEECH, pack).is_some_and(|(_, end)| is_whole(end))
 }
 
 /// Returns true when the words take back what was said before them.

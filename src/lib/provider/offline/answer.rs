@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::intent::{self, Intent};
 use super::remember::{self, Note};
 use super::request::{Turn, own_words};
-use super::search_hits::{self, Hit, Line, Speaker};
-use super::words::asks;
+use super::search_hits::{self, Hit, Speaker};
 use crate::language::tokenize::Words;
 use crate::text;
 
@@ -18,6 +17,8 @@ const MAX_QUOTE_CHARS: usize = 300;
 const SURE_PERCENT: u32 = 35;
 /// A line with less of the question in it (percent) is about something else.
 const MIN_COVERED: u32 = 30;
+/// One with less is offered with doubt.
+const SURE_COVERED: u32 = 34;
 /// Stems of words that say what kind of answer is wanted more than what it is about; they count a third.
 const WEAK: [&str; 11] = [
     "name", "call", "number", "time", "day", "thing", "old", "say", "know", "tell", "ask",
@@ -35,6 +36,7 @@ pub(super) const ONLY_ASKED: &str = "I found only that this was asked before, an
 type Stems = Vec<Arc<str>>;
 
 /// A line that may be quoted.
+#[derive(Default)]
 struct Candidate {
     words: String,
     place: String,
@@ -91,8 +93,6 @@ pub(super) fn answer(question: &str, found: &str, turn: &Turn<'_>) -> String {
 struct Search {
     words: Words,
     wanted: Stems,
-    /// A number is the better answer.
-    wants_number: bool,
     candidates: Vec<Candidate>,
     /// The question itself was found.
     was_asked: bool,
@@ -102,22 +102,19 @@ impl Search {
     fn new(question: &str) -> Self {
         let mut words = Words::new();
         let wanted = stems(&mut words, question);
-        let low = text::head(question, 40).to_lowercase();
-        let numbers = ["when", "how m", "what time", "how old"];
         Self {
             words,
             wanted,
-            wants_number: numbers.iter().any(|start| low.starts_with(start)),
             candidates: Vec::new(),
             was_asked: false,
         }
     }
 
     /// Returns the stems of a line; of an order to remember those of what is to be kept.
-    fn stems_of(&mut self, bare: &str) -> Stems {
-        match remember::read(bare) {
+    fn stems_of(&mut self, line: &str) -> Stems {
+        match remember::read(line) {
             Some(Note::Keep(note)) => stems(&mut self.words, &note),
-            Some(Note::Secret | Note::Empty) | None => stems(&mut self.words, bare),
+            Some(Note::Secret | Note::Empty) | None => stems(&mut self.words, line),
         }
     }
 
@@ -129,70 +126,59 @@ impl Search {
         both.map(weight).sum::<u32>() * 100 / all.max(1)
     }
 
-    /// Returns what speaks for a line: the share of the question in it, then who says it, then how well it was found.
-    fn score(&self, covered: u32, text: &str, speaker: Speaker, percent: u32) -> u32 {
+    /// Scores a line: the share of the question in it, then who says it, then how well it was found.
+    fn add(&mut self, speaker: Speaker, percent: u32, covered: u32, candidate: Candidate) {
         let by = match speaker {
             Speaker::Person => 100,
             Speaker::File => 110,
             Speaker::Agent => 0,
         };
-        let has_number = self.wants_number && text.contains(|c: char| c.is_ascii_digit());
         // What has every word is as good as anything; how rare its words are no longer matters.
-        let percent = if covered == 100 { 100 } else { percent };
-        covered * 10 + by + percent + if has_number { 60 } else { 0 }
+        let found = if covered == 100 { 100 } else { percent };
+        let is_about = covered >= SURE_COVERED || self.wanted.is_empty();
+        self.candidates.push(Candidate {
+            score: covered * 10 + by + found,
+            is_sure: percent >= SURE_PERCENT && is_about,
+            words: shown(&candidate.words),
+            ..candidate
+        });
     }
 
     fn hit(&mut self, hit: &Hit<'_>) {
         let lines = hit.place.rsplit(':').next().unwrap_or("");
         let start = lines.split('-').next().and_then(|line| line.parse().ok());
-        let day = day(hit.place).to_owned();
-        let candidate = |line: &Line<'_>, words: &str, stems, at| Candidate {
-            words: shown(words),
-            place: place(hit.place, line.speaker),
-            score: hit.percent,
-            is_sure: false,
-            stems,
-            age: (day.clone(), start.unwrap_or(0), at),
-        };
         for (at, line) in hit.lines.iter().enumerate() {
             let bare = line.bare();
             let stems = self.stems_of(bare);
             let own = self.covered(&stems);
-            let intent = intent::read(bare, None);
-            let is_small_talk =
-                line.speaker != Speaker::File && matches!(intent, Intent::SmallTalk(_));
-            if asks(bare)
-                || matches!(
-                    intent,
-                    Intent::Command(_) | Intent::Question(_) | Intent::Summary(_)
-                )
-            {
-                self.was_asked |= own > 0;
-                continue;
-            }
+            let is_talk = line.speaker != Speaker::File;
+            let is_told = match intent::read(bare, None) {
+                Intent::Command(_) | Intent::Question(_) | Intent::Summary(_) => {
+                    self.was_asked |= own > 0;
+                    false
+                }
+                Intent::SmallTalk(_) => !is_talk,
+                Intent::Remember(_) | Intent::Statement | Intent::Nothing => true,
+            };
             let heading = self::stems(&mut self.words, line.heading);
             let under = self.covered(&[stems.as_slice(), &heading].concat());
             let covered = own.max((under + own) / 2);
             let asks_anything = self.wanted.is_empty() && line.speaker != Speaker::Agent;
-            if is_small_talk || covered < MIN_COVERED && !asks_anything {
+            if !is_told || covered < MIN_COVERED && !asks_anything {
                 continue;
             }
             let words = match line.speaker {
                 Speaker::Person => bare,
                 Speaker::Agent | Speaker::File => line.text,
             };
-            self.candidates.push(Candidate {
-                score: self.score(covered, line.text, line.speaker, hit.percent),
-                is_sure: hit.percent >= SURE_PERCENT && (covered >= 34 || self.wanted.is_empty()),
-                ..candidate(line, words, stems, at)
-            });
-        }
-        // Found by another form of its words. Of several lines nobody can say which one it is.
-        if let (true, false, [line]) = (self.candidates.is_empty(), self.was_asked, &hit.lines[..])
-            && !remember::is_secret(line.bare())
-        {
-            let stems = self.stems_of(line.bare());
-            self.candidates.push(candidate(line, line.text, stems, 0));
+            let candidate = Candidate {
+                words: words.to_owned(),
+                place: place(hit.place, line.speaker),
+                stems,
+                age: (day(hit.place).to_owned(), start.unwrap_or(0), at),
+                ..Candidate::default()
+            };
+            self.add(line.speaker, hit.percent, covered, candidate);
         }
     }
 
@@ -203,25 +189,21 @@ impl Search {
             .iter()
             .filter_map(own_words)
             .flat_map(str::lines);
-        for (at, line) in said
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .enumerate()
-        {
+        for (at, line) in said.map(str::trim).enumerate() {
             let stems = self.stems_of(line);
             let covered = self.covered(&stems);
             let intent = intent::read(line, None);
-            let is_statement = matches!(intent, Intent::Statement | Intent::SmallTalk(_));
-            if covered >= 34 && is_statement && !asks(line) {
-                self.candidates.push(Candidate {
-                    words: shown(line),
+            let is_told = matches!(intent, Intent::Statement | Intent::SmallTalk(_));
+            if is_told && covered >= SURE_COVERED {
+                let candidate = Candidate {
+                    words: line.to_owned(),
                     place: "earlier in this conversation".to_owned(),
-                    score: self.score(covered, line, Speaker::File, SURE_PERCENT),
-                    is_sure: covered >= 50,
                     stems,
                     // After everything that has ended.
                     age: ("~".to_owned(), at, 0),
-                });
+                    ..Candidate::default()
+                };
+                self.add(Speaker::File, SURE_PERCENT, covered, candidate);
             }
         }
     }
@@ -251,14 +233,13 @@ impl Search {
                 .iter()
                 .any(|one| one.place.starts_with(&place));
             if covered >= MIN_COVERED && !is_found {
-                self.candidates.push(Candidate {
-                    words: shown(&words),
+                let candidate = Candidate {
+                    words,
                     place,
-                    score: covered * 10 + 100,
-                    is_sure: covered >= 50,
                     stems,
-                    age: Default::default(),
-                });
+                    ..Candidate::default()
+                };
+                self.add(Speaker::Agent, 100, covered, candidate);
             }
         }
     }
