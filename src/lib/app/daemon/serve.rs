@@ -73,7 +73,7 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at(
+    workspace::create_protected(home.workspace()).map_err(sys::Error::at(
         "make the agent's files in",
         home.workspace(),
     ))?;
