@@ -23,7 +23,6 @@ use super::stdio::Stdio;
 use super::{assemble, background_tasks, command_intake, publish_state, ticker};
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
-use crate::app::forget;
 use crate::app::http;
 use crate::audit;
 use crate::auth::{Keys, Renewals};
@@ -32,6 +31,7 @@ use crate::config;
 use crate::config::{Environment, Home, Loaded, Secrets};
 
 use crate::cost::Ledger;
+use crate::forget;
 use crate::llm::Outages;
 use crate::mcp::Servers;
 use crate::memory::{Memory, embedder};
@@ -130,7 +130,7 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
         });
         let told = orders
             .into_iter()
-            .map(|order| order.carry_out(home, env))
+            .map(|order| order.carry_out(home, env).map_err(Failure::from))
             .collect();
         drop(done);
         told
