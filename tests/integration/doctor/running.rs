@@ -269,7 +269,7 @@ fn a_channel_in_trouble_is_named() {
         );
     }
     channel(
-        "no answer to the last poll for 60 s: connecting anew",
+        "no answer to the last poll for 60 s: reconnecting",
         Some(3),
     );
     assert_eq!(

@@ -138,11 +138,7 @@ impl Api {
             request.method
         );
         let post = self.client().post(url);
-        let post = post.timeout(
-            request
-                .timeout
-                .unwrap_or_else(|| time_for(progress.total())),
-        );
+        let post = post.timeout(request.timeout.unwrap_or_else(|| time_for(progress.total)));
         let post = if request.files.is_empty() {
             post.json(&request.parameters)
         } else {
