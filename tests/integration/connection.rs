@@ -94,12 +94,12 @@ fn a_server_that_does_wrong_is_named_and_left_and_found_again() {
         (
             Way::Silent,
             "http",
-            "no answer to the last poll for 2 s: connecting anew",
+            "no answer to the last poll for 2 s: reconnecting",
         ),
         (
             Way::Dribble,
             "http",
-            "no answer to the last poll for 2 s: connecting anew",
+            "no answer to the last poll for 2 s: reconnecting",
         ),
         (Way::HeaderOnly, "http", "no answer from Telegram"),
         (Way::Reset, "http", "no answer from Telegram"),
@@ -110,7 +110,7 @@ fn a_server_that_does_wrong_is_named_and_left_and_found_again() {
         (
             Way::Silent,
             "https",
-            "no answer to the last poll for 2 s: connecting anew",
+            "no answer to the last poll for 2 s: reconnecting",
         ),
         (Way::NoJson, "https", "Telegram cannot be reached"),
     ];

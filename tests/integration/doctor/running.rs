@@ -268,10 +268,7 @@ fn a_channel_in_trouble_is_named() {
             "{line}"
         );
     }
-    channel(
-        "no answer to the last poll for 60 s: connecting anew",
-        Some(3),
-    );
+    channel("no answer to the last poll for 60 s: reconnecting", Some(3));
     assert_eq!(
         pretender.check("channel-trouble", "error", &["for 60 s"]),
         "curl -sS -m 10 -o /dev/null -w '%{http_code}\\n' https://api.telegram.org"

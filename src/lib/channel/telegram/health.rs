@@ -73,10 +73,10 @@ pub(super) enum PollError {
     #[error("{0}")]
     Call(#[from] Error),
     /// There was no answer for so long.
-    #[error("no answer to the last poll for {} s: connecting anew", .0.as_secs())]
+    #[error("no answer to the last poll for {} s: reconnecting", .0.as_secs())]
     Silent(Duration),
     /// The machine slept for so long.
-    #[error("the machine slept for {} s: connecting anew", .0.as_secs())]
+    #[error("the machine slept for {} s: reconnecting", .0.as_secs())]
     Slept(Duration),
 }
 

@@ -107,18 +107,15 @@ impl Telegram {
     pub async fn introduce_until_known(&self, owners: &[i64]) {
         let mut tries = 0;
         loop {
-            self.introduce(owners).await;
+            // Why nothing can be asked is shown by the poller.
+            if tries == 0 || self.health.read().state == "ok" {
+                self.introduce(owners).await;
+            }
             if self.username.lock().is_some() {
                 return;
             }
-            // Why nothing can be asked is shown by the poller.
-            loop {
-                tokio::time::sleep(net::backoff(tries, NAME_BACKOFF.0, NAME_BACKOFF.1)).await;
-                tries = tries.saturating_add(1);
-                if self.health.read().state == "ok" {
-                    break;
-                }
-            }
+            tokio::time::sleep(net::backoff(tries, NAME_BACKOFF.0, NAME_BACKOFF.1)).await;
+            tries = tries.saturating_add(1);
         }
     }
 

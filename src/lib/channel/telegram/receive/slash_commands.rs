@@ -1,4 +1,4 @@
-//! The words that begin with a slash.
+//! Commands of the chat: texts that begin with a slash, and the menu that shows them.
 
 use teloxide::types::BotCommand;
 
@@ -24,8 +24,8 @@ pub(crate) fn parse(text: &str, username: Option<&str>) -> Option<Command> {
 /// Returns the commands as Telegram's menu shows them to an owner, or to everybody.
 pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
     let everybody = [
-        ("new", "Begin a new conversation"),
-        ("compact", "Sum up what was said so far"),
+        ("new", "Start a new conversation"),
+        ("compact", "Summarise the conversation so far"),
         ("stop", "Stop what I am doing"),
         ("status", "What I am doing"),
         ("help", "What I understand"),
@@ -34,11 +34,8 @@ pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
         ("approve", "Let me do what I asked for: /approve ID"),
         ("deny", "Do not let me, and say why: /deny ID WHY"),
         ("model", "Which model answers here"),
-        ("undo", "Take back what I last changed in files"),
-        (
-            "forget",
-            "What is no longer to count: /forget NAME, or words of a fact",
-        ),
+        ("undo", "Undo my last changes to files"),
+        ("forget", "Forget a fact: /forget NAME, or words of it"),
         ("cost", "What I cost"),
     ];
     let owners = owners.into_iter().filter(|_| owner);
@@ -55,80 +52,54 @@ mod tests {
     use crate::message::Approval;
 
     #[test]
-    fn the_menu_shows_what_there_is_and_owners_their_own() {
-        let names = |owner| {
-            menu(owner)
-                .into_iter()
-                .map(|entry| entry.command)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(names(false), ["new", "compact", "stop", "status", "help"]);
-        assert_eq!(
-            names(true),
-            [
-                "new", "compact", "stop", "status", "help", "approve", "deny", "model", "undo",
-                "forget", "cost"
-            ]
-        );
-        assert!(
-            menu(true)
-                .iter()
-                .all(|entry| Command::spoken(&entry.command, "").is_some()
-                    && !entry.description.is_empty())
-        );
+    fn the_menu_shows_commands_that_exist_and_owners_their_own() {
+        let (everybody, owners) = (menu(false), menu(true));
+        assert_eq!((everybody.len(), owners.len()), (5, 11));
+        assert_eq!(owners[..5], everybody);
+        for entry in &owners {
+            assert!(Command::spoken(&entry.command, "").is_some(), "{entry:?}");
+            assert!(!entry.description.is_empty());
+        }
     }
 
     #[test]
     fn commands_are_whole_words_meant_for_us() {
-        let parse = |text| parse(text, Some("our_bot"));
-        let new = |model: Option<&str>, words: Option<&str>| {
-            Some(Command::New {
-                model: model.map(str::to_owned),
-                words: words.map(str::to_owned),
-            })
+        let new = |model: Option<&str>, words: Option<&str>| Command::New {
+            model: model.map(str::to_owned),
+            words: words.map(str::to_owned),
         };
-        assert_eq!(parse(" /NEW"), Some(Command::ANEW));
-        assert_eq!(
-            parse("/New@Our_Bot  How are YOU?\nWell? "),
-            new(None, Some("How are YOU?\nWell?"))
-        );
-        assert_eq!(parse("/reset"), Some(Command::ANEW));
-        assert_eq!(parse("/RESET Big"), new(Some("Big"), None));
-        assert_eq!(
-            parse("/reset big How are YOU?"),
-            new(Some("big"), Some("How are YOU?"))
-        );
-        assert_eq!(parse("/compact"), Some(Command::Compact));
-        assert_eq!(parse("/model"), Some(Command::Model { choice: None }));
-        assert_eq!(
-            parse("/Model Big"),
-            Some(Command::Model {
-                choice: Some("Big".into())
-            })
-        );
-        let no = |why: &str| {
-            Some(Command::Approval {
-                id: "k3f9w2".into(),
-                verdict: Approval::Deny,
-                why: Some(why.into()),
-            })
+        let deny = Command::Approval {
+            id: "k3f9w2".into(),
+            verdict: Approval::Deny,
+            why: Some("NOT that\none".into()),
         };
-        assert_eq!(
-            parse("/deny@our_bot k3f9w2 NOT that\none"),
-            no("NOT that\none")
-        );
-        assert_eq!(parse("/approve@other_bot k3f9w2"), None);
-        assert_eq!(parse("/undo"), Some(Command::Undo { run: None }));
-        assert_eq!(
-            parse("/UNDO 0199-ab "),
-            Some(Command::Undo {
-                run: Some("0199-ab".into())
-            })
-        );
-        assert_eq!(parse("/stop@our_bot"), Some(Command::Stop { all: false }));
-        assert_eq!(parse("/stop@other_bot"), None);
-        assert_eq!(parse("/newspaper"), None);
-        assert_eq!(parse("tell me about /new"), None);
-        assert_eq!(parse(""), None);
+        let (big, run) = (Some("Big".to_owned()), Some("0199-ab".to_owned()));
+        for (text, expected) in [
+            (" /NEW", Some(Command::ANEW)),
+            ("/reset", Some(Command::ANEW)),
+            (
+                "/New@Our_Bot  How are\nYOU? ",
+                Some(new(None, Some("How are\nYOU?"))),
+            ),
+            ("/RESET Big", Some(new(Some("Big"), None))),
+            (
+                "/reset big How are YOU?",
+                Some(new(Some("big"), Some("How are YOU?"))),
+            ),
+            ("/compact", Some(Command::Compact)),
+            ("/model", Some(Command::Model { choice: None })),
+            ("/Model Big", Some(Command::Model { choice: big })),
+            ("/deny@our_bot k3f9w2 NOT that\none", Some(deny)),
+            ("/approve@other_bot k3f9w2", None),
+            ("/undo", Some(Command::Undo { run: None })),
+            ("/UNDO 0199-ab ", Some(Command::Undo { run })),
+            ("/stop@our_bot", Some(Command::Stop { all: false })),
+            ("/stop@other_bot", None),
+            ("/newspaper", None),
+            ("tell me about /new", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(text, Some("our_bot")), expected, "{text}");
+        }
     }
 }

@@ -96,8 +96,7 @@ struct Answer {
     result: Value,
     error_code: Option<u16>,
     description: Option<String>,
-    #[serde(default)]
-    parameters: Parameters,
+    parameters: Option<Parameters>,
 }
 
 #[derive(Default, Deserialize)]
@@ -138,11 +137,7 @@ impl Api {
             request.method
         );
         let post = self.client().post(url);
-        let post = post.timeout(
-            request
-                .timeout
-                .unwrap_or_else(|| time_for(progress.total())),
-        );
+        let post = post.timeout(request.timeout.unwrap_or_else(|| time_for(progress.total)));
         let post = if request.files.is_empty() {
             post.json(&request.parameters)
         } else {
@@ -237,11 +232,12 @@ async fn answer(mut response: Response) -> Result<Value, Error> {
         return Ok(answer.result);
     }
     let description = answer.description.as_deref().unwrap_or("no description");
+    let parameters = answer.parameters.unwrap_or_default();
     Err(Error::Refused {
         status: answer.error_code.unwrap_or(status),
         description: text::shorten(&redact(description), 300),
-        retry_after: answer.parameters.retry_after.map(Duration::from_secs),
-        moved_to: answer.parameters.migrate_to_chat_id,
+        retry_after: parameters.retry_after.map(Duration::from_secs),
+        moved_to: parameters.migrate_to_chat_id,
     })
 }
 

@@ -93,7 +93,7 @@ impl Upload {
 /// How much of the files of one call was read.
 pub(crate) struct Progress {
     read: Arc<AtomicU64>,
-    total: u64,
+    pub(crate) total: u64,
 }
 
 impl Progress {
@@ -102,10 +102,6 @@ impl Progress {
             read: Arc::default(),
             total: files.iter().map(|(_, file)| file.bytes).sum(),
         }
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.total
     }
 
     /// Returns whether all was read, so that all may have been sent.

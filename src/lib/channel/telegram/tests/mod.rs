@@ -202,3 +202,28 @@ fn check_tag(
         () => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod settings {
+    use super::super::is_paced;
+    use crate::config;
+
+    #[test]
+    fn only_the_official_server_is_paced_unless_the_settings_say_otherwise() {
+        for (api_url, pace, expected) in [
+            ("https://api.telegram.org", None, true),
+            ("https://API.telegram.org/", None, true),
+            ("http://127.0.0.1:8081", None, false),
+            ("https://api.telegram.org.example", None, false),
+            ("http://127.0.0.1:8081", Some(true), true),
+            ("https://api.telegram.org", Some(false), false),
+        ] {
+            let config = config::Telegram {
+                api_url: api_url.to_owned(),
+                pace,
+                ..config::Telegram::default()
+            };
+            assert_eq!(is_paced(&config), expected, "{api_url} {pace:?}");
+        }
+    }
+}

@@ -123,6 +123,12 @@ impl Writer<'_> {
         }
     }
 
+    /// A list inside of another begins and ends with a line, others with a paragraph.
+    pub(super) fn list_gap(&mut self) {
+        let is_inner = !self.lists.is_empty();
+        self.gap(if is_inner { Gap::Line } else { Gap::Paragraph });
+    }
+
     /// Writes the marker of an item that has no text of its own.
     pub(super) fn put_marker(&mut self) {
         if !self.marker.is_empty() {

@@ -173,11 +173,7 @@ impl<'a> Writer<'a> {
                 self.pre_start = start;
             }
             Tag::List(first) => {
-                self.gap(if self.lists.is_empty() {
-                    Gap::Paragraph
-                } else {
-                    Gap::Line
-                });
+                self.list_gap();
                 self.lists.push(first);
             }
             Tag::Item => self.open_item(),
@@ -228,11 +224,7 @@ impl<'a> Writer<'a> {
             TagEnd::HtmlBlock => self.close_lines(),
             TagEnd::List(_) => {
                 self.lists.pop();
-                self.gap(if self.lists.is_empty() {
-                    Gap::Paragraph
-                } else {
-                    Gap::Line
-                });
+                self.list_gap();
             }
             TagEnd::Item => {
                 self.put_marker();
@@ -259,22 +251,17 @@ impl<'a> Writer<'a> {
         if !is_blank(code) {
             return self.close_lines();
         }
-        let language = self
-            .pre
-            .take()
-            .and_then(|pre| self.flow.languages.get_mut(pre))
-            .map(std::mem::take);
-        self.put(&language.unwrap_or_default(), None, range.end);
+        let pre = self.pre.take();
+        let language = pre.and_then(|pre| self.flow.languages.get_mut(pre));
+        let language = language.map(std::mem::take).unwrap_or_default();
+        self.put(&language, None, range.end);
         self.gap(Gap::Paragraph);
     }
 
     /// Writes what stands in a row behind its last column. CommonMark drops it: `a|b` in a cell is two.
     fn put_excess_cells(&mut self, row: &Range<usize>) {
-        let excess = self
-            .source
-            .get(self.last_end..row.end)
-            .unwrap_or("")
-            .trim_matches(['|', ' ', '\t', '\n', '>']);
+        let rest = self.source.get(self.last_end..row.end).unwrap_or("");
+        let excess = rest.trim_matches(['|', ' ', '\t', '\n', '>']);
         if !excess.is_empty() {
             self.put(excess, None, row.end);
             self.table.iter_mut().for_each(Table::close_cell);
@@ -284,23 +271,18 @@ impl<'a> Writer<'a> {
 
     /// Writes a text event; the switches in it turn styles on and off.
     fn text(&mut self, text: &str, range: Range<usize>, switches: &mut Peekable<IntoIter<Switch>>) {
+        let (source, end) = (self.source, range.end);
         let mut from = range.start;
-        while let Some(switch) = switches.next_if(|switch| switch.range.end <= range.end) {
-            let (source, to) = (self.source, switch.range.start);
+        while let Some(switch) = switches.next_if(|switch| switch.range.end <= end) {
+            let to = switch.range.start;
             self.put(source.get(from..to).unwrap_or(""), Some(from), to);
             self.switch(&switch);
             from = switch.range.end;
         }
         if from == range.start {
-            self.put_within(text, range);
-        } else {
-            let source = self.source;
-            self.put(
-                source.get(from..range.end).unwrap_or(""),
-                Some(from),
-                range.end,
-            );
+            return self.put_within(text, range);
         }
+        self.put(source.get(from..end).unwrap_or(""), Some(from), end);
     }
 
     fn switch(&mut self, switch: &Switch) {

@@ -30,13 +30,10 @@ pub(crate) struct Pace {
 impl Pace {
     /// Begins rested; when it is not `on`, only `retry_after` makes anybody wait.
     pub(crate) fn new(on: bool) -> Self {
-        let limits = Limits {
-            all: Limit::new(Instant::now(), None, on.then_some(ALL)),
-            chats: HashMap::new(),
-        };
+        let all = Limit::new(Instant::now(), None, on.then_some(ALL));
         Self {
             on,
-            limits: Mutex::new(limits),
+            limits: Mutex::new(Limits(HashMap::from([(None, all)]))),
         }
     }
 
@@ -45,11 +42,11 @@ impl Pace {
         let (mine, all) = self.queues(chat);
         let _first = mine.lock().await;
         loop {
-            let wait = self.limits.lock().wait_for_chat(chat, 1, Instant::now());
+            let wait = self.limits.lock().wait(chat, 1, Instant::now());
             pause(wait).await;
             // Held only while all chats wait for the same: nobody blocks another chat.
             let _next = all.lock().await;
-            let wait = self.limits.lock().all.wait(1, Instant::now());
+            let wait = self.limits.lock().wait(None, 1, Instant::now());
             pause(wait).await;
             if self.limits.lock().take(chat, Instant::now()) {
                 return;
@@ -62,7 +59,7 @@ impl Pace {
     pub(crate) async fn ready(&self, chat: i64) {
         self.queues(Some(chat));
         loop {
-            let wait = self.limits.lock().wait(Some(chat), 1, Instant::now());
+            let wait = self.limits.lock().wait_both(chat, 1, Instant::now());
             if wait.is_zero() {
                 return;
             }
@@ -74,7 +71,7 @@ impl Pace {
     /// when there is none. It never takes the last room: an answer that comes now must not wait for it.
     pub(crate) async fn turn_within(&self, chat: i64, time: Duration) -> bool {
         let (mine, _) = self.queues(Some(chat));
-        let wait = self.limits.lock().wait(Some(chat), 2, Instant::now());
+        let wait = self.limits.lock().wait_both(chat, 2, Instant::now());
         if wait > time {
             return false;
         }
@@ -84,18 +81,15 @@ impl Pace {
             return false;
         };
         let (mut limits, now) = (self.limits.lock(), Instant::now());
-        limits.wait(Some(chat), 2, now).is_zero() && limits.take(Some(chat), now)
+        limits.wait_both(chat, 2, now).is_zero() && limits.take(Some(chat), now)
     }
 
     /// Lets nobody call about `chat`, or about anything, for so long.
     pub(crate) fn close(&self, chat: Option<i64>, time: Duration) {
         self.queues(chat);
+        let until = Instant::now().checked_add(time);
         let mut limits = self.limits.lock();
-        let limit = match chat {
-            Some(chat) => limits.chats.get_mut(&chat),
-            None => Some(&mut limits.all),
-        };
-        if let (Some(limit), Some(until)) = (limit, Instant::now().checked_add(time)) {
+        if let (Some(limit), Some(until)) = (limits.0.get_mut(&chat), until) {
             limit.closed = limit.closed.max(until);
         }
     }
@@ -104,18 +98,19 @@ impl Pace {
     /// on.
     fn queues(&self, chat: Option<i64>) -> (Queue, Queue) {
         let mut limits = self.limits.lock();
-        let all = limits.all.queue.clone();
-        let Some(chat) = chat else {
-            return (Queue::default(), all);
-        };
-        if !limits.chats.contains_key(&chat) {
+        if let Some(id) = chat
+            && !limits.0.contains_key(&chat)
+        {
             let now = Instant::now();
-            limits.chats.retain(|_, limit| !limit.is_rested(now));
-            let most = (self.on && chat < 0).then_some(GROUP);
+            let is_used =
+                |key: &Option<i64>, limit: &mut Limit| key.is_none() || !limit.is_rested(now);
+            limits.0.retain(is_used);
+            let most = (self.on && id < 0).then_some(GROUP);
             let limit = Limit::new(now, self.on.then_some(INTERVAL), most);
-            limits.chats.insert(chat, limit);
+            limits.0.insert(chat, limit);
         }
-        (limits.chats[&chat].queue.clone(), all)
+        let mine = chat.map(|_| limits.0[&chat].queue.clone());
+        (mine.unwrap_or_default(), limits.0[&None].queue.clone())
     }
 }
 
@@ -128,38 +123,35 @@ async fn pause(wait: Duration) {
 
 type Queue = Arc<tokio::sync::Mutex<()>>;
 
-/// The limit of all chats, and that of each chat which is not rested.
-struct Limits {
-    all: Limit,
-    chats: HashMap<i64, Limit>,
-}
+/// The limit of all chats (`None`), and that of each chat which is not rested.
+struct Limits(HashMap<Option<i64>, Limit>);
 
 impl Limits {
-    fn chat(&mut self, chat: Option<i64>) -> Option<&mut Limit> {
-        self.chats.get_mut(&chat?)
+    /// Returns how long it takes until there is room for `calls` about a chat and in all.
+    fn wait_both(&mut self, chat: i64, calls: u32, now: Instant) -> Duration {
+        let mine = self.wait(Some(chat), calls, now);
+        mine.max(self.wait(None, calls, now))
     }
 
-    /// Returns how long it takes until there is room for `calls`.
+    /// Returns how long it takes by the limit of `chat` alone, or of all.
     fn wait(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
-        self.wait_for_chat(chat, calls, now)
-            .max(self.all.wait(calls, now))
-    }
-
-    fn wait_for_chat(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
-        self.chat(chat)
-            .map_or(Duration::ZERO, |limit| limit.wait(calls, now))
+        let limit = self.0.get_mut(&chat);
+        limit.map_or(Duration::ZERO, |limit| limit.wait(calls, now))
     }
 
     /// Takes the room for a call, if it is there.
     fn take(&mut self, chat: Option<i64>, now: Instant) -> bool {
-        let room = self.wait(chat, 1, now).is_zero();
-        if room {
-            self.all.take(now);
-            if let Some(limit) = self.chat(chat) {
+        let room = [chat, None].map(|chat| self.wait(chat, 1, now).is_zero());
+        if room != [true; 2] {
+            return false;
+        }
+        let chats = [None].into_iter().chain(chat.map(Some));
+        for chat in chats {
+            if let Some(limit) = self.0.get_mut(&chat) {
                 limit.take(now);
             }
         }
-        room
+        true
     }
 }
 

@@ -15,7 +15,7 @@ fn turns(chat: i64, count: usize) -> Vec<u64> {
     let mut now = 0;
     (0..count)
         .map(|_| {
-            now += u64::try_from(limits.wait(Some(chat), 1, at(start, now)).as_millis()).unwrap();
+            now += u64::try_from(limits.wait_both(chat, 1, at(start, now)).as_millis()).unwrap();
             assert!(
                 limits.take(Some(chat), at(start, now)),
                 "there is room after the wait"
@@ -53,7 +53,7 @@ fn all_chats_together_take_thirty_in_any_second() {
     }
     pace.queues(Some(30));
     assert_eq!(
-        pace.limits.lock().wait(Some(30), 1, at(start, 400)),
+        pace.limits.lock().wait_both(30, 1, at(start, 400)),
         Duration::from_millis(600)
     );
     assert!(!pace.limits.lock().take(Some(30), at(start, 999)));
@@ -74,13 +74,13 @@ fn a_rested_chat_is_forgotten_and_one_that_is_not_is_kept() {
     );
     pace.close(Some(4), Duration::from_secs(9));
     pace.queues(Some(5));
-    let mut kept: Vec<i64> = pace.limits.lock().chats.keys().copied().collect();
+    let mut kept: Vec<i64> = pace.limits.lock().0.keys().copied().flatten().collect();
     kept.sort_unstable();
     // 1 was forgotten when 2 came: only who waits, has called or is closed stays, and who came last.
     assert_eq!(kept, [2, 3, 4, 5]);
     drop(waits);
     pace.queues(Some(6));
-    assert!(!pace.limits.lock().chats.contains_key(&2));
+    assert!(!pace.limits.lock().0.contains_key(&Some(2)));
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
     assert_eq!(
         pace.limits
             .lock()
-            .wait(Some(1), 3, Instant::now() + Duration::from_secs(3)),
+            .wait_both(1, 3, Instant::now() + Duration::from_secs(3)),
         Duration::ZERO
     );
 }

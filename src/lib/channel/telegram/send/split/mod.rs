@@ -70,9 +70,8 @@ impl Flow {
 
     /// Returns the style of the last span.
     pub(crate) fn last_style(&self) -> Style {
-        self.spans
-            .last()
-            .map_or(Style::default(), |span| span.style)
+        let last = self.spans.last();
+        last.map(|span| span.style).unwrap_or_default()
     }
 
     /// Appends `text`; `lead` is where its source begins, markup included.

@@ -79,13 +79,10 @@ fn a_call_is_a_mark_a_command_or_a_name() {
                 "in private everything is: {text}"
             );
             let (words, entities) = marked(text);
-            let caption =
+            let photo =
                 json!({"caption": words, "caption_entities": entities, "photo": [size("p", 9, 9)]});
-            assert_eq!(
-                read(&group(&caption)).addressed,
-                expected,
-                "as a caption: {text}"
-            );
+            let captioned = read(&group(&photo)).addressed;
+            assert_eq!(captioned, expected, "as a caption: {text}");
         }
     }
 }
@@ -134,32 +131,29 @@ fn mention_reply_topic_and_name_in_every_mixture() {
 #[test]
 fn commands_of_a_group_are_ours_only_when_they_call_us() {
     let command = |text: &str| read(&group(&said(text))).command;
-    assert_eq!(command("[bot_command:/status]"), Some(Command::Status));
-    assert_eq!(
-        command("[bot_command:/stop@our_bot] please"),
-        Some(Command::Stop { all: false })
-    );
-    assert_eq!(command("[bot_command:/stop@other_bot]"), None);
-    assert_eq!(command("[code:/stop]"), None);
-    assert_eq!(command("[mention:@our_bot] what does /stop do?"), None);
+    for (text, expected) in [
+        ("[bot_command:/status]", Some(Command::Status)),
+        (
+            "[bot_command:/stop@our_bot] please",
+            Some(Command::Stop { all: false }),
+        ),
+        ("[bot_command:/stop@other_bot]", None),
+        ("[code:/stop]", None),
+        ("[mention:@our_bot] what does /stop do?", None),
+    ] {
+        assert_eq!(command(text), expected, "{text}");
+    }
     // Before our name is known nobody can tell whom it is for.
     let nameless = Identity {
         username: None,
         ..us()
     };
     let read = |text: &str| incoming(&group(&said(text)), &nameless).expect("a message");
-    assert_eq!(
-        (
-            read("[bot_command:/stop@our_bot]").command,
-            read("[bot_command:/stop@our_bot]").addressed
-        ),
-        (None, false)
-    );
-    assert!(
-        read("[text_mention=42:you]").addressed
-            && read("Robo?").addressed
-            && read("[bot_command:/stop]").addressed
-    );
+    let stop = read("[bot_command:/stop@our_bot]");
+    assert!(stop.command.is_none() && !stop.addressed);
+    for text in ["[text_mention=42:you]", "Robo?", "[bot_command:/stop]"] {
+        assert!(read(text).addressed, "{text}");
+    }
 }
 
 #[test]
@@ -180,24 +174,23 @@ fn words_that_are_passed_on_call_nobody() {
 
 #[test]
 fn without_names_nobody_is_called_by_one() {
-    let nameless = Identity {
-        aliases: vec![String::new(), " ".to_owned()],
-        ..us()
+    let addressed = |text: &str, aliases: &[&str]| {
+        let bot = Identity {
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            ..us()
+        };
+        let incoming = incoming(&group(&said(text)), &bot);
+        incoming.expect("a message").addressed
     };
-    assert!(
-        !incoming(&group(&said("Robo, hello ")), &nameless)
-            .expect("a message")
-            .addressed
-    );
-    let odd = Identity {
-        aliases: vec![" C++ ".to_owned(), "MY Agent".to_owned(), "🤖".to_owned()],
-        ..us()
-    };
-    let calls = |text: &str| {
-        incoming(&group(&said(text)), &odd)
-            .expect("a message")
-            .addressed
-    };
-    assert!(calls("c++ is my agent") && calls("ask My agent.") && calls("hi🤖hi"));
-    assert!(!calls("my agents") && !calls("cc+"));
+    assert!(!addressed("Robo, hello ", &["", " "]));
+    for (text, expected) in [
+        ("c++ is my agent", true),
+        ("ask My agent.", true),
+        ("hi🤖hi", true),
+        ("my agents", false),
+        ("cc+", false),
+    ] {
+        let called = addressed(text, &[" C++ ", "MY Agent", "🤖"]);
+        assert_eq!(called, expected, "{text}");
+    }
 }
