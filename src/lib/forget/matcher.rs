@@ -1,4 +1,4 @@
-//! The words that are to be erased, and whether they stand in a text, whatever that text is written in.
+//! Matches the words that are to be erased against a text, whatever that text is written in.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
