@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pack::{Pack, english, packs};
+use super::pack::{SmallWords, small_words};
 use super::tokenize::each_word;
 use crate::text;
 
@@ -43,15 +43,16 @@ pub(crate) fn foreign(text: &str) -> Option<Foreign> {
     }
     let mut words: Vec<String> = Vec::new();
     each_word(text, |word| words.push(word.to_owned()));
-    let count = |pack: &Pack| {
-        let is_small = |word: &&String| pack.stop_words.has(word) || pack.small_words.has(word);
+    let count = |of: &SmallWords| {
+        let is_small = |word: &&String| of.stop_words.has(word) || of.small_words.has(word);
         words.iter().filter(is_small).count()
     };
-    let others = packs().iter().skip(1).map(|pack| (count(pack), pack));
-    let (hits, pack) = others.rev().max_by_key(|(hits, _)| *hits)?;
-    let is_plain = hits >= 2 && hits * 5 >= words.len() && hits >= count(english()) * 2;
+    let (english, others) = small_words().split_first()?;
+    let others = others.iter().map(|of| (count(of), of));
+    let (hits, most) = others.rev().max_by_key(|(hits, _)| *hits)?;
+    let is_plain = hits >= 2 && hits * 5 >= words.len() && hits >= count(english) * 2;
     is_plain.then_some(Foreign {
-        name: Some(pack.name.as_str()),
+        name: Some(most.name.as_str()),
     })
 }
 

@@ -394,7 +394,7 @@ impl Reader<'_> {
             Some(_) => return None,
             None if is_grown && !is_oclock => return None,
             // "5 o'clock" may be either, "17 Uhr" is not.
-            None if !is_clock && !(is_oclock && self.calendar.day_first) => return None,
+            None if !(is_clock || is_oclock && self.calendar.day_first) => return None,
             None => hour,
         };
         self.at += 1 + usize::from(!is_grown && (noon.is_some() || is_oclock));
