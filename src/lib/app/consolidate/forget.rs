@@ -144,11 +144,12 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         target: words.to_owned(),
         hard: true,
     };
-    let reply = submit::slow_order(
+    let reply = submit::call(
         &context.home,
         &order,
         "it may still be erased: look with --dry-run",
         BY_DAEMON,
+        true,
     )?;
     match reply.error {
         Some(why) => {
