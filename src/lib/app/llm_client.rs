@@ -67,7 +67,7 @@ fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
             Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
             Err(error) => return Err(without_key(provider, error)),
         }
-        let key = Key::Asked(Arc::new(ProviderKey::new(
+        let key = Key::From(Arc::new(ProviderKey::new(
             keys.clone(),
             provider.clone(),
             http.clone(),

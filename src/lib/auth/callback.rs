@@ -14,12 +14,11 @@ use crate::secret::Secret;
 /// The longest head of a request, bytes; a code has at most a few hundred.
 const MAX_HEAD: usize = 16 * 1024;
 /// A connection that says nothing for longer is closed. Browsers open some that they never use.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the browser, or the person, brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callback {
-    /// The code.
     Code(Secret),
     /// The issuer or the person says no, in the issuer's words.
     Denied(String),
@@ -75,7 +74,7 @@ impl Callback {
             (_, Some(error)) => {
                 let words = field("error_description")
                     .map_or_else(String::new, |words| format!(": {words}"));
-                Self::Denied(crate::net::words(&format!("{error}{words}")))
+                Self::Denied(crate::net::server_text(&format!("{error}{words}")))
             }
             (Some(code), None) => Self::Code(Secret::new(code)),
             (None, None) => Self::Foreign,
@@ -83,7 +82,6 @@ impl Callback {
     }
 }
 
-/// The open port.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -100,7 +98,6 @@ impl Listener {
         })
     }
 
-    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.listener
             .local_addr()
@@ -116,7 +113,7 @@ impl Listener {
             let asked = tokio::select! {
                 accepted = self.listener.accept() => {
                     match accepted {
-                        Ok((stream, _)) => drop(open.spawn(tokio::time::timeout(PATIENCE, head(stream)))),
+                        Ok((stream, _)) => drop(open.spawn(tokio::time::timeout(TIMEOUT, head(stream)))),
                         Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                     }
                     continue;
@@ -132,30 +129,24 @@ impl Listener {
                 continue;
             }
             let callback = Callback::of_query(flow, query);
-            match &callback {
-                Callback::Code(_) => {
-                    answer(
-                        &mut stream,
-                        "200 OK",
-                        "Done. You can close this page and go back to the terminal.",
-                    )
-                    .await;
-                }
-                Callback::Denied(_) => {
-                    answer(
-                        &mut stream,
-                        "200 OK",
-                        "Nothing was granted. The terminal says more; you can close this page.",
-                    )
-                    .await;
-                }
-                Callback::Foreign => {
-                    let words =
-                        "This does not belong to the sign-in that waits here. Nothing was done.";
-                    answer(&mut stream, "400 Bad Request", words).await;
-                    foreign();
-                    continue;
-                }
+            let (status, text) = match &callback {
+                Callback::Code(_) => (
+                    "200 OK",
+                    "Done. You can close this page and go back to the terminal.",
+                ),
+                Callback::Denied(_) => (
+                    "200 OK",
+                    "Nothing was granted. The terminal says more; you can close this page.",
+                ),
+                Callback::Foreign => (
+                    "400 Bad Request",
+                    "This does not belong to the sign-in that waits here. Nothing was done.",
+                ),
+            };
+            answer(&mut stream, status, text).await;
+            if callback == Callback::Foreign {
+                foreign();
+                continue;
             }
             return callback;
         }

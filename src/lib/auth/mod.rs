@@ -1,4 +1,4 @@
-//! Who we are to a model server: keys and tokens that `agent-daemon login` stores, where a
+//! Credentials for providers: keys and tokens that `agent-daemon login` stores, where a
 //! provider's key comes from, and OAuth 2.0 with PKCE (RFC 6749, RFC 7636, RFC 8252).
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //! A token is renewed under a lock of its provider (`auth.NAME.lock`), by one process: the others wait
 //! and read what it wrote. Before the issuer is asked, `renewing_at` is written: a disk that cannot be
 //! written shows before the old refresh token is used up, and a crash between the issuer's answer and
-//! our fsync is seen afterwards. Issuers that let an old refresh token be used again then go on; with
+//! our fsync is seen afterwards. Issuers that accept an old refresh token again then continue; with
 //! the others the sign-in has ended, and the message says why.
 
 mod callback;
@@ -37,61 +37,33 @@ use std::path::PathBuf;
 use crate::config;
 use crate::sys;
 
-/// Why a key or token is not to be had or not to be stored.
+/// Why a key or token is missing or cannot be stored. `host` is host and port.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Others can read the file.
     #[error("{}: its mode {mode:04o} lets group or others read it", path.display())]
-    Mode {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    Mode { path: PathBuf, mode: u32 },
     /// A newer version of the program wrote the file.
     #[error("{}: version {version} is not known, 1 is", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u64,
-    },
-    /// The disk or the file system.
+    Newer { path: PathBuf, version: u64 },
     #[error(transparent)]
     File(#[from] sys::Error),
     /// A secret of the configuration cannot be read.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// The provider needs a key and there is none.
+    /// The provider needs a key and has none.
     #[error("the provider {provider} has no key")]
-    Absent {
-        /// Its name.
-        provider: String,
-    },
-    /// The sign-in has ended.
+    Absent { provider: String },
     #[error("the sign-in at {provider} has ended: {reason}")]
-    SignedOut {
-        /// Its name.
-        provider: String,
-        /// Why.
-        reason: String,
-    },
+    SignedOut { provider: String, reason: String },
     /// The issuer of tokens cannot be reached or has trouble.
     #[error("{host} gave no token: {reason}")]
-    Trouble {
-        /// Host and port.
-        host: String,
-        /// What happened.
-        reason: String,
-    },
-    /// The issuer says no.
+    Trouble { host: String, reason: String },
+    /// The issuer says no; `code` is the error code of RFC 6749 §5.2, or empty.
     #[error("{host} refused: {reason}")]
     Refused {
-        /// Host and port.
         host: String,
-        /// The error code of RFC 6749 §5.2, or empty.
         code: String,
-        /// In its words.
         reason: String,
     },
 }

@@ -159,7 +159,7 @@ impl Till {
     }
 }
 
-impl embeddings::Till for Till {
+impl embeddings::Meter for Till {
     fn cost_usd(&self, tokens: u64) -> Option<f64> {
         self.price(tokens).map(usd)
     }
@@ -202,7 +202,7 @@ mod tests {
     use crate::cost::by_model;
     use crate::db;
     use crate::embedding::Kind::{Passage, Question};
-    use crate::provider::embeddings::Till as _;
+    use crate::provider::embeddings::Meter as _;
     use crate::sys::atomic;
     use crate::sys::atomic::Durability;
 

@@ -8,19 +8,22 @@
 //! → notifications/cancelled {requestId}                         nobody waits for the answer any more
 //! ```
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::json_rpc;
 use super::json_rpc::{UNDERSTOOD, VERSION};
-use super::{Fault, http, stdio};
+use super::{Error, http, stdio};
 
 /// How long a start may take: the greeting and the list of tools.
 pub(super) const START: Duration = Duration::from_secs(20);
-/// How long telling may take that nobody waits any more.
+/// How long a cancellation may take.
 const CANCEL: Duration = Duration::from_secs(2);
 /// The most tools a server may offer, and the pages they may come on.
 pub(super) const MAX_TOOLS: usize = 128;
@@ -32,18 +35,43 @@ pub(super) enum Link {
     Http(http::Link),
 }
 
+/// What a link tells the client.
+pub(super) struct Signals {
+    /// The server says that its tools changed.
+    pub(super) changed: Notify,
+    /// The link has ended.
+    pub(super) over: CancellationToken,
+    /// Why it has ended.
+    pub(super) why: Mutex<Error>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            changed: Notify::new(),
+            over: CancellationToken::new(),
+            why: Mutex::new(Error::Gone),
+        }
+    }
+}
+
 /// A server that was greeted.
-pub(super) struct Peer {
+pub(super) struct Client {
     link: Link,
+    signals: Arc<Signals>,
     ids: AtomicU64,
     has_tools: bool,
 }
 
-impl Peer {
-    /// Greets the server.
-    pub(super) async fn open(link: Link) -> Result<Self, Fault> {
-        let mut peer = Self {
+impl Client {
+    pub(super) async fn open(link: Link) -> Result<Self, Error> {
+        let signals = match &link {
+            Link::Stdio(link) => link.signals(),
+            Link::Http(link) => link.signals(),
+        };
+        let mut client = Self {
             link,
+            signals,
             ids: AtomicU64::new(1),
             has_tools: false,
         };
@@ -52,63 +80,48 @@ impl Peer {
             "capabilities": {},
             "clientInfo": {"name": "agent-toolkit", "version": env!("CARGO_PKG_VERSION")},
         });
-        let id = peer.next_id();
-        let told = peer
-            .link
-            .request(id, &json_rpc::request(id, "initialize", &hello))
-            .await?;
-        let version = told
-            .get("protocolVersion")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let hello = client.request("initialize", &hello).1.await?;
+        let version = hello["protocolVersion"].as_str().unwrap_or_default();
         if !UNDERSTOOD.contains(&version) {
-            let version = crate::net::words(version);
-            return Err(Fault::Protocol(format!(
+            let version = crate::net::server_text(version);
+            return Err(Error::Protocol(format!(
                 "it speaks version {version:?} of the protocol, and we {VERSION}"
             )));
         }
-        if let Link::Http(link) = &peer.link {
+        if let Link::Http(link) = &client.link {
             link.speaks(version);
         }
-        peer.has_tools = told
-            .pointer("/capabilities/tools")
-            .is_some_and(Value::is_object);
-        peer.link
+        client.has_tools = hello["capabilities"]["tools"].is_object();
+        client
             .send(&json_rpc::notice("notifications/initialized", None))
             .await?;
-        Ok(peer)
+        Ok(client)
     }
 
     /// Returns the tools as the server describes them.
-    pub(super) async fn tools(&self) -> Result<Vec<Value>, Fault> {
+    pub(super) async fn tools(&self) -> Result<Vec<Value>, Error> {
         let mut tools = Vec::new();
         let mut params = json!({});
         if !self.has_tools {
             return Ok(tools);
         }
         for _ in 0..MAX_PAGES {
-            let id = self.next_id();
-            let mut page = self
-                .link
-                .request(id, &json_rpc::request(id, "tools/list", &params))
-                .await?;
+            let mut page = self.request("tools/list", &params).1.await?;
             let Some(Value::Array(more)) = page.get_mut("tools").map(Value::take) else {
-                return Err(Fault::Protocol("its list of tools is no list".to_owned()));
+                return Err(Error::Protocol("its list of tools is no list".to_owned()));
             };
             tools.extend(more);
             if tools.len() > MAX_TOOLS {
-                return Err(Fault::Protocol(format!(
+                return Err(Error::Protocol(format!(
                     "it offers more than {MAX_TOOLS} tools"
                 )));
             }
-            match page.get("nextCursor") {
-                Some(Value::String(cursor)) if !cursor.is_empty() => {
-                    params = json!({"cursor": cursor})
-                }
+            match page["nextCursor"].as_str() {
+                Some(cursor) if !cursor.is_empty() => params = json!({"cursor": cursor}),
                 _ => return Ok(tools),
             }
         }
-        Err(Fault::Protocol(format!(
+        Err(Error::Protocol(format!(
             "its list of tools has more than {MAX_PAGES} pages"
         )))
     }
@@ -120,53 +133,37 @@ impl Peer {
         arguments: &Value,
         limit: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Value, Fault> {
-        let id = self.next_id();
-        let request = json_rpc::request(
-            id,
-            "tools/call",
-            &json!({"name": tool, "arguments": arguments}),
-        );
-        let fault = tokio::select! {
+    ) -> Result<Value, Error> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let (id, answer) = self.request("tools/call", &params);
+        let error = tokio::select! {
             biased;
-            () = cancel.cancelled() => Fault::Stopped,
-            answer = self.link.request(id, &request) => return answer,
-            () = tokio::time::sleep(limit) => Fault::Silent(limit),
+            () = cancel.cancelled() => Error::Stopped,
+            answer = answer => return answer,
+            () = tokio::time::sleep(limit) => Error::Timeout(limit),
         };
-        let words = json!({"requestId": id, "reason": fault.to_string()});
-        let _ = tokio::time::timeout(
-            CANCEL,
-            self.link
-                .send(&json_rpc::notice("notifications/cancelled", Some(&words))),
-        )
-        .await;
-        Err(fault)
+        let params = json!({"requestId": id, "reason": error.to_string()});
+        let notice = json_rpc::notice("notifications/cancelled", Some(&params));
+        let _ = tokio::time::timeout(CANCEL, self.send(&notice)).await;
+        Err(error)
     }
 
     /// Waits until the server is gone, and returns why.
-    pub(super) async fn over(&self) -> Fault {
-        match &self.link {
-            Link::Stdio(link) => link.over().await,
-            Link::Http(link) => link.over().await,
-        }
+    pub(super) async fn over(&self) -> Error {
+        self.signals.over.cancelled().await;
+        self.signals.why.lock().clone()
     }
 
     pub(super) fn is_over(&self) -> bool {
-        match &self.link {
-            Link::Stdio(link) => link.is_over(),
-            Link::Http(link) => link.is_over(),
-        }
+        self.signals.over.is_cancelled()
     }
 
-    /// Waits until the server says that its tools are others.
+    /// Waits until the server says that its tools changed.
     pub(super) async fn changed(&self) {
-        match &self.link {
-            Link::Stdio(link) => link.changed().await,
-            Link::Http(link) => link.changed().await,
-        }
+        self.signals.changed.notified().await;
     }
 
-    /// Says goodbye and waits until the server is gone.
+    /// Ends the link and waits until the server is gone.
     pub(super) async fn close(&self) {
         match &self.link {
             Link::Stdio(link) => link.close().await,
@@ -174,23 +171,28 @@ impl Peer {
         }
     }
 
-    fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+    /// Returns the id of a request and its answer, which may be dropped.
+    fn request(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> (u64, impl Future<Output = Result<Value, Error>>) {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let message = json_rpc::request(id, method, params);
+        let answer = async move {
+            match &self.link {
+                Link::Stdio(link) => link.request(id, &message).await,
+                Link::Http(link) => link.request(id, &message).await,
+            }
+        };
+        (id, answer)
     }
-}
 
-impl Link {
-    async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
-        match self {
-            Self::Stdio(link) => link.request(id, message).await,
-            Self::Http(link) => link.request(id, message).await,
-        }
-    }
-
-    async fn send(&self, message: &Value) -> Result<(), Fault> {
-        match self {
-            Self::Stdio(link) => link.send(message).await,
-            Self::Http(link) => link.send(message).await,
+    /// Sends a message that has no answer.
+    async fn send(&self, message: &Value) -> Result<(), Error> {
+        match &self.link {
+            Link::Stdio(link) => link.send(message).await,
+            Link::Http(link) => link.send(message).await,
         }
     }
 }

@@ -3,27 +3,27 @@
 //! answer we asked for.
 
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
-use super::Fault;
+use super::Error;
+use super::client::Signals;
 use super::json_rpc;
 use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message, VERSION};
 use crate::net;
-use crate::provider::sse::{Events, Patience, chain};
+use crate::net::sse::Events;
+use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
 
 const SESSION: &str = "mcp-session-id";
 const PROTOCOL: &str = "mcp-protocol-version";
 
 /// How long the server may be silent in an answer; the call has a limit of its own.
-const SILENCE: Duration = Duration::from_secs(3600);
+const SILENCE: Timeouts = Timeouts::all(Duration::from_secs(3600));
 /// How long the end of a session is waited for.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of a refusal that are read.
@@ -38,8 +38,7 @@ pub(super) struct Link {
     token: Option<Secret>,
     session: Mutex<Option<HeaderValue>>,
     version: Mutex<String>,
-    changed: Notify,
-    over: CancellationToken,
+    signals: Arc<Signals>,
 }
 
 impl Link {
@@ -51,9 +50,12 @@ impl Link {
             token,
             session: Mutex::default(),
             version: Mutex::new(VERSION.to_owned()),
-            changed: Notify::new(),
-            over: CancellationToken::new(),
+            signals: Arc::default(),
         }
+    }
+
+    pub(super) fn signals(&self) -> Arc<Signals> {
+        self.signals.clone()
     }
 
     /// Takes note of the version that both speak.
@@ -62,48 +64,46 @@ impl Link {
     }
 
     /// Sends a request and waits for its answer. May be dropped.
-    pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
+    pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Error> {
         let response = self.post(message).await?;
         if let Some(session) = response.headers().get(SESSION) {
             *self.session.lock() = Some(session.clone());
         }
-        let kind = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok())
-            .unwrap_or_default();
-        if kind.starts_with("text/event-stream") {
+        if is_event_stream(response.headers()) {
             return self.answer_in_events(response, id).await;
         }
-        let body = body(response, MAX_MESSAGE).await?;
+        let mut body = Vec::new();
+        read_body(response, &mut body, MAX_MESSAGE, SILENCE)
+            .await
+            .map_err(|error| {
+                Error::Protocol(match error {
+                    BodyError::TooLarge(max) => format!("it sent more than {max} bytes"),
+                    error => error.to_string(),
+                })
+            })?;
         match json_rpc::read(&body) {
             Some(Message::Answer(of, answer)) if of == id => answer,
-            _ => Err(Fault::Protocol(format!(
+            _ => Err(Error::Protocol(format!(
                 "it answers what is no message of the protocol: {}",
-                net::words(&String::from_utf8_lossy(body.get(..200).unwrap_or(&body)))
+                net::server_text(&String::from_utf8_lossy(body.get(..200).unwrap_or(&body)))
             ))),
         }
     }
 
-    async fn answer_in_events(&self, response: Response, id: u64) -> Result<Value, Fault> {
-        let patience = Patience {
-            first: SILENCE,
-            began: SILENCE,
-            between: SILENCE,
-        };
-        let mut events = Events::new(Box::pin(response.bytes_stream()), patience);
+    async fn answer_in_events(&self, response: Response, id: u64) -> Result<Value, Error> {
+        let mut events = Events::new(Box::pin(response.bytes_stream()), SILENCE);
         for _ in 0..MAX_BEFORE {
             let Some(event) = events
                 .next()
                 .await
-                .map_err(|error| Fault::Protocol(error.to_string()))?
+                .map_err(|error| Error::Protocol(error.to_string()))?
             else {
-                return Err(Fault::Protocol(
+                return Err(Error::Protocol(
                     "its answer ended before it was complete".to_owned(),
                 ));
             };
             if event.len() > MAX_MESSAGE {
-                return Err(Fault::Protocol(format!(
+                return Err(Error::Protocol(format!(
                     "it sent a message of more than {} MB",
                     MAX_MESSAGE >> 20
                 )));
@@ -117,59 +117,44 @@ impl Link {
                     self.send(&json_rpc::answer(&id, &method)).await?
                 }
                 Some(Message::Notice(method)) if method == LIST_CHANGED => {
-                    self.changed.notify_one()
+                    self.signals.changed.notify_one()
                 }
                 Some(Message::Answer(..) | Message::Notice(_)) | None => {}
             }
         }
-        Err(Fault::Protocol(
+        Err(Error::Protocol(
             "it floods us with messages that nobody asked for".to_owned(),
         ))
     }
 
     /// Sends a message that has no answer.
-    pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
+    pub(super) async fn send(&self, message: &Value) -> Result<(), Error> {
         self.post(message).await.map(drop)
-    }
-
-    /// Waits until the session is over, and returns why.
-    pub(super) async fn over(&self) -> Fault {
-        self.over.cancelled().await;
-        Fault::Gone
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.over.is_cancelled()
-    }
-
-    /// Waits until the server says that its tools are others; it can do so only while it answers.
-    pub(super) async fn changed(&self) {
-        self.changed.notified().await;
     }
 
     /// Ends the session, if there is one.
     pub(super) async fn close(&self) {
-        if !self.over.is_cancelled() && self.session.lock().is_some() {
-            // A server that forgets by itself says 405, and that is fine.
+        if !self.signals.over.is_cancelled() && self.session.lock().is_some() {
+            // A server that ends sessions by itself answers 405.
             let _ = tokio::time::timeout(
                 FAREWELL,
                 self.with_head(self.client.delete(&self.url)).send(),
             )
             .await;
         }
-        self.over.cancel();
+        self.signals.over.cancel();
     }
 
-    async fn post(&self, message: &Value) -> Result<Response, Fault> {
+    async fn post(&self, message: &Value) -> Result<Response, Error> {
         let request = self
             .client
             .post(&self.url)
             .header(ACCEPT, "application/json, text/event-stream")
             .json(message);
         let response = self.with_head(request).send().await.map_err(|error| {
-            Fault::Ended(format!(
+            Error::Ended(format!(
                 "it cannot be reached: {}",
-                net::words(&chain(&error.without_url()))
+                innermost(&error.without_url())
             ))
         })?;
         let status = response.status();
@@ -178,8 +163,8 @@ impl Link {
         }
         let has_session = self.session.lock().is_some();
         if status == StatusCode::NOT_FOUND && has_session {
-            self.over.cancel();
-            return Err(Fault::Gone);
+            self.signals.over.cancel();
+            return Err(Error::Gone);
         }
         if status.is_redirection() {
             let to = response
@@ -187,9 +172,9 @@ impl Link {
                 .get(LOCATION)
                 .and_then(|to| to.to_str().ok())
                 .unwrap_or("nowhere");
-            return Err(Fault::Protocol(format!(
+            return Err(Error::Protocol(format!(
                 "it points to {} (HTTP {}); redirects are not followed, write the final address",
-                net::words(to),
+                net::server_text(to),
                 status.as_u16()
             )));
         }
@@ -199,14 +184,16 @@ impl Link {
             } else {
                 "it wants a token: set token_env"
             };
-            return Err(Fault::Protocol(format!(
+            return Err(Error::Protocol(format!(
                 "{token} (HTTP {})",
                 status.as_u16()
             )));
         }
-        let said = body(response, MAX_REFUSAL).await.unwrap_or_default();
-        let words = net::words(&String::from_utf8_lossy(&said));
-        Err(Fault::Protocol(format!(
+        let mut body = Vec::new();
+        // What came of it is enough.
+        let _ = read_body(response, &mut body, MAX_REFUSAL, SILENCE).await;
+        let words = net::server_text(&String::from_utf8_lossy(&body));
+        Err(Error::Protocol(format!(
             "it answers HTTP {}: {words}",
             status.as_u16()
         )))
@@ -225,17 +212,31 @@ impl Link {
     }
 }
 
-/// Returns an answer's bytes, at most `max`.
-async fn body(response: Response, max: usize) -> Result<Vec<u8>, Fault> {
-    let mut stream = response.bytes_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk =
-            chunk.map_err(|error| Fault::Protocol(net::words(&chain(&error.without_url()))))?;
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > max {
-            return Err(Fault::Protocol(format!("it sent more than {max} bytes")));
+/// Media types ignore the case of letters (RFC 9110 §8.3.1).
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    content_type.is_some_and(|kind| {
+        kind.trim_start()
+            .to_ascii_lowercase()
+            .starts_with("text/event-stream")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_events_is_known_whatever_the_case_of_its_type() {
+        for (value, expected) in [
+            ("text/event-stream", true),
+            ("Text/Event-Stream; charset=utf-8", true),
+            ("application/json", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
+            assert_eq!(is_event_stream(&headers), expected, "{value}");
         }
     }
-    Ok(bytes)
 }

@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use super::Fault;
+use super::Error;
 
 /// The largest message taken, bytes.
 pub(super) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -22,14 +22,12 @@ pub(super) const UNDERSTOOD: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-2
 /// What the server says when its tools are others now.
 pub(super) const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// A message of the server.
 #[derive(Debug)]
 pub(super) enum Message {
     /// The answer to our request of this number.
-    Answer(u64, Result<Value, Fault>),
+    Answer(u64, Result<Value, Error>),
     /// It asks something; carries its id and the method.
     Request(Value, String),
-    /// It tells something.
     Notice(String),
 }
 
@@ -54,27 +52,17 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
     }
 }
 
-fn refused(error: &Value) -> Fault {
-    let code = error
-        .get("code")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    let message = error
-        .get("message")
-        .and_then(Value::as_str)
-        .unwrap_or("it says no more");
-    Fault::Refused {
-        code,
-        message: crate::net::words(message),
+fn refused(error: &Value) -> Error {
+    Error::Refused {
+        code: error["code"].as_i64().unwrap_or_default(),
+        message: crate::net::server_text(error["message"].as_str().unwrap_or("it says no more")),
     }
 }
 
-/// Returns a request.
 pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// Returns a notification.
 pub(super) fn notice(method: &str, params: Option<&Value>) -> Value {
     match params {
         Some(params) => json!({"jsonrpc": "2.0", "method": method, "params": params}),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Servers ── one Server each, kept by a task: started, listed, rested when idle, started again
-//!   └ Peer     greeting, tools/list, tools/call, cancellation     wire.rs: the messages
+//!   └ Client     greeting, tools/list, tools/call, cancellation     wire.rs: the messages
 //!       └ stdio.rs  a program behind the wall of exec: lines on its stdin and stdout
 //!         http.rs   an address of the owner: POST, answered by JSON or by events
 //! ```
@@ -25,41 +25,36 @@ mod tool_list;
 mod tool_result;
 mod trust;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::trust::approved_hashes::ApprovedHashes;
+use trust::SeenServer;
 
 pub use server::{Program, Server, Settings, Way};
 pub use tool_list::{Offer, Offered};
 pub use tool_result::Answer;
-pub use trust::{Off, Seen, SeenServer, Standing, Trust, Verdict, standing};
+pub use trust::{Off, Seen, ServerStatus, approved_hashes, status};
 
 /// Servers that are told to end have so long.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why a server did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub enum Error {
     /// It does not run, or cannot be reached. Carries why.
     #[error("{0}")]
     Ended(String),
-    /// It says no.
     #[error("it refuses: {message} ({code})")]
-    Refused {
-        /// The number of the error.
-        code: i64,
-        /// Its words, one line.
-        message: String,
-    },
-    /// Nothing came in time.
+    Refused { code: i64, message: String },
     #[error("it did not answer within {} s", .0.as_secs())]
-    Silent(Duration),
+    Timeout(Duration),
     /// It does not keep to the protocol. Carries what it did.
     #[error("{0}")]
     Protocol(String),
@@ -83,20 +78,14 @@ pub fn identity(command: &[String], url: &str) -> String {
 /// All tool servers of a daemon.
 pub struct Servers {
     shared: Arc<Shared>,
-    kept: Mutex<BTreeMap<String, Kept>>,
+    servers: Mutex<BTreeMap<String, Arc<Server>>>,
     tasks: TaskTracker,
-}
-
-/// A server and what ends it.
-struct Kept {
-    server: Arc<Server>,
-    stop: CancellationToken,
 }
 
 /// What all servers have in common.
 struct Shared {
     path: PathBuf,
-    trust: Trust,
+    approved: ApprovedHashes,
     /// What the owner should read.
     trouble: mpsc::UnboundedSender<String>,
     seen: Mutex<Seen>,
@@ -105,24 +94,20 @@ struct Shared {
     http: reqwest::Client,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl Servers {
-    /// Returns no servers yet. `seen` is the daemon's own file, `trust` the owner's; what the owner should
+    /// Returns no servers yet. `seen` is the daemon's own file, `approved` the owner's; what the owner should
     /// read goes to `trouble`.
     ///
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new(
         seen: &Path,
-        trust: &Path,
+        approved: &Path,
         trouble: mpsc::UnboundedSender<String>,
     ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             path: seen.to_owned(),
-            trust: Trust::new(trust),
+            approved: approved_hashes(approved),
             trouble,
             seen: Mutex::new(Seen::read(seen)),
             taken: Mutex::default(),
@@ -130,7 +115,7 @@ impl Servers {
         };
         Ok(Self {
             shared: Arc::new(shared),
-            kept: Mutex::default(),
+            servers: Mutex::default(),
             tasks: TaskTracker::new(),
         })
     }
@@ -140,53 +125,44 @@ impl Servers {
     ///
     /// Must be called within the runtime.
     pub fn set(&self, settings: Vec<Settings>, taken: HashSet<String>) {
-        *locked(&self.shared.taken) = taken;
-        let mut kept = locked(&self.kept);
-        let mut before = std::mem::take(&mut *kept);
+        *self.shared.taken.lock() = taken;
+        let mut servers = self.servers.lock();
         // First they are stopped: one that is stopped notes nothing any more.
-        for kept in before
-            .values()
-            .filter(|kept| !settings.contains(&kept.server.settings))
-        {
-            kept.stop.cancel();
-        }
+        servers.retain(|_, server| {
+            let stays = settings.contains(&server.settings);
+            if !stays {
+                server.stop.cancel();
+            }
+            stays
+        });
         self.shared.forget_all_but(&settings);
         for settings in settings {
-            let same = before
-                .remove(&settings.name)
-                .filter(|kept| kept.server.settings == settings);
-            let kept_now = same.unwrap_or_else(|| {
-                let stop = CancellationToken::new();
-                let server = Arc::new(Server::new(
-                    settings.clone(),
-                    self.shared.clone(),
-                    stop.clone(),
-                ));
+            servers.entry(settings.name.clone()).or_insert_with(|| {
+                let server = Arc::new(Server::new(settings, self.shared.clone()));
                 self.tasks.spawn(server.clone().keep());
-                Kept { server, stop }
+                server
             });
-            kept.insert(settings.name, kept_now);
         }
     }
 
     /// Returns the tools that the owner trusts now, with their servers and the hash they were offered under,
     /// in the order of the servers' names.
     pub fn tools(&self) -> Vec<(Arc<Server>, String, Offered)> {
-        let kept = locked(&self.kept);
-        if kept.is_empty() {
+        let servers = self.servers.lock();
+        if servers.is_empty() {
             return Vec::new();
         }
-        let trusted = self.shared.trust.read();
-        let seen = without_twins(&locked(&self.shared.seen));
+        let approved = self.shared.approved.read();
+        let seen = without_twins(&self.shared.seen.lock());
         // What was free when the server was asked may be a tool of ours by now.
-        let taken = locked(&self.shared.taken);
+        let taken = self.shared.taken.lock();
         let mut tools = Vec::new();
-        for (name, Kept { server, .. }) in kept.iter() {
+        for (name, server) in servers.iter() {
             let Settings {
                 identity, trust, ..
             } = &server.settings;
-            let standing = standing((name, identity, trust), &seen, &trusted);
-            let (None, Some(offer)) = (standing.off, standing.offer) else {
+            let status = status((name, identity, trust), &seen, &approved);
+            let (None, Some(offer)) = (status.off, status.offer) else {
                 continue;
             };
             let usable = offer
@@ -200,24 +176,19 @@ impl Servers {
 
     /// Ends all servers and waits, not for long, until they are gone.
     pub async fn end(&self) {
-        locked(&self.kept)
-            .values()
-            .for_each(|kept| kept.stop.cancel());
+        let servers = self.servers.lock().clone();
+        servers.values().for_each(|server| server.stop.cancel());
         self.tasks.close();
-        let _ = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(END_TIMEOUT, self.tasks.wait()).await;
     }
 }
 
 impl Shared {
-    /// Changes what is known of a server, and writes it down when it is something else now; nothing once it
-    /// is to `stop`.
-    fn note(
-        &self,
-        settings: &Settings,
-        stop: &CancellationToken,
-        change: impl FnOnce(&mut SeenServer),
-    ) {
-        let mut seen = locked(&self.seen);
+    /// Changes what is known of `server`, and writes it down when it is something else now; nothing once it
+    /// is to stop.
+    fn note(&self, server: &Server, change: impl FnOnce(&mut SeenServer)) {
+        let Server { settings, stop, .. } = server;
+        let mut seen = self.seen.lock();
         if stop.is_cancelled() {
             return;
         }
@@ -236,7 +207,7 @@ impl Shared {
     }
 
     fn forget_all_but(&self, settings: &[Settings]) {
-        let mut seen = locked(&self.seen);
+        let mut seen = self.seen.lock();
         let before = seen.servers.len();
         seen.servers
             .retain(|name, _| settings.iter().any(|settings| settings.name == *name));

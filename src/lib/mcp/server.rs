@@ -11,8 +11,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Link, Peer, START};
-use super::{Answer, Fault, Offer, Shared, Verdict, http, locked, stdio, tool_list};
+use super::client::{Client, Link, START};
+use super::trust::{check, is_distrusted};
+use super::{Answer, Error, Off, Shared, http, stdio, tool_list};
 use crate::net;
 use crate::sandbox::Spec;
 use crate::secret::Secret;
@@ -20,9 +21,9 @@ use crate::secret::Secret;
 /// A server that nobody asked for so long is ended; the next call starts it again.
 const IDLE: Duration = Duration::from_secs(600);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(30);
-/// The shortest and the longest wait before it is started again.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// The shortest and the longest wait before a restart.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// One that lived so long has not failed to start.
 const LIVED: Duration = Duration::from_secs(60);
 /// After its tools changed they are asked for once, not for every word about it.
@@ -31,7 +32,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// What the owner wrote about a server, resolved.
 #[derive(Clone, PartialEq)]
 pub struct Settings {
-    /// Its name.
     pub name: String,
     /// Its command or address, see [`super::identity`].
     pub identity: String,
@@ -46,23 +46,18 @@ pub struct Settings {
 /// How a server is reached.
 #[derive(Clone, PartialEq)]
 pub enum Way {
-    /// It is started.
     Program(Box<Program>),
-    /// It is at an address.
     Url {
-        /// The address.
         url: String,
-        /// What is shown there.
         token: Option<Secret>,
     },
-    /// It is not. Carries why.
+    /// It cannot be. Carries why.
     Unusable(String),
 }
 
 /// A program and what it may touch.
 #[derive(Clone, PartialEq)]
 pub struct Program {
-    /// The program and its arguments.
     pub argv: Vec<String>,
     /// Its own directory, where it starts and may write.
     pub dir: PathBuf,
@@ -74,26 +69,26 @@ pub struct Program {
     pub reads: Vec<PathBuf>,
     /// What it may change beside its own directory.
     pub writes: Vec<PathBuf>,
-    /// Whether it may use the network.
     pub network: bool,
     /// True when the owner wrote `sandbox = "off"`.
     pub off: bool,
 }
 
-/// A server that is kept.
 pub struct Server {
     pub(super) settings: Settings,
     shared: Arc<Shared>,
     /// Ends it for good.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     slot: tokio::sync::Mutex<Slot>,
     woken: Notify,
     calls: AtomicUsize,
-    told: Mutex<Option<String>>,
+    /// What the owner was told last.
+    notified: Mutex<Option<String>>,
 }
 
 struct Slot {
-    peer: Option<Arc<Peer>>,
+    client: Option<Arc<Client>>,
+    /// Why it broke last.
     why: String,
     failures: u32,
     not_before: Option<Instant>,
@@ -102,10 +97,10 @@ struct Slot {
 }
 
 impl Server {
-    pub(super) fn new(settings: Settings, shared: Arc<Shared>, stop: CancellationToken) -> Self {
+    pub(super) fn new(settings: Settings, shared: Arc<Shared>) -> Self {
         let now = Instant::now();
         let slot = Slot {
-            peer: None,
+            client: None,
             why: String::new(),
             failures: 0,
             not_before: None,
@@ -115,15 +110,14 @@ impl Server {
         Self {
             settings,
             shared,
-            stop,
+            stop: CancellationToken::new(),
             slot: tokio::sync::Mutex::new(slot),
             woken: Notify::new(),
             calls: AtomicUsize::new(0),
-            told: Mutex::default(),
+            notified: Mutex::default(),
         }
     }
 
-    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.settings.name
     }
@@ -140,7 +134,7 @@ impl Server {
         input: &Value,
         cancel: &CancellationToken,
     ) -> Result<Answer, String> {
-        let _call = Call::of(&self.calls);
+        let _running = Running::new(&self.calls);
         let name = &self.settings.name;
         if self.is_distrusted() {
             return Err(format!(
@@ -148,8 +142,8 @@ impl Server {
             ));
         }
         for is_last in [false, true] {
-            let peer = cancel
-                .run_until_cancelled(self.peer())
+            let client = cancel
+                .run_until_cancelled(self.client())
                 .await
                 .ok_or("stopped")??;
             if !self.is_trusted(sha256) {
@@ -158,15 +152,17 @@ impl Server {
                      the owner looks at it with agent-send --mcp list"
                 ));
             }
-            let result = peer.call(tool, input, self.settings.timeout, cancel).await;
+            let result = client
+                .call(tool, input, self.settings.timeout, cancel)
+                .await;
             match result {
                 Ok(result) => {
                     self.slot.lock().await.failures = 0;
                     return Ok(Answer::read(&result));
                 }
                 // Nothing was done: the same again, in a new session.
-                Err(Fault::Gone) if !is_last => {}
-                Err(Fault::Stopped) => return Err("stopped".to_owned()),
+                Err(Error::Gone) if !is_last => {}
+                Err(Error::Stopped) => return Err("stopped".to_owned()),
                 Err(fault) => return Err(format!("the tool server {name} did not do it: {fault}")),
             }
         }
@@ -175,13 +171,16 @@ impl Server {
 
     fn is_trusted(&self, sha256: &str) -> bool {
         let Settings { name, trust, .. } = &self.settings;
-        let offers = locked(&self.shared.seen)
+        let offers = self
+            .shared
+            .seen
+            .lock()
             .servers
             .get(name)
             .and_then(|seen| seen.offer.as_ref().map(|offer| offer.sha256.clone()));
-        let trusted = self.shared.trust.read();
+        let approved = self.shared.approved.read();
         offers.as_deref() == Some(sha256)
-            && trusted.is_ok_and(|trusted| trusted.verdict(name, trust, sha256) == Verdict::Trusted)
+            && approved.is_ok_and(|approved| check(&approved, name, trust, sha256).is_ok())
     }
 
     /// Keeps the server until it is to stop. One that the owner distrusts is not even asked what it offers.
@@ -189,15 +188,15 @@ impl Server {
         let stop = &self.stop;
         while !stop.is_cancelled() {
             if self.is_distrusted() {
-                if let Err(why) = self.shared.trust.read() {
-                    self.tell(why);
+                if let Err(why) = self.shared.approved.read() {
+                    self.notify(why);
                 }
                 self.end().await;
-                stop.run_until_cancelled(sleep(LOOK)).await;
+                stop.run_until_cancelled(sleep(POLL_INTERVAL)).await;
                 continue;
             }
-            match stop.run_until_cancelled(self.peer()).await {
-                Some(Ok(peer)) => self.attend(&peer).await,
+            match stop.run_until_cancelled(self.client()).await {
+                Some(Ok(client)) => self.watch(&client).await,
                 Some(Err(_)) => {
                     let until = self
                         .slot
@@ -214,33 +213,29 @@ impl Server {
         self.end().await;
     }
 
-    /// Ends the server, if it runs.
     async fn end(&self) {
-        let peer = self.slot.lock().await.peer.take();
-        if let Some(peer) = peer {
-            peer.close().await;
+        let client = self.slot.lock().await.client.take();
+        if let Some(client) = client {
+            client.close().await;
         }
     }
 
-    /// Who may have been distrusted in a file that cannot be read is.
+    /// While the owner's file cannot be read, every server counts as distrusted.
     fn is_distrusted(&self) -> bool {
-        self.shared
-            .trust
-            .read()
-            .ok()
-            .is_none_or(|trusted| trusted.distrusts(self.name()))
+        let approved = self.shared.approved.read();
+        approved.map_or(true, |approved| is_distrusted(&approved, self.name()))
     }
 
-    /// Looks after a server that runs, until it has ended and is wanted again.
-    async fn attend(&self, peer: &Arc<Peer>) {
+    /// Watches a server that runs, until it has ended and is wanted again.
+    async fn watch(&self, client: &Arc<Client>) {
         let stop = &self.stop;
         // One clock for all rounds: news that come all the time must not put the look off.
-        let mut look = interval_at(Instant::now() + LOOK, LOOK);
+        let mut look = interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                _ = peer.over() => return,
+                _ = client.over() => return,
                 _ = look.tick() => {
                     if self.is_distrusted() {
                         return;
@@ -248,17 +243,17 @@ impl Server {
                     let woken = self.woken.notified();
                     tokio::pin!(woken);
                     woken.as_mut().enable();
-                    if self.rests().await {
-                        peer.close().await;
+                    if self.drop_idle().await {
+                        client.close().await;
                         tracing::debug!(server = self.name(), "it rests until somebody asks it");
                         stop.run_until_cancelled(woken).await;
                         return;
                     }
                 }
-                () = peer.changed() => {
+                () = client.changed() => {
                     stop.run_until_cancelled(sleep(SETTLE)).await;
-                    match timeout(START, peer.tools()).await {
-                        Ok(Ok(listed)) => self.learn(&listed),
+                    match timeout(START, client.tools()).await {
+                        Ok(Ok(listed)) => self.record_offer(&listed),
                         Ok(Err(fault)) => tracing::warn!(server = self.name(), "it does not tell its tools: {fault}"),
                         Err(_) => tracing::warn!(server = self.name(), "it does not tell its tools"),
                     }
@@ -267,32 +262,32 @@ impl Server {
         }
     }
 
-    /// Lets go of a server that nobody asks.
-    async fn rests(&self) -> bool {
+    /// Lets go of a server that is idle; returns whether it was.
+    async fn drop_idle(&self) -> bool {
         let mut slot = self.slot.lock().await;
         let is_idle = self.calls.load(Ordering::SeqCst) == 0 && slot.used.elapsed() > IDLE;
         if is_idle {
-            slot.peer = None;
+            slot.client = None;
         }
         is_idle
     }
 
     /// Returns the server, started when it does not run.
-    async fn peer(&self) -> Result<Arc<Peer>, String> {
+    async fn client(&self) -> Result<Arc<Client>, String> {
         let gone = || format!("the tool server {} is no longer configured", self.name());
         let mut slot = self.slot.lock().await;
         if self.stop.is_cancelled() {
             return Err(gone());
         }
         slot.used = Instant::now();
-        if let Some(peer) = slot.peer.take() {
-            if !peer.is_over() {
-                slot.peer = Some(peer.clone());
-                return Ok(peer);
+        if let Some(client) = slot.client.take() {
+            if !client.is_over() {
+                slot.client = Some(client.clone());
+                return Ok(client);
             }
-            match peer.over().await {
-                Fault::Gone => {}
-                fault => self.broke(&mut slot, &fault.to_string()),
+            match client.over().await {
+                Error::Gone => {}
+                fault => self.record_failure(&mut slot, &fault.to_string()),
             }
         }
         let wait = slot
@@ -308,25 +303,25 @@ impl Server {
         }
         let started = timeout(START, self.start())
             .await
-            .unwrap_or(Err(Fault::Silent(START)));
+            .unwrap_or(Err(Error::Timeout(START)));
         if self.stop.is_cancelled() {
-            if let Ok((peer, _)) = started {
-                peer.close().await;
+            if let Ok((client, _)) = started {
+                client.close().await;
             }
             return Err(gone());
         }
         match started {
-            Ok((peer, listed)) => {
-                let peer = Arc::new(peer);
-                self.learn(&listed);
-                slot.peer = Some(peer.clone());
+            Ok((client, listed)) => {
+                let client = Arc::new(client);
+                self.record_offer(&listed);
+                slot.client = Some(client.clone());
                 slot.since = Instant::now();
                 self.woken.notify_waiters();
-                Ok(peer)
+                Ok(client)
             }
             Err(fault) => {
                 slot.since = Instant::now();
-                self.broke(&mut slot, &fault.to_string());
+                self.record_failure(&mut slot, &fault.to_string());
                 Err(format!(
                     "the tool server {} does not work: {fault}",
                     self.name()
@@ -335,7 +330,7 @@ impl Server {
         }
     }
 
-    async fn start(&self) -> Result<(Peer, Vec<Value>), Fault> {
+    async fn start(&self) -> Result<(Client, Vec<Value>), Error> {
         let link = match &self.settings.way {
             Way::Program(program) => {
                 Link::Stdio(stdio::Link::start(self.name(), program.spec()?).await?)
@@ -345,90 +340,84 @@ impl Server {
                 url,
                 token.clone(),
             )),
-            Way::Unusable(why) => return Err(Fault::Ended(why.clone())),
+            Way::Unusable(why) => return Err(Error::Ended(why.clone())),
         };
-        let peer = Peer::open(link).await?;
-        let listed = peer.tools().await?;
-        Ok((peer, listed))
+        let client = Client::open(link).await?;
+        let listed = client.tools().await?;
+        Ok((client, listed))
     }
 
-    /// Takes note of what it offers, and tells the owner when that is not what they trusted.
-    fn learn(&self, listed: &[Value]) {
+    /// Records what it offers, and notifies the owner when that is not what they trusted.
+    fn record_offer(&self, listed: &[Value]) {
         let Settings {
             name,
             identity,
             trust,
             ..
         } = &self.settings;
-        let taken = locked(&self.shared.taken).clone();
+        let taken = self.shared.taken.lock().clone();
         let now = tool_list::read(name, identity, listed, &taken);
-        let verdict = self
-            .shared
-            .trust
-            .read()
-            .map(|trusted| trusted.verdict(name, trust, &now.sha256));
-        let Offer { tools, .. } = &now;
+        let approved = self.shared.approved.read();
+        let trust = approved.map(|approved| check(&approved, name, trust, &now.sha256));
         tracing::info!(
             server = name,
-            tools = tools.len(),
-            ?verdict,
+            tools = now.tools.len(),
+            ?trust,
             "the tool server works"
         );
-        for tool in tools {
+        for tool in &now.tools {
             if let Some(why) = &tool.refused {
                 tracing::warn!(
                     server = name,
-                    tool = net::words(&tool.remote),
+                    tool = net::server_text(&tool.remote),
                     "this tool is left out: {why}"
                 );
             }
         }
-        self.shared.note(&self.settings, &self.stop, |seen| {
+        self.shared.note(self, |seen| {
             seen.offer = Some(now);
             seen.broken = None;
         });
-        if verdict == Ok(Verdict::Changed) {
-            self.tell(format!(
+        if trust == Ok(Err(Off::Changed)) {
+            self.notify(format!(
                 "the tool server {name} offers something else than you trusted; its tools are off: agent-send --mcp list"
             ));
         } else {
-            *locked(&self.told) = None;
+            *self.notified.lock() = None;
         }
     }
 
-    /// Takes note of its end, and says when it may be started again.
-    fn broke(&self, slot: &mut Slot, why: &str) {
-        if slot.peer.is_none() && slot.since.elapsed() > LIVED {
+    /// Records its failure, and when it may be restarted.
+    fn record_failure(&self, slot: &mut Slot, why: &str) {
+        if slot.client.is_none() && slot.since.elapsed() > LIVED {
             slot.failures = 0;
         }
         why.clone_into(&mut slot.why);
-        slot.not_before = Some(Instant::now() + net::backoff(slot.failures, AGAIN.0, AGAIN.1));
+        slot.not_before = Some(Instant::now() + net::backoff(slot.failures, BACKOFF.0, BACKOFF.1));
         slot.failures = slot.failures.saturating_add(1);
-        self.shared.note(&self.settings, &self.stop, |seen| {
-            seen.broken = Some(why.to_owned())
-        });
-        self.tell(format!(
+        self.shared
+            .note(self, |seen| seen.broken = Some(why.to_owned()));
+        self.notify(format!(
             "the tool server {} does not work: {why}",
             self.name()
         ));
     }
 
-    /// Tells the owner something once.
-    fn tell(&self, words: String) {
-        let mut told = locked(&self.told);
-        if told.as_ref() != Some(&words) {
-            tracing::warn!("{words}");
-            let _ = self.shared.trouble.send(words.clone());
-            *told = Some(words);
+    /// Notifies the owner once of the same message.
+    fn notify(&self, message: String) {
+        let mut notified = self.notified.lock();
+        if notified.as_ref() != Some(&message) {
+            tracing::warn!("{message}");
+            let _ = self.shared.trouble.send(message.clone());
+            *notified = Some(message);
         }
     }
 }
 
 impl Program {
-    /// Returns how it is run.
-    fn spec(&self) -> Result<Spec, Fault> {
+    fn spec(&self) -> Result<Spec, Error> {
         std::fs::create_dir_all(&self.dir).map_err(|error| {
-            Fault::Ended(format!(
+            Error::Ended(format!(
                 "its directory {} cannot be made: {error}",
                 self.dir.display()
             ))
@@ -451,17 +440,17 @@ impl Program {
     }
 }
 
-/// A call that is under way.
-struct Call<'a>(&'a AtomicUsize);
+/// Counts a call while it runs.
+struct Running<'a>(&'a AtomicUsize);
 
-impl<'a> Call<'a> {
-    fn of(calls: &'a AtomicUsize) -> Self {
+impl<'a> Running<'a> {
+    fn new(calls: &'a AtomicUsize) -> Self {
         calls.fetch_add(1, Ordering::SeqCst);
         Self(calls)
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Fault;
+use super::Error;
+use super::client::Signals;
 use super::json_rpc;
 use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message};
 use crate::net;
@@ -31,7 +32,7 @@ const MAX_NOISE: usize = 100;
 /// Messages nobody asked for, and their bytes, in [`WINDOW`].
 const MAX_UNASKED: (usize, usize) = (2000, 16 * 1024 * 1024);
 /// Lines of standard error that are logged in [`WINDOW`], and the longest, bytes.
-const MAX_SAID: usize = 60;
+const MAX_LOGGED: usize = 60;
 const MAX_LINE: u64 = 4096;
 const WINDOW: Duration = Duration::from_secs(60);
 
@@ -40,38 +41,36 @@ const WINDOW: Duration = Duration::from_secs(60);
 pub(super) struct Link {
     lines: mpsc::Sender<Vec<u8>>,
     shared: Arc<Shared>,
+    /// Ends the server.
     stop: CancellationToken,
 }
 
 struct Shared {
     name: String,
-    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Fault>>>>,
-    changed: Notify,
-    over: CancellationToken,
-    why: Mutex<String>,
-    said: Mutex<String>,
+    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Error>>>>,
+    signals: Arc<Signals>,
+    /// Its last line on standard error.
+    last_line: Mutex<String>,
 }
 
 impl Link {
     /// Starts the server called `name`.
     ///
     /// # Errors
-    /// [`Fault::Ended`] when there is no wall for it, or no process.
-    pub(super) async fn start(name: &str, spec: Spec) -> Result<Self, Fault> {
+    /// [`Error::Ended`] when there is no wall for it, or no process.
+    pub(super) async fn start(name: &str, spec: Spec) -> Result<Self, Error> {
         let service = sandbox::serve(spec)
             .await
-            .map_err(|error| Fault::Ended(error.to_string()))?;
+            .map_err(|error| Error::Ended(error.to_string()))?;
         let (lines, waiting) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             pending: Mutex::default(),
-            changed: Notify::new(),
-            over: CancellationToken::new(),
-            why: Mutex::default(),
-            said: Mutex::default(),
+            signals: Arc::default(),
+            last_line: Mutex::default(),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(tend(
+        tokio::spawn(run(
             service,
             (lines.downgrade(), waiting),
             shared.clone(),
@@ -84,10 +83,14 @@ impl Link {
         })
     }
 
+    pub(super) fn signals(&self) -> Arc<Signals> {
+        self.shared.signals.clone()
+    }
+
     /// Sends a request and waits for its answer. May be dropped.
-    pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Fault> {
+    pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Error> {
         let (tell, told) = oneshot::channel();
-        locked(&self.shared.pending).insert(id, tell);
+        self.shared.pending.lock().insert(id, tell);
         let _pending = Pending {
             shared: &self.shared,
             id,
@@ -96,43 +99,28 @@ impl Link {
             self.send(message).await?;
             told.await.unwrap_or_else(|_| Err(self.ended()))
         };
-        match self.shared.over.run_until_cancelled(exchange).await {
+        match self.shared.signals.over.run_until_cancelled(exchange).await {
             Some(answer) => answer,
             None => Err(self.ended()),
         }
     }
 
     /// Sends a message that has no answer.
-    pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
+    pub(super) async fn send(&self, message: &Value) -> Result<(), Error> {
         self.lines
             .send(line(message))
             .await
             .map_err(|_| self.ended())
     }
 
-    /// Waits until the server has ended, and returns why.
-    pub(super) async fn over(&self) -> Fault {
-        self.shared.over.cancelled().await;
-        self.ended()
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.shared.over.is_cancelled()
-    }
-
-    /// Waits until the server says that its tools are others.
-    pub(super) async fn changed(&self) {
-        self.shared.changed.notified().await;
-    }
-
     /// Ends the server and waits until it is gone.
     pub(super) async fn close(&self) {
         self.stop.cancel();
-        self.shared.over.cancelled().await;
+        self.shared.signals.over.cancelled().await;
     }
 
-    fn ended(&self) -> Fault {
-        Fault::Ended(locked(&self.shared.why).clone())
+    fn ended(&self) -> Error {
+        self.shared.signals.why.lock().clone()
     }
 }
 
@@ -150,12 +138,8 @@ struct Pending<'a> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        locked(&self.shared.pending).remove(&self.id);
+        self.shared.pending.lock().remove(&self.id);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 fn line(message: &Value) -> Vec<u8> {
@@ -164,8 +148,8 @@ fn line(message: &Value) -> Vec<u8> {
     line
 }
 
-/// Talks to the server until one of the two ends, then ends it.
-async fn tend(
+/// Runs the server until one of the two ends, then ends it.
+async fn run(
     service: Service,
     (own, mut lines): (mpsc::WeakSender<Vec<u8>>, mpsc::Receiver<Vec<u8>>),
     shared: Arc<Shared>,
@@ -178,7 +162,7 @@ async fn tend(
         mut life,
     } = service;
     let why = {
-        let listening = listen(complaints, &shared);
+        let listening = log_stderr(complaints, &shared);
         let writing = async {
             while let Some(line) = lines.recv().await {
                 if !matches!(timeout(WRITE, input.write_all(&line)).await, Ok(Ok(()))) {
@@ -208,16 +192,16 @@ async fn tend(
         _ if why.is_empty() => "it closed its standard output".to_owned(),
         _ => why,
     };
-    let said = std::mem::take(&mut *locked(&shared.said));
+    let said = std::mem::take(&mut *shared.last_line.lock());
     let quoted = if said.is_empty() || is_stopped {
         String::new()
     } else {
         format!(": {said}")
     };
-    *locked(&shared.why) = format!("{why}{quoted}");
+    *shared.signals.why.lock() = Error::Ended(format!("{why}{quoted}"));
     life.end().await;
-    shared.over.cancel();
-    locked(&shared.pending).clear();
+    shared.signals.over.cancel();
+    shared.pending.lock().clear();
 }
 
 fn how(ended: Result<Status, sandbox::Error>) -> String {
@@ -249,7 +233,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
         }
         match json_rpc::read(&line) {
             Some(Message::Answer(id, answer)) => {
-                let asked = locked(&shared.pending).remove(&id);
+                let asked = shared.pending.lock().remove(&id);
                 if let Some(asked) = asked {
                     let _ = asked.send(answer);
                     continue;
@@ -258,10 +242,12 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
             Some(Message::Request(id, method)) => {
                 // It gets no answer when it reads none.
                 if let Some(lines) = own.upgrade() {
-                    let _ = lines.try_send(super::stdio::line(&json_rpc::answer(&id, &method)));
+                    let _ = lines.try_send(self::line(&json_rpc::answer(&id, &method)));
                 }
             }
-            Some(Message::Notice(method)) if method == LIST_CHANGED => shared.changed.notify_one(),
+            Some(Message::Notice(method)) if method == LIST_CHANGED => {
+                shared.signals.changed.notify_one()
+            }
             Some(Message::Notice(_)) => {}
             None if line.trim_ascii().is_empty() => {}
             None => {
@@ -269,7 +255,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
                 tracing::debug!(
                     server = shared.name,
                     "no message: {}",
-                    net::words(&String::from_utf8_lossy(&line))
+                    net::server_text(&String::from_utf8_lossy(&line))
                 );
                 if noise > MAX_NOISE {
                     return "it writes to standard output what is no message of the protocol"
@@ -284,8 +270,8 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
     }
 }
 
-/// Puts what it says on standard error into the log, not more than a person would read.
-async fn listen(complaints: OwnedReadHalf, shared: &Shared) {
+/// Logs its standard error, not more than a person would read.
+async fn log_stderr(complaints: OwnedReadHalf, shared: &Shared) {
     let mut complaints = BufReader::new(complaints);
     let (mut since, mut lines) = (Instant::now(), 0);
     loop {
@@ -299,7 +285,7 @@ async fn listen(complaints: OwnedReadHalf, shared: &Shared) {
             Ok(0) | Err(_) => return std::future::pending().await,
             Ok(_) => {}
         }
-        let words = net::words(&String::from_utf8_lossy(&line));
+        let words = net::server_text(&String::from_utf8_lossy(&line));
         if words.is_empty() {
             continue;
         }
@@ -307,11 +293,11 @@ async fn listen(complaints: OwnedReadHalf, shared: &Shared) {
             (since, lines) = (Instant::now(), 0);
         }
         lines += 1;
-        if lines < MAX_SAID {
+        if lines < MAX_LOGGED {
             tracing::info!(server = shared.name, "it says: {words}");
-        } else if lines == MAX_SAID {
+        } else if lines == MAX_LOGGED {
             tracing::info!(server = shared.name, "it says more, which is not logged");
         }
-        *locked(&shared.said) = words;
+        *shared.last_line.lock() = words;
     }
 }

@@ -1,9 +1,8 @@
 //! What a server offers, as we take it: each tool under a name of ours, with the reason why it is left
 //! out where it is, and a hash over everything. Pure.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -21,7 +20,6 @@ const KEPT: usize = 4000;
 const MAX_SCHEMA: usize = 32 * 1024;
 const MAX_DEPTH: usize = 24;
 
-/// What a server offers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
     /// The hash of the server's command or address and of every tool's name, description and schema, and
@@ -31,18 +29,15 @@ pub struct Offer {
     pub tools: Vec<Offered>,
 }
 
-/// A tool of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// What it is called here: `SERVER_TOOL`, letters, digits and `_`.
     pub name: String,
-    /// What the server calls it.
     pub remote: String,
     /// The server's words about it, at most 4000 characters.
     pub description: String,
     /// The server's schema of its arguments; null when it is larger than 32 KiB.
     pub schema: Value,
-    /// Why it is left out, if it is.
     pub refused: Option<String>,
 }
 
@@ -54,26 +49,22 @@ pub(super) fn read(
     listed: &[Value],
     taken: &HashSet<String>,
 ) -> Offer {
-    fn words<'a>(tool: &'a Value, key: &str) -> &'a str {
-        tool.get(key).and_then(Value::as_str).unwrap_or_default()
+    fn field<'a>(tool: &'a Value, key: &str) -> &'a str {
+        tool[key].as_str().unwrap_or_default()
     }
-    let mut bearers: BTreeMap<String, u32> = BTreeMap::new();
-    for tool in listed {
-        *bearers
-            .entry(name_of(server, words(tool, "name")))
-            .or_default() += 1;
-    }
+    let name_of = |tool: &Value| name_of(server, field(tool, "name"));
+    let names: Vec<String> = listed.iter().map(name_of).collect();
     let read = |tool: &Value| {
-        let words = |key: &str| words(tool, key);
-        let remote = words("name");
-        let name = name_of(server, remote);
+        let remote = field(tool, "name");
+        let name = name_of(tool);
         let schema = tool.get("inputSchema").cloned().unwrap_or_default();
         let refused = if remote.is_empty() {
             Some("it has no name".to_owned())
         } else if name.len() > MAX_NAME {
             Some(format!("its name has more than {MAX_NAME} letters"))
         // Of two, neither: which one comes first is the server's to say, and may change.
-        } else if taken.contains(&name) || bearers.get(&name).is_some_and(|count| *count > 1) {
+        } else if taken.contains(&name) || names.iter().filter(|other| **other == name).count() > 1
+        {
             Some("another tool has this name".to_owned())
         } else {
             refusal(&schema)
@@ -81,12 +72,10 @@ pub(super) fn read(
         Offered {
             name: text::shorten(&name, MAX_NAME),
             remote: text::shorten(remote, 2 * MAX_NAME),
-            description: text::shorten(words("description"), KEPT),
-            schema: if is_large(&schema) {
-                Value::Null
-            } else {
-                schema
-            },
+            description: text::shorten(field(tool, "description"), KEPT),
+            schema: Some(schema)
+                .filter(|schema| !is_large(schema))
+                .unwrap_or_default(),
             refused,
         }
     };
@@ -114,27 +103,17 @@ fn hash(identity: &str, listed: &[Value], tools: &[Offered]) -> String {
     };
     let mut tools: Vec<Value> = listed.iter().zip(tools).map(one).collect();
     tools.sort_by_cached_key(Value::to_string);
-    let whole = json!([identity, tools]).to_string();
-    digest(&SHA256, whole.as_bytes())
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    text::sha256_hex(json!([identity, tools]).to_string().as_bytes())
 }
 
 /// Returns a value with its keys in order: a server may write the same thing twice in different orders.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let fields: BTreeMap<&String, Value> = fields
-                .iter()
-                .map(|(name, value)| (name, sorted(value)))
-                .collect();
-            fields
-                .into_iter()
-                .map(|(name, value)| (name.clone(), value))
-                .collect::<Map<String, Value>>()
-                .into()
+            let mut names: Vec<&String> = fields.keys().collect();
+            names.sort();
+            let field = |name: &String| (name.clone(), sorted(&fields[name]));
+            Value::Object(names.into_iter().map(field).collect())
         }
         Value::Array(values) => values.iter().map(sorted).collect(),
         value => value.clone(),

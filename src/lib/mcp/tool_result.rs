@@ -4,12 +4,9 @@ use serde_json::Value;
 
 use crate::net;
 
-/// A server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Its words.
     pub text: String,
-    /// Whether the tool says that it failed.
     pub is_error: bool,
 }
 
@@ -38,34 +35,33 @@ impl Answer {
 }
 
 fn part(block: &Value) -> String {
-    let words = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
-    match words("type") {
-        "text" => words("text").to_owned(),
+    let field =
+        |block: &Value, key: &str| net::server_text(block[key].as_str().unwrap_or_default());
+    let raw = |block: &Value, key: &str| block[key].as_str().map(str::to_owned);
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => raw(block, "text").unwrap_or_default(),
         kind @ ("image" | "audio") => {
-            let bytes = words("data").len() / 4 * 3;
-            format!(
-                "[{kind}, {}, about {bytes} bytes, not shown]",
-                net::words(words("mimeType"))
-            )
+            let bytes = block["data"].as_str().map_or(0, |data| data.len() / 4 * 3);
+            let content_type = field(block, "mimeType");
+            format!("[{kind}, {content_type}, about {bytes} bytes, not shown]")
         }
         "resource_link" => format!(
             "[a link to {} {}]",
-            net::words(words("uri")),
-            net::words(words("name"))
+            field(block, "uri"),
+            field(block, "name")
         ),
         "resource" => {
-            let resource = block.get("resource").unwrap_or(&Value::Null);
-            let field = |key: &str| resource.get(key).and_then(Value::as_str);
-            let uri = net::words(field("uri").unwrap_or_default());
-            match field("text") {
+            let resource = &block["resource"];
+            let uri = field(resource, "uri");
+            match raw(resource, "text") {
                 Some(text) => format!("[resource {uri}]\n{text}"),
                 None => format!(
                     "[resource {uri}, {}, not shown]",
-                    net::words(field("mimeType").unwrap_or("bytes"))
+                    field(resource, "mimeType")
                 ),
             }
         }
-        other => format!("[{}, which is not shown]", net::words(other)),
+        other => format!("[{}, which is not shown]", net::server_text(other)),
     }
 }
 

@@ -1,119 +1,51 @@
-//! What the owner said about servers, and what the servers were when the daemon asked them last.
+//! Which tool servers the owner trusts, and what the servers were when the daemon asked them last.
 //!
 //! ```text
-//! state/mcp-trust.json  {"v":1,"servers":{NAME:{"sha256":"…"|null,"at":ms}}}   agent-send --mcp, under its lock
+//! state/mcp-trust.json  see `trust/approved_hashes.rs`                      agent-send --mcp, under its lock
 //! state/mcp.json        {"v":1,"servers":{NAME:{"identity":…,"offer":…,"broken":…}}}   the daemon, by rename
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::Offer;
 use crate::sys;
-use crate::sys::{atomic, lock};
+use crate::sys::atomic;
+use crate::trust::approved_hashes::{Approved, ApprovedHashes, Subject};
 
-/// The owner's word about servers, by their names.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Trusted {
-    v: u32,
-    servers: BTreeMap<String, Word>,
+/// Returns the owner's file at `path`, which need not exist.
+pub fn approved_hashes(path: &Path) -> ApprovedHashes {
+    ApprovedHashes::new(path, Subject::Servers)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Word {
-    /// The hash that is trusted; `None`: none is, whatever agent.toml says.
-    sha256: Option<String>,
-    /// When, milliseconds since 1970 UTC.
-    at: i64,
+/// Returns whether the owner said that a server is not to be used, whatever it offers.
+pub(super) fn is_distrusted(approved: &Approved, name: &str) -> bool {
+    let approval = approved.get(name);
+    approval.is_some_and(|approval| approval.sha256.is_none())
 }
 
-/// The file with the owner's word.
-#[derive(Debug, Clone)]
-pub struct Trust {
-    path: PathBuf,
-}
-
-impl Trust {
-    /// Returns the file at `path`, which need not exist.
-    pub fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-        }
+/// Returns why what a server offers is off, if it is; `written` is its `trust` in agent.toml.
+pub(super) fn check(
+    approved: &Approved,
+    name: &str,
+    written: &str,
+    sha256: &str,
+) -> Result<(), Off> {
+    if is_distrusted(approved, name) {
+        return Err(Off::Distrusted);
     }
-
-    /// Returns what was said. A file that cannot be read is left where it is: whoever was distrusted in it
-    /// must not come back.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read.
-    pub fn read(&self) -> Result<Trusted, String> {
-        let Some(bytes) = atomic::read(&self.path).map_err(|error| error.to_string())? else {
-            return Ok(Trusted::default());
-        };
-        serde_json::from_slice(&bytes).map_err(|error| {
-            format!("state/mcp-trust.json cannot be read ({error}), so no tool server is used")
-        })
+    let approval = approved.get(name);
+    let hashes = approval.and_then(|approval| approval.sha256.as_deref());
+    let mut hashes = hashes.into_iter().chain(written.strip_prefix("sha256:"));
+    if hashes.clone().any(|hash| hash.eq_ignore_ascii_case(sha256)) {
+        Ok(())
+    } else if hashes.next().is_some() {
+        Err(Off::Changed)
+    } else {
+        Err(Off::Unasked)
     }
-
-    /// Writes a word about the server `name` down: the hash that is trusted, or that none is. A damaged file
-    /// is set aside first, and what it said is lost.
-    ///
-    /// # Errors
-    /// When it cannot be locked, read or written.
-    pub fn say(&self, name: &str, sha256: Option<String>, now: i64) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let mut trusted: Trusted = atomic::read_json(&self.path)?.unwrap_or_default();
-        trusted.v = 1;
-        trusted
-            .servers
-            .insert(name.to_owned(), Word { sha256, at: now });
-        let bytes = serde_json::to_vec_pretty(&trusted).expect("plain data with string keys");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)
-    }
-}
-
-impl Trusted {
-    /// Returns whether the owner said that a server is not to be used, whatever it offers.
-    pub fn distrusts(&self, name: &str) -> bool {
-        self.servers
-            .get(name)
-            .is_some_and(|word| word.sha256.is_none())
-    }
-
-    /// Returns how what a server offers stands; `written` is its `trust` in agent.toml.
-    pub fn verdict(&self, name: &str, written: &str, sha256: &str) -> Verdict {
-        let word = self.servers.get(name);
-        let hashes = || {
-            word.and_then(|word| word.sha256.as_deref())
-                .into_iter()
-                .chain(written.strip_prefix("sha256:"))
-        };
-        if self.distrusts(name) {
-            Verdict::Distrusted
-        } else if hashes().any(|hash| hash.eq_ignore_ascii_case(sha256)) {
-            Verdict::Trusted
-        } else if hashes().next().is_some() {
-            Verdict::Changed
-        } else {
-            Verdict::Unasked
-        }
-    }
-}
-
-/// What the owner's word means for what is offered now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is what they trusted.
-    Trusted,
-    /// They trusted something else.
-    Changed,
-    /// They do not trust it.
-    Distrusted,
-    /// They have said nothing.
-    Unasked,
 }
 
 /// What all servers were when they were asked last.
@@ -125,7 +57,6 @@ pub struct Seen {
     pub servers: BTreeMap<String, SeenServer>,
 }
 
-/// What one server was.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SeenServer {
@@ -138,7 +69,7 @@ pub struct SeenServer {
 }
 
 impl Seen {
-    /// Reads the daemon's file; one that is missing or damaged says nothing, and the daemon writes it anew.
+    /// Reads the daemon's file; one that is missing or damaged counts as empty, and the daemon writes it again.
     pub fn read(path: &Path) -> Self {
         let bytes = atomic::read(path).ok().flatten();
         bytes
@@ -146,24 +77,20 @@ impl Seen {
             .unwrap_or_default()
     }
 
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn write(&self, path: &Path) -> Result<(), sys::Error> {
-        let seen = Self {
-            v: 1,
-            servers: self.servers.clone(),
-        };
-        let bytes = serde_json::to_vec(&seen).expect("plain data with string keys");
+    pub(super) fn write(mut self, path: &Path) -> Result<(), sys::Error> {
+        self.v = 1;
+        let bytes = serde_json::to_vec(&self).expect("plain data with string keys");
         atomic::write(path, &bytes, atomic::Durability::Rename)
     }
 }
 
-/// How a server stands, for the owner.
+/// What the owner sees of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
-    /// Its name.
+pub struct ServerStatus {
     pub name: String,
     /// Why none of its tools is offered; `None` when they are.
     pub off: Option<Off>,
@@ -174,58 +101,42 @@ pub struct Standing {
 }
 
 /// Why a server's tools are not offered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Off {
-    /// The owner has not said that they trust it.
+    #[error("off until you trust what it offers")]
     Unasked,
-    /// It is not what the owner trusted.
+    #[error("it offers something else than you trusted")]
     Changed,
-    /// The owner does not trust it.
+    #[error("you do not trust it")]
     Distrusted,
     /// No daemon has asked it since it was written into agent.toml.
+    #[error("no daemon has asked it yet what it offers")]
     Unseen,
-    /// Nobody knows what the owner said. Carries why.
+    /// The owner's file cannot be read. Carries why.
+    #[error("{0}")]
     Unknown(String),
 }
 
-impl std::fmt::Display for Off {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Unasked => "off until you trust what it offers",
-            Self::Changed => "it offers something else than you trusted",
-            Self::Distrusted => "you do not trust it",
-            Self::Unseen => "no daemon has asked it yet what it offers",
-            Self::Unknown(why) => why,
-        })
-    }
-}
-
-/// Returns how a server stands; `identity` and `written` are its command or address and its `trust` in
+/// Returns the status of a server; `identity` and `written` are its command or address and its `trust` in
 /// agent.toml.
-pub fn standing(
+pub fn status(
     (name, identity, written): (&str, &str, &str),
     seen: &Seen,
-    trusted: &Result<Trusted, String>,
-) -> Standing {
-    let seen = seen
-        .servers
-        .get(name)
-        .filter(|seen| seen.identity == identity);
-    let broken = seen.and_then(|seen| seen.broken.clone());
-    let offer = seen.and_then(|seen| seen.offer.clone());
-    let off = match (&offer, trusted) {
-        (_, Err(why)) => Some(Off::Unknown(why.clone())),
-        (None, Ok(_)) => Some(Off::Unseen),
-        (Some(offer), Ok(trusted)) => match trusted.verdict(name, written, &offer.sha256) {
-            Verdict::Trusted => None,
-            Verdict::Changed => Some(Off::Changed),
-            Verdict::Distrusted => Some(Off::Distrusted),
-            Verdict::Unasked => Some(Off::Unasked),
-        },
+    approved: &Result<Approved, String>,
+) -> ServerStatus {
+    let seen = seen.servers.get(name);
+    let SeenServer { offer, broken, .. } = seen
+        .filter(|seen| seen.identity == identity)
+        .cloned()
+        .unwrap_or_default();
+    let on = match (&offer, approved) {
+        (_, Err(why)) => Err(Off::Unknown(why.clone())),
+        (None, Ok(_)) => Err(Off::Unseen),
+        (Some(offer), Ok(approved)) => check(approved, name, written, &offer.sha256),
     };
-    Standing {
+    ServerStatus {
         name: name.to_owned(),
-        off,
+        off: on.err(),
         broken,
         offer,
     }
@@ -234,67 +145,34 @@ pub fn standing(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trust::approved_hashes::Decision;
 
     #[test]
     fn what_is_trusted_is_one_hash_and_distrust_is_stronger() {
         let dir = tempfile::tempdir().expect("dir");
-        let trust = Trust::new(&dir.path().join("mcp-trust.json"));
-        let verdict =
-            |written: &str, hash: &str| trust.read().expect("readable").verdict("a", written, hash);
-        assert_eq!(
-            (
-                verdict("", "11"),
-                verdict("sha256:11", "11"),
-                verdict("sha256:11", "22")
-            ),
-            (Verdict::Unasked, Verdict::Trusted, Verdict::Changed)
-        );
-        trust.say("a", Some("22".to_owned()), 1).expect("written");
-        assert_eq!(
-            (
-                verdict("", "22"),
-                verdict("", "33"),
-                verdict("sha256:33", "33")
-            ),
-            (Verdict::Trusted, Verdict::Changed, Verdict::Trusted)
-        );
-        trust.say("a", None, 2).expect("written");
-        assert_eq!(
-            (verdict("", "22"), verdict("sha256:22", "22")),
-            (Verdict::Distrusted, Verdict::Distrusted)
-        );
+        let file = approved_hashes(&dir.path().join("mcp-trust.json"));
+        let decide = |decision| file.decide("a", decision, 1).expect("written");
+        let checked =
+            |written: &str, hash: &str| check(&file.read().expect("readable"), "a", written, hash);
+        assert_eq!(checked("", "11"), Err(Off::Unasked));
+        assert_eq!(checked("sha256:11", "11"), Ok(()));
+        assert_eq!(checked("sha256:11", "22"), Err(Off::Changed));
+        decide(Decision::Trust("22".to_owned()));
+        assert_eq!(checked("", "22"), Ok(()));
+        assert_eq!(checked("", "33"), Err(Off::Changed));
+        assert_eq!(checked("sha256:33", "33"), Ok(()));
+        decide(Decision::Distrust);
+        assert_eq!(checked("", "22"), Err(Off::Distrusted));
+        assert_eq!(checked("sha256:22", "22"), Err(Off::Distrusted));
     }
 
     #[test]
-    fn a_damaged_file_trusts_nobody() {
+    fn a_damaged_file_trusts_nobody_and_a_server_with_another_command_was_never_seen() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("mcp-trust.json");
         atomic::write(&path, b"{", atomic::Durability::Rename).expect("written");
-        let trusted = Trust::new(&path).read();
-        let offer = Offer {
-            sha256: "11".to_owned(),
-            tools: Vec::new(),
-        };
         let seen = SeenServer {
             identity: "x".to_owned(),
-            offer: Some(offer),
-            broken: None,
-        };
-        let seen = Seen {
-            v: 1,
-            servers: [("a".to_owned(), seen)].into(),
-        };
-        let standing = standing(("a", "x", "sha256:11"), &seen, &trusted);
-        assert!(
-            matches!(standing.off, Some(Off::Unknown(_))),
-            "{standing:?}"
-        );
-    }
-
-    #[test]
-    fn a_server_with_another_command_was_never_seen() {
-        let seen = SeenServer {
-            identity: "old".to_owned(),
             offer: Some(Offer::default()),
             broken: None,
         };
@@ -302,13 +180,12 @@ mod tests {
             v: 1,
             servers: [("a".to_owned(), seen)].into(),
         };
-        assert_eq!(
-            standing(("a", "new", ""), &seen, &Ok(Trusted::default())).off,
-            Some(Off::Unseen)
-        );
-        assert_eq!(
-            standing(("a", "old", ""), &seen, &Ok(Trusted::default())).off,
-            Some(Off::Unasked)
-        );
+        let off = |identity, approved| status(("a", identity, ""), &seen, &approved).off;
+        assert!(matches!(
+            off("x", approved_hashes(&path).read()),
+            Some(Off::Unknown(_))
+        ));
+        assert_eq!(off("x", Ok(Approved::default())), Some(Off::Unasked));
+        assert_eq!(off("new", Ok(Approved::default())), Some(Off::Unseen));
     }
 }

@@ -11,7 +11,6 @@ use super::sniff::{Kind, side, sniff};
 /// The largest document that is read (specification §6).
 const MAX_DOCUMENT: u64 = 10 << 20;
 
-/// A file that was looked at.
 #[derive(Debug)]
 pub struct Seen {
     /// Its size; 0 when it cannot be opened.
@@ -20,16 +19,13 @@ pub struct Seen {
     pub content: Result<Content, String>,
 }
 
-/// What is in a file.
 #[derive(Debug)]
 pub enum Content {
     /// A picture that models look at, of this MIME type.
     Picture(&'static str),
-    /// A text.
     Text(String),
     /// A PDF, open at its beginning.
     Pdf(File),
-    /// Speech or music.
     Sound,
 }
 

@@ -38,7 +38,6 @@ static AT_ONCE: Semaphore = Semaphore::const_new(2);
 const ENCRYPTED: u8 = 3;
 const DAMAGED: u8 = 4;
 
-/// What a PDF says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pdf {
     /// Its text, pages apart by an empty line; never blank.

@@ -1,5 +1,5 @@
 //! Pictures of a conversation, put into a request. The transcript has only where each lies; their
-//! bytes are read anew for each request and never kept.
+//! bytes are read again for each request and never kept.
 
 use std::fs::File;
 use std::io::Read;
@@ -76,15 +76,16 @@ impl Pictures {
     }
 
     fn read(&self, file: &str) -> Option<Picture> {
-        // It was written by us; a transcript is a file all the same.
-        let below = Path::new(file)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
+        // We wrote the path, but a transcript is a file that others may change: nothing else is opened.
+        let mut parts = Path::new(file).components();
+        if !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return None;
+        }
         let mut bytes = Vec::new();
-        let read = File::open(self.downloads.join(file).as_path())
-            .and_then(|file| file.take(MAX_PICTURE + 1).read_to_end(&mut bytes));
-        let whole = below && read.is_ok() && !bytes.is_empty() && bytes.len() as u64 <= MAX_PICTURE;
-        whole.then(|| {
+        let opened = File::open(self.downloads.join(file)).ok()?;
+        opened.take(MAX_PICTURE + 1).read_to_end(&mut bytes).ok()?;
+        let fits = !bytes.is_empty() && bytes.len() as u64 <= MAX_PICTURE;
+        fits.then(|| {
             base64::engine::general_purpose::STANDARD
                 .encode(&bytes)
                 .into()
@@ -175,5 +176,20 @@ mod tests {
             .map(|text| !text.starts_with('⟦'))
             .collect();
         assert_eq!(shown, [false, false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_path_outside_of_the_downloads_is_not_even_opened() {
+        let dir = tempfile::tempdir().expect("dir");
+        // Opening it would wait for a writer.
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let pictures = Pictures::new(dir.path().join("downloads"));
+            let _ = done.send(pictures.read(&fifo.to_string_lossy()));
+        });
+        let read = wait.recv_timeout(std::time::Duration::from_secs(10));
+        assert_eq!(read.expect("it does not wait"), None);
     }
 }

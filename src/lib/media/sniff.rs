@@ -1,16 +1,13 @@
 //! What a file is, by its first bytes. What its sender calls it is a claim; a picture that is none
 //! would make a vendor refuse the whole conversation.
 
-/// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A picture that models look at, with its MIME type.
     Picture(&'static str),
-    /// A PDF.
     Pdf,
     /// Speech, music or another recording, with its MIME type.
     Sound(&'static str),
-    /// A film.
     Film,
     /// Something else that is surely no text, in a person's words.
     Other(&'static str),

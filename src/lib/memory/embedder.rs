@@ -69,7 +69,7 @@ fn of_home(
             let client = net::client().map_err(|error| {
                 Error::Unusable(format!("TLS cannot be set up: {}", error.without_url()))
             })?;
-            let key = Key::Asked(Arc::new(ProviderKey::new(
+            let key = Key::From(Arc::new(ProviderKey::new(
                 keys,
                 provider.clone(),
                 client.clone(),

@@ -7,12 +7,9 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 /// What we say that we can unpack.
 pub(super) const ACCEPTED: &str = "gzip, deflate";
 
-/// Why an answer stays packed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// It is longer than the limit.
     TooLarge,
-    /// Why it cannot be unpacked.
     Damaged(String),
 }
 
@@ -27,7 +24,7 @@ pub(super) fn unpack(bytes: Vec<u8>, coding: &str, limit: usize) -> Result<Vec<u
         "deflate" => read(DeflateDecoder::new(bytes.as_slice()), limit),
         coding => Err(Failed::Damaged(format!(
             "it came as {:?}, and only {ACCEPTED} was asked for",
-            super::words(coding)
+            super::server_text(coding)
         ))),
     }
 }

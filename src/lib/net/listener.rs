@@ -18,7 +18,6 @@ enum Bound {
     Unix(UnixListener, PathBuf),
 }
 
-/// A connection.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 

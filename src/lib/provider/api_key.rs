@@ -1,47 +1,45 @@
-//! Where a request's key comes from: it is fixed, or asked for before each request, because it may be
-//! another one by then (a token that is renewed, a sign-in while the daemon runs).
+//! Where a request's key comes from: it is fixed, or asked for before each request, because it may have
+//! changed by then (a renewed token, a sign-in while the daemon runs).
 
 use std::sync::Arc;
 
 use super::{BoxFuture, Error};
 use crate::secret::Secret;
 
-/// Where the key of a server comes from.
+/// The key of a server.
 #[derive(Debug, Clone, Default)]
 pub enum Key {
-    /// It wants none.
     #[default]
     Absent,
-    /// It is always this one.
     Fixed(Secret),
-    /// It is asked for.
-    Asked(Arc<dyn Ask>),
+    From(Arc<dyn KeySource>),
 }
 
-/// A key for one request.
+/// The key of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
-    /// The key.
+pub struct Credential {
     pub secret: Secret,
-    /// Whether it is an access token of OAuth: those go out as `Authorization: Bearer`, whatever
+    /// Whether it is an access token of OAuth: those are sent as `Authorization: Bearer`, whatever
     /// header the vendor has for its keys (RFC 6750 §2.1).
     pub is_token: bool,
 }
 
-/// Who knows the key.
-pub trait Ask: std::fmt::Debug + Send + Sync {
+pub trait KeySource: std::fmt::Debug + Send + Sync {
     /// Returns the key to use now; `None` when the server wants none.
     ///
     /// # Errors
-    /// When there is none and must be one, or it cannot be renewed now.
-    fn ask(&self) -> BoxFuture<'_, Result<Option<Given>, Error>>;
+    /// When a key is missing, or cannot be renewed now.
+    fn key(&self) -> BoxFuture<'_, Result<Option<Credential>, Error>>;
 
     /// Returns another key than `refused`, which the server did not take; `None` when there is no
     /// other.
     ///
     /// # Errors
-    /// As [`Ask::ask`].
-    fn ask_again<'a>(&'a self, refused: &'a Given) -> BoxFuture<'a, Result<Option<Given>, Error>>;
+    /// As [`KeySource::key`].
+    fn renew<'a>(
+        &'a self,
+        refused: &'a Credential,
+    ) -> BoxFuture<'a, Result<Option<Credential>, Error>>;
 }
 
 impl From<Option<Secret>> for Key {
@@ -66,23 +64,23 @@ mod tests {
     #[derive(Debug, Default)]
     struct Tokens(AtomicUsize);
 
-    impl Ask for Tokens {
-        fn ask(&self) -> BoxFuture<'_, Result<Option<Given>, Error>> {
+    impl KeySource for Tokens {
+        fn key(&self) -> BoxFuture<'_, Result<Option<Credential>, Error>> {
             let secret = Secret::new(format!("token-{}", self.0.load(Ordering::Relaxed)));
             Box::pin(async {
-                Ok(Some(Given {
+                Ok(Some(Credential {
                     secret,
                     is_token: true,
                 }))
             })
         }
 
-        fn ask_again<'a>(
+        fn renew<'a>(
             &'a self,
-            _refused: &'a Given,
-        ) -> BoxFuture<'a, Result<Option<Given>, Error>> {
+            _refused: &'a Credential,
+        ) -> BoxFuture<'a, Result<Option<Credential>, Error>> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            self.ask()
+            self.key()
         }
     }
 
@@ -115,7 +113,7 @@ mod tests {
         let provider = Anthropic::new(
             test_server::client(),
             &server.url,
-            Key::Asked(Arc::new(Tokens::default())),
+            Key::From(Arc::new(Tokens::default())),
         );
         let (answer, _) = attempt(&provider, &request(vec![user("hello")])).await;
         assert!(
@@ -137,7 +135,7 @@ mod tests {
         let client = Transcriptions::new(
             test_server::client(),
             &server.url,
-            Key::Asked(Arc::new(Tokens::default())),
+            Key::From(Arc::new(Tokens::default())),
         );
         let heard = client
             .transcribe(

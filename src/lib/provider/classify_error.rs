@@ -1,18 +1,21 @@
-//! A server's description of an error, in the shapes in use, and what it means.
+//! Sorts the errors of all vendors: HTTP status and the body's codes and words become an [`Error`].
 //!
-//! Decided here for all vendors, because compatible servers mix their habits freely.
+//! In one place for all vendors, because compatible servers mix their habits freely.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What servers say when the conversation is too long, lower case. Anthropic: "prompt is too long",
+use super::Error;
+use crate::net;
+
+/// What servers write when the conversation is too long, lower case. Anthropic: "prompt is too long",
 /// "exceed context limit", `request_too_large`; OpenAI and vLLM: "maximum context length",
 /// `context_length_exceeded`, "reduce the length"; llama.cpp: "exceeds the available context size";
 /// Gemini: "input token count … exceeds the maximum number of tokens allowed"; Bedrock: "input is too
 /// long"; xAI: "maximum prompt length"; Mistral and vLLM: "maximum model length"; llama.cpp of a text for
 /// a vector: "input (… tokens) is too large to process. increase the physical batch size".
-const OVERFLOW_PHRASES: [&str; 14] = [
+const OVERFLOW_PHRASES: &[&str] = &[
     "prompt is too long",
     "context length",
     "context_length",
@@ -29,13 +32,13 @@ const OVERFLOW_PHRASES: [&str; 14] = [
     "physical batch size",
 ];
 
-/// Words by which a status says something else than it is for, lower case; looked for in what the
-/// server says and in its types and codes.
-const MEANINGS: [(&[u16], Meaning, &[&str]); 4] = [
+/// Phrases by which a status means something else than usual, lower case; looked for in the server's
+/// message and in its types and codes.
+const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
     // OpenAI, Moonshot, Gemini's quota of the day; Anthropic's has the status 400.
     (
         &[400, 403, 429],
-        Meaning::Exhausted,
+        Class::Exhausted,
         &[
             "insufficient_quota",
             "current_quota",
@@ -48,7 +51,7 @@ const MEANINGS: [(&[u16], Meaning, &[&str]); 4] = [
     // OpenRouter, OpenAI, Mistral.
     (
         &[400, 403],
-        Meaning::Missing,
+        Class::Missing,
         &[
             "not a valid model",
             "model_not_found",
@@ -59,7 +62,7 @@ const MEANINGS: [(&[u16], Meaning, &[&str]); 4] = [
     // Gemini and xAI answer a wrong key, Gemini a forbidden country, with 400.
     (
         &[400],
-        Meaning::Auth,
+        Class::Auth,
         &[
             "api key not valid",
             "api_key_invalid",
@@ -67,41 +70,33 @@ const MEANINGS: [(&[u16], Meaning, &[&str]); 4] = [
             "user location is not supported",
         ],
     ),
-    // OpenRouter: the words were refused, and not the key.
-    (&[403], Meaning::Rejected, &["moderation", "flagged"]),
+    // OpenRouter: the text was refused, and not the key.
+    (&[403], Class::Rejected, &["moderation", "flagged"]),
 ];
 
-/// What a refusal is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// The key is wrong, or may not do this.
+/// The variants of [`Error`] that a status can mean.
+#[derive(Clone, Copy)]
+enum Class {
     Auth,
-    /// Later it may succeed.
     Busy,
-    /// No money, or no quota for long.
     Exhausted,
-    /// No such model or address.
     Missing,
-    /// The conversation is too long.
     Overflow,
-    /// The request is wrong as it is.
     Rejected,
 }
 
-/// A server's description of an error.
+/// The body of an error response.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Said {
-    /// Its machine-readable words (`type` and `code`), for telling errors apart.
+pub(super) struct ErrorBody {
+    /// Its machine-readable codes (`type`, `code`, `status` and the like), lower case.
     pub(super) kind: String,
-    /// Its sentence.
     pub(super) message: String,
     /// A number it gave as code.
     pub(super) code: Option<u16>,
-    /// When to come back, if the body says so.
     pub(super) retry_after: Option<Duration>,
 }
 
-impl Said {
+impl ErrorBody {
     /// Reads the shapes in use: `{"error":{"type","code","message"}}`, `{"error":"…"}`, the fields
     /// without `error` around them, `{"detail":"…"}`, FastAPI's `{"detail":[{"msg"}]}`, and any of these in an array.
     pub(super) fn from_json(value: &Value) -> Self {
@@ -116,94 +111,113 @@ impl Said {
                 ..Self::default()
             };
         }
-        let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let detail = error["detail"]
-            .as_str()
+        let field = |key: &str| error[key].as_str().filter(|text| !text.is_empty());
+        let message = field("message")
+            .or_else(|| error["detail"].as_str())
             .or_else(|| error["detail"][0]["msg"].as_str());
-        let message = match (word("message"), detail) {
-            ("", None) => error.to_string(),
-            ("", Some(detail)) => detail.to_owned(),
-            (message, _) => message.to_owned(),
-        };
-        let code = error
-            .get("code")
-            .and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+        let code = &error["code"];
+        let code = code.as_u64().or_else(|| code.as_str()?.parse().ok());
         let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
+        let reasons = details
+            .iter()
+            .filter_map(|detail| detail["reason"].as_str());
         let quotas = details
             .iter()
             .filter_map(|detail| detail["violations"].as_array())
-            .flatten();
-        let words = details
-            .iter()
-            .map(|detail| &detail["reason"])
-            .chain(quotas.map(|quota| &quota["quotaId"]));
-        let words: String = words
-            .filter_map(Value::as_str)
-            .flat_map(|word| [" ", word])
-            .collect();
+            .flatten()
+            .filter_map(|violation| violation["quotaId"].as_str());
+        let kinds = ["type", "code", "status"].into_iter().filter_map(field);
+        let kinds: Vec<&str> = kinds.chain(reasons).chain(quotas).collect();
         let delay = details.iter().find_map(|detail| {
-            detail["retryDelay"]
-                .as_str()?
-                .strip_suffix('s')?
-                .parse()
-                .ok()
+            let secs = detail["retryDelay"].as_str()?.strip_suffix('s')?;
+            Duration::try_from_secs_f64(secs.parse().ok()?).ok()
         });
         Self {
-            kind: format!(
-                "{} {} {}{words}",
-                word("type"),
-                word("code"),
-                word("status")
-            )
-            .to_lowercase(),
-            message,
+            kind: kinds.join(" ").to_lowercase(),
+            message: message.map_or_else(|| error.to_string(), str::to_owned),
             code: code.and_then(|code| u16::try_from(code).ok()),
-            retry_after: delay.and_then(|delay| Duration::try_from_secs_f64(delay).ok()),
+            retry_after: delay,
         }
     }
 
-    /// Reads the body of an error, JSON or not.
-    pub(super) fn from_body(body: &str) -> Self {
-        serde_json::from_str(body).map_or_else(
-            |_| Self {
-                message: body.to_owned(),
-                ..Self::default()
+    /// Reads a body, JSON or not.
+    pub(super) fn from_text(body: &str) -> Self {
+        let value = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body));
+        Self::from_json(&value)
+    }
+
+    /// Returns the error of `host` that this body with this HTTP status is. `retry_after` is that of the
+    /// headers, which goes before the body's.
+    pub(super) fn classify(
+        &self,
+        host: String,
+        status: u16,
+        retry_after: Option<Duration>,
+    ) -> Error {
+        let message = plain(&self.message);
+        match self.class(status) {
+            Class::Auth => Error::Auth {
+                host,
+                status,
+                message,
             },
-            |value| Self::from_json(&value),
-        )
-    }
-
-    /// Only the server's own words are searched: some servers echo the whole request in the body.
-    fn is_overflow(&self) -> bool {
-        let message = self.message.to_lowercase();
-        OVERFLOW_PHRASES
-            .iter()
-            .any(|phrase| message.contains(phrase) || self.kind.contains(phrase))
-    }
-
-    /// Returns what a refusal with this status is about.
-    pub(super) fn meaning(&self, status: u16) -> Meaning {
-        let message = self.message.to_lowercase();
-        let says = |words: &[&str]| {
-            words
-                .iter()
-                .any(|word| message.contains(word) || self.kind.contains(word))
-        };
-        let told = MEANINGS
-            .iter()
-            .find(|(of, _, words)| of.contains(&status) && says(words));
-        match (told, status) {
-            (Some((_, meaning, _)), _) => *meaning,
-            (_, 401 | 403) => Meaning::Auth,
-            (_, 402) => Meaning::Exhausted,
-            (_, 300..=399 | 404 | 405) => Meaning::Missing,
-            // Some local servers answer 500 to a conversation that is too long.
-            (_, 500) if self.is_overflow() => Meaning::Overflow,
-            (_, 408 | 409 | 425 | 429 | 500..=599) => Meaning::Busy,
-            // More than the server takes at all: a shorter conversation fits.
-            (_, 413) => Meaning::Overflow,
-            (_, 400 | 422) if self.is_overflow() => Meaning::Overflow,
-            _ => Meaning::Rejected,
+            Class::Busy => Error::Busy {
+                host,
+                status,
+                message,
+                retry_after: retry_after.or(self.retry_after),
+            },
+            Class::Exhausted => Error::Exhausted {
+                host,
+                status,
+                message,
+            },
+            Class::Missing => Error::Missing {
+                host,
+                status,
+                message,
+            },
+            Class::Overflow => Error::ContextOverflow { message },
+            Class::Rejected => Error::Rejected {
+                host,
+                status,
+                message,
+            },
         }
+    }
+
+    fn class(&self, status: u16) -> Class {
+        // Only the server's own message is searched: some servers echo the whole request in the body.
+        let message = self.message.to_lowercase();
+        let has = |phrases: &[&str]| {
+            phrases
+                .iter()
+                .any(|phrase| message.contains(phrase) || self.kind.contains(phrase))
+        };
+        let exception = EXCEPTIONS
+            .iter()
+            .find(|(of, _, phrases)| of.contains(&status) && has(phrases));
+        match (exception, status) {
+            (Some((_, class, _)), _) => *class,
+            (_, 401 | 403) => Class::Auth,
+            (_, 402) => Class::Exhausted,
+            (_, 300..=399 | 404 | 405) => Class::Missing,
+            // More than the server takes at all: a shorter conversation fits.
+            (_, 413) => Class::Overflow,
+            // Some local servers answer 500 to a conversation that is too long.
+            (_, 400 | 422 | 500) if has(OVERFLOW_PHRASES) => Class::Overflow,
+            (_, 408 | 409 | 425 | 429 | 500..=599) => Class::Busy,
+            _ => Class::Rejected,
+        }
+    }
+}
+
+/// Returns text of a server fit for an error, never empty.
+pub(super) fn plain(text: &str) -> String {
+    let text = net::server_text(text);
+    if text.is_empty() {
+        "(no explanation)".to_owned()
+    } else {
+        text
     }
 }

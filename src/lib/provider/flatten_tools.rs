@@ -1,4 +1,4 @@
-//! A conversation told to a model that has no tools: what was called and what came back, in words.
+//! Flattens tool calls and results into text, for a model that has no tools.
 
 use super::wire;
 use crate::message::{Block, Message, Role};
@@ -6,7 +6,7 @@ use crate::message::{Block, Message, Role};
 /// Returns `messages` with calls and their results as plain text, which every server takes. Without it
 /// a server that knows no tools refuses each conversation that ever used one.
 pub fn without_tools(messages: &[Message]) -> Vec<Message> {
-    let told = |message: &Message| {
+    let flattened = |message: &Message| {
         let blocks = message.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(Block::Text {
                 text: format!("[I used the tool {}: {}]", call.name, call.input),
@@ -21,7 +21,7 @@ pub fn without_tools(messages: &[Message]) -> Vec<Message> {
                     text: format!("[{answered}:]\n{}", wire::result_text(&result.text)),
                 })
             }
-            // It led to calls that are none any more.
+            // It led to calls that are text now.
             Block::Thinking(_) => None,
             Block::Text { .. } | Block::Context { .. } | Block::Image { .. } => Some(block.clone()),
         });
@@ -30,7 +30,7 @@ pub fn without_tools(messages: &[Message]) -> Vec<Message> {
             content: blocks.collect(),
         }
     };
-    let mut messages: Vec<Message> = messages.iter().map(told).collect();
+    let mut messages: Vec<Message> = messages.iter().map(flattened).collect();
     messages.retain(|message| message.role == Role::User || !message.content.is_empty());
     messages
 }

@@ -1,6 +1,6 @@
-//! Model vendors behind one trait: neutral messages in, neutral answer out, one attempt a call.
+//! Providers (vendors' APIs) behind one trait: neutral messages in, neutral answer out, one attempt a call.
 //!
-//! Retries, fallbacks and money live above (`cost/`); what a vendor calls things stays in its
+//! Retry and fallback are above (`llm/`), money in `cost/`; what a vendor calls things stays in its
 //! file. [`repair()`] makes any list of messages a valid request before it is sent.
 
 pub mod anthropic;
@@ -12,13 +12,14 @@ pub mod gemini;
 mod http;
 pub mod offline;
 pub mod openai;
+mod received;
 mod repair;
-pub(crate) mod sse;
 pub mod transcription;
 mod wire;
 
-pub use api_key::{Ask, Given, Key};
+pub use api_key::{Credential, Key, KeySource};
 pub use flatten_tools::without_tools;
+pub(crate) use http::key_header;
 pub use repair::repair;
 
 use std::borrow::Cow;
@@ -37,9 +38,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct Request {
     /// The vendor's model id.
     pub model: String,
-    /// The most tokens the answer may have.
     pub max_tokens: u32,
-    /// System text, most stable first.
+    /// The system prompt, most stable first.
     pub system: Vec<SystemBlock>,
     /// The tools on offer; empty means none.
     pub tools: Arc<[ToolSpec]>,
@@ -52,21 +52,19 @@ pub struct Request {
     pub cache: bool,
     /// Whether the model is asked to think first, where the vendor has a switch for it.
     pub thinking: bool,
-    /// How long the server may take until its answer begins, because somebody else stands ready;
-    /// `None` = as long as slow local servers need.
+    /// How long the server may take until its answer begins, because a fallback is ready; `None` = as
+    /// long as slow local servers need.
     pub begin_within: Option<Duration>,
 }
 
-/// A part of the system text.
+/// A part of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemBlock {
-    /// How long it stays the same.
     pub tier: Tier,
-    /// The words.
     pub text: String,
 }
 
-/// Cache tiers of the prompt: what changes together stands together.
+/// Cache tiers of the prompt: what changes together is in one tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Persona and tool notes.
@@ -78,7 +76,6 @@ pub enum Tier {
 /// A tool as offered to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
     pub name: Cow<'static, str>,
     /// What it does, one or two sentences.
     pub description: Cow<'static, str>,
@@ -91,7 +88,6 @@ pub struct ToolSpec {
 pub struct Response {
     /// The assistant message: text and tool calls in the model's order.
     pub message: Message,
-    /// Why it stopped.
     pub stop: StopReason,
     /// Its tokens; `estimated` when the vendor sent none.
     pub usage: Usage,
@@ -100,7 +96,6 @@ pub struct Response {
 /// Receives the answer's text as it is written.
 pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// A model vendor.
 pub trait Provider: Send + Sync {
     /// Makes one attempt. Cancelled by dropping the future.
     ///
@@ -113,81 +108,56 @@ pub trait Provider: Send + Sync {
     ) -> BoxFuture<'a, Result<Response, Error>>;
 }
 
-/// Why an attempt failed, by what the caller can do.
+/// Why an attempt failed, by what the caller can do. `host` is host and port, `message` the vendor's text, at
+/// most 300 characters.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request never left: DNS, connect or TLS failed.
     #[error("{host} cannot be reached: {reason}")]
-    Unreachable {
-        /// Host and port.
-        host: String,
-        /// The cause, without URL.
-        reason: String,
-    },
+    Unreachable { host: String, reason: String },
     /// The vendor is overloaded or limits us (429, 529) or failed (5xx).
     #[error("{host} answered {status}: {message}")]
     Busy {
-        /// Host and port.
         host: String,
-        /// The HTTP status.
         status: u16,
-        /// The vendor's words, at most 300 characters.
         message: String,
-        /// When to come back, if it said so.
         retry_after: Option<Duration>,
     },
     /// The key is missing or wrong (401, 403).
     #[error("{host} refused the key ({status}): {message}")]
     Auth {
-        /// Host and port.
         host: String,
-        /// The HTTP status.
         status: u16,
-        /// The vendor's words, at most 300 characters.
         message: String,
     },
     /// The conversation is longer than the model's window.
     #[error("the conversation does not fit the model's window: {message}")]
-    ContextOverflow {
-        /// The vendor's words, at most 300 characters.
-        message: String,
-    },
+    ContextOverflow { message: String },
     /// The account has no money left, or a quota that only time or a purchase fills (402, some 429).
     #[error("{host} answers no more ({status}): {message}")]
     Exhausted {
-        /// Host and port.
         host: String,
-        /// The HTTP status.
         status: u16,
-        /// The vendor's words, at most 300 characters.
         message: String,
     },
     /// There is no such model, or nothing at all at this address (404).
     #[error("{host} does not have it ({status}): {message}")]
     Missing {
-        /// Host and port.
         host: String,
-        /// The HTTP status.
         status: u16,
-        /// The vendor's words, at most 300 characters.
         message: String,
     },
     /// The vendor will not take this request as it is (other 4xx).
     #[error("{host} rejected the request ({status}): {message}")]
     Rejected {
-        /// Host and port.
         host: String,
-        /// The HTTP status.
         status: u16,
-        /// The vendor's words, at most 300 characters.
         message: String,
     },
     /// The answer broke off or made no sense; it may have been charged.
     #[error("the answer of {host} broke off: {reason}")]
     Interrupted {
-        /// Host and port.
         host: String,
-        /// What was wrong.
         reason: String,
         /// Whether the same request may succeed another time.
         again: bool,
@@ -207,13 +177,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Busy { retry_after, .. } => *retry_after,
-            Error::Unreachable { .. }
-            | Error::Auth { .. }
-            | Error::ContextOverflow { .. }
-            | Error::Exhausted { .. }
-            | Error::Missing { .. }
-            | Error::Rejected { .. }
-            | Error::Interrupted { .. } => None,
+            _ => None,
         }
     }
 
@@ -223,12 +187,7 @@ impl Error {
             Error::Interrupted { .. } => true,
             // A gateway that gave up waiting: the server behind it may have answered.
             Error::Busy { status, .. } => matches!(status, 408 | 504),
-            Error::Unreachable { .. }
-            | Error::Auth { .. }
-            | Error::ContextOverflow { .. }
-            | Error::Exhausted { .. }
-            | Error::Missing { .. }
-            | Error::Rejected { .. } => false,
+            _ => false,
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Speech to words by OpenAI's audio transcriptions, and every server that speaks them: Groq,
+//! Speech to text by OpenAI's audio transcriptions, and every server that speaks them: Groq,
 //! whisper.cpp's server, speaches, LocalAI.
 //!
 //! Written after <https://platform.openai.com/docs/api-reference/audio/createTranscription> (read
 //! 2026-11).
 
 use reqwest::multipart::{Form, Part};
+use serde::Deserialize;
 
 use super::Error;
 use super::api_key::Key;
@@ -12,6 +13,11 @@ use super::http::Endpoint;
 
 /// The largest recording the vendor takes, bytes (its guide "Speech to text", read 2026-11).
 pub const MAX_BYTES: u64 = 25 << 20;
+
+#[derive(Deserialize)]
+struct Transcript {
+    text: String,
+}
 
 /// The transcriptions of one server.
 #[derive(Debug, Clone)]
@@ -22,7 +28,6 @@ pub struct Transcriptions {
 /// A recording in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Recording<'a> {
-    /// The file.
     pub bytes: &'a [u8],
     /// What it is called there. Servers tell the format by the ending of this name and refuse those
     /// they do not know, `.oga` and `.opus` among them.
@@ -52,11 +57,11 @@ impl Transcriptions {
                 .text("response_format", "json")
                 .part("file", file)
         };
-        let answer = self.endpoint.submit(form).await?;
-        match answer["text"].as_str() {
-            Some(text) => Ok(text.trim().to_owned()),
-            None => Err(self.endpoint.interrupted("the answer has no `text`")),
-        }
+        let answer: Transcript = self
+            .endpoint
+            .fetch(|request| request.multipart(form()))
+            .await?;
+        Ok(answer.text.trim().to_owned())
     }
 }
 
@@ -126,9 +131,9 @@ mod tests {
             (refused(200), false, false, "rejected the request (400): no"),
             (
                 Reply::json(200, &json!({"words": 1})),
+                false,
                 true,
-                true,
-                "broke off: the answer has no `text`",
+                "broke off: missing field `text`",
             ),
             (
                 Reply::raw(200, "application/json", "oops"),

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use nix::fcntl::OFlag;
 
 use super::find::{Entry, Tree};
-use super::trust::{Trust, Trusted};
 use super::{MAX_FILE, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown};
 use crate::config::Home;
 use crate::sys::Version;
 use crate::text;
+use crate::trust::approved_hashes::{Approved, ApprovedHashes, Subject};
 
 /// Skills that are off and named in the log each time they are looked at.
 const MAX_LOGGED: usize = 10;
@@ -27,7 +27,7 @@ const MAX_LOGGED: usize = 10;
 pub struct Skills {
     workspace: PathBuf,
     bundled: Option<PathBuf>,
-    trust: Trust,
+    approved: ApprovedHashes,
     seen: Mutex<Option<Seen>>,
 }
 
@@ -89,14 +89,14 @@ impl Skills {
         Self {
             workspace: home.workspace().to_owned(),
             bundled: share.map(|share| share.join("skills")),
-            trust: Trust::new(&home.trusted_skills()),
+            approved: ApprovedHashes::new(&home.trusted_skills(), Subject::Skills),
             seen: Mutex::default(),
         }
     }
 
     /// Returns what the owner says about skills.
-    pub fn trust(&self) -> &Trust {
-        &self.trust
+    pub(crate) fn approved(&self) -> &ApprovedHashes {
+        &self.approved
     }
 
     /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
@@ -119,7 +119,7 @@ impl Skills {
         if let Some(seen) = seen.as_ref().filter(is_same) {
             return seen.shelf.clone();
         }
-        let other = [self.own_dir(), self.trust.path().to_owned()];
+        let other = [self.own_dir(), self.approved.path().to_owned()];
         let mut versions: Vec<(PathBuf, Option<Version>)> = Vec::new();
         for path in other.into_iter().chain(self.bundled.clone()) {
             let version = version_of(&path);
@@ -151,8 +151,8 @@ impl Skills {
     /// Returns every skill, on or off, by name, with its hash. Blocks.
     pub fn standings(&self) -> Vec<Standing> {
         let (own, bundled) = self.trees();
-        let trusted = self.trust.read();
-        let words = trusted.as_ref().map(|trusted| &trusted.skills);
+        let trusted = self.approved.read();
+        let words = trusted.as_ref();
         let standing = |Judged {
                             candidate,
                             said,
@@ -211,7 +211,7 @@ impl Skills {
         let mut off: Vec<Off> = Vec::new();
         for Judged {
             candidate, said, ..
-        } in self.judged(own, bundled, &self.trust.read())
+        } in self.judged(own, bundled, &self.approved.read())
         {
             let location = self.location(&candidate);
             let name = candidate.name;
@@ -259,7 +259,7 @@ impl Skills {
         &self,
         own: &'a Tree,
         bundled: &'a Tree,
-        trusted: &Result<Trusted, String>,
+        trusted: &Result<Approved, String>,
     ) -> Vec<Judged<'a>> {
         let mut wins: HashMap<String, String> = HashMap::new();
         let judge = |candidate: Candidate<'a>| {
@@ -286,7 +286,7 @@ impl Skills {
     fn judge(
         &self,
         candidate: &Candidate<'_>,
-        trusted: &Result<Trusted, String>,
+        trusted: &Result<Approved, String>,
         looked: &mut Looked,
     ) -> Result<front_matter::Said, Why> {
         let Candidate { tree, dir, .. } = candidate;
@@ -311,7 +311,7 @@ impl Skills {
         let bytes = looked.bytes.insert(read(candidate.entry)?);
         let said = front_matter::parse(bytes, &candidate.name)?;
         let word = match trusted {
-            Ok(trusted) => trusted.skills.get(&candidate.name),
+            Ok(trusted) => trusted.get(&candidate.name),
             Err(_) if candidate.bundled => None,
             Err(why) => return Err(Why::Unknown(why.clone())),
         };

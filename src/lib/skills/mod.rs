@@ -22,10 +22,8 @@ mod find;
 mod front_matter;
 mod hash;
 mod ownership;
-mod trust;
 
 pub use catalog::{Skills, Standing};
-pub use trust::{Says, Trust, Trusted};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

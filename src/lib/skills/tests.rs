@@ -1,3 +1,4 @@
+use crate::trust::approved_hashes::Decision;
 use std::fs::{Permissions, create_dir_all, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -72,11 +73,14 @@ impl Place {
             .find(|standing| standing.name == name)
             .expect("it is there");
         let says = match trusted {
-            true if standing.foreign => Says::Trust(standing.sha256.expect("it can be read")),
-            true => Says::Nothing,
-            false => Says::Distrust,
+            true if standing.foreign => Decision::Trust(standing.sha256.expect("it can be read")),
+            true => Decision::Forget,
+            false => Decision::Distrust,
         };
-        self.skills.trust().say(name, says, 0).expect("written");
+        self.skills
+            .approved()
+            .decide(name, says, 0)
+            .expect("written");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::config;
 use crate::config::{Environment, Home, Provider};
 use crate::net;
 use crate::provider;
-use crate::provider::Ask;
+use crate::provider::KeySource;
 use crate::secret::Secret;
 
 /// Shorter keys are not shown at all: four letters would be too much of them.
@@ -151,7 +151,7 @@ fn ask_all(
             continue;
         };
         let key = ProviderKey::new(keys.clone(), provider.clone(), http.clone());
-        let verdict = match runtime.block_on(key.ask()) {
+        let verdict = match runtime.block_on(key.key()) {
             Ok(None) => continue,
             Ok(Some(given)) => runtime.block_on(probe(&http, &provider, &given)),
             Err(error @ provider::Error::Auth { .. }) => Verdict::Refused(error.to_string()),

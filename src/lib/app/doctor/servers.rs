@@ -3,7 +3,7 @@
 use super::Finding;
 use super::subject::Patient;
 use crate::mcp;
-use crate::mcp::{Off, Seen, Standing, Trust};
+use crate::mcp::{Off, Seen, ServerStatus};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let Ok(loaded) = &patient.settings else {
@@ -13,19 +13,19 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         return Vec::new();
     }
     let seen = Seen::read(&patient.home.tool_servers());
-    let trusted = Trust::new(&patient.home.trusted_servers()).read();
+    let trusted = mcp::approved_hashes(&patient.home.trusted_servers()).read();
     let findings = loaded.config.mcp.servers.iter().flat_map(|(name, server)| {
         let identity = mcp::identity(&server.command, &server.url);
         of(
             patient,
-            &mcp::standing((name, &identity, &server.trust), &seen, &trusted),
+            &mcp::status((name, &identity, &server.trust), &seen, &trusted),
         )
     });
     findings.collect()
 }
 
 /// What the owner distrusts, and what no daemon has asked yet, is no trouble.
-fn of(patient: &Patient, standing: &Standing) -> Vec<Finding> {
+fn of(patient: &Patient, standing: &ServerStatus) -> Vec<Finding> {
     let name = &standing.name;
     let list = || patient.program("agent-send", "--mcp list");
     let broken = standing.broken.as_ref().map(|why| {

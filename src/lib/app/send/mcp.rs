@@ -12,9 +12,10 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
 use crate::mcp;
-use crate::mcp::{Off, Offered, Seen, Standing, Trust};
+use crate::mcp::{Off, Offered, Seen, ServerStatus};
 use crate::text;
 use crate::text::hidden_chars;
+use crate::trust::approved_hashes::{ApprovedHashes, Decision};
 use crate::{clock, logging};
 
 const MAX_NAMED: usize = 4;
@@ -37,21 +38,21 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
         Failure::new(Exit::Failed, message)
             .hint("agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]")
     })?;
-    let trusted = Trust::new(&home.trusted_servers());
+    let trusted = mcp::approved_hashes(&home.trusted_servers());
     if let TrustVerb::Trust(_, hash) = verb {
         return trust(context, &trusted, standing, hash.as_deref());
     }
-    trusted.say(name, None, clock::now_ms())?;
+    trusted.decide(name, Decision::Distrust, clock::now_ms())?;
     distrusted(context, name)
 }
 
-fn standings(context: &Context<'_>) -> Result<Vec<Standing>, Failure> {
+fn standings(context: &Context<'_>) -> Result<Vec<ServerStatus>, Failure> {
     let home = context.home;
     let config = config::load_config(home, context.env)?;
     let seen = Seen::read(&home.tool_servers());
-    let trusted = Trust::new(&home.trusted_servers()).read();
+    let trusted = mcp::approved_hashes(&home.trusted_servers()).read();
     let standing = |(name, server): (&String, &config::McpServer)| {
-        mcp::standing(
+        mcp::status(
             (
                 name,
                 &mcp::identity(&server.command, &server.url),
@@ -66,8 +67,8 @@ fn standings(context: &Context<'_>) -> Result<Vec<Standing>, Failure> {
 
 fn trust(
     context: &Context<'_>,
-    trusted: &Trust,
-    standing: &Standing,
+    trusted: &ApprovedHashes,
+    standing: &ServerStatus,
     listed: Option<&str>,
 ) -> Result<Exit, Failure> {
     let name = &standing.name;
@@ -96,7 +97,8 @@ fn trust(
                 .hint("agent-send --mcp list"),
         );
     }
-    trusted.say(name, Some(offer.sha256.clone()), clock::now_ms())?;
+    let decision = Decision::Trust(offer.sha256.clone());
+    trusted.decide(name, decision, clock::now_ms())?;
     let count = offer
         .tools
         .iter()
@@ -114,12 +116,12 @@ fn trust(
 }
 
 /// Returns how a server is called that may only offer what it offers now.
-fn exactly(standing: &Standing) -> Option<String> {
+fn exactly(standing: &ServerStatus) -> Option<String> {
     let hash = standing.offer.as_ref()?.sha256.get(..SHOWN)?;
     Some(format!("{}@{hash}", standing.name))
 }
 
-fn list(standings: &[Standing], json: bool) {
+fn list(standings: &[ServerStatus], json: bool) {
     if json {
         let servers: Vec<Value> = standings.iter().map(document).collect();
         cli::json(&json!({"servers": servers}));
@@ -136,7 +138,7 @@ fn list(standings: &[Standing], json: bool) {
         .for_each(|line| cli::out(&line));
 }
 
-fn lines(standing: &Standing) -> Vec<String> {
+fn lines(standing: &ServerStatus) -> Vec<String> {
     let name = &standing.name;
     let mut lines = vec![match &standing.off {
         None => format!("on   {name}  {}", exactly(standing).unwrap_or_default()),
@@ -276,7 +278,7 @@ fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-fn document(standing: &Standing) -> Value {
+fn document(standing: &ServerStatus) -> Value {
     json!({
         "name": standing.name,
         "on": standing.off.is_none(),
@@ -314,7 +316,7 @@ mod tests {
             sha256: "0123456789abcdef99".to_owned(),
             tools: vec![tool, left],
         };
-        let standing = Standing {
+        let standing = ServerStatus {
             name: "s".to_owned(),
             off: Some(Off::Changed),
             broken: Some("it exited".to_owned()),

@@ -12,7 +12,8 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
 use crate::config::Home;
-use crate::skills::{Says, Skills, Standing, Why};
+use crate::skills::{Skills, Standing, Why};
+use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
 /// Digits of a hash that `list` prints, and the fewest that are taken.
@@ -40,7 +41,9 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         TrustVerb::Trust(name, hash) => trust(context, &skills, &named(&skills, name)?, hash),
         TrustVerb::Distrust(name) => {
             let name = named(&skills, name)?.name;
-            skills.trust().say(&name, Says::Distrust, clock::now_ms())?;
+            skills
+                .approved()
+                .decide(&name, Decision::Distrust, clock::now_ms())?;
             distrusted(context, &name)
         }
     }
@@ -139,7 +142,7 @@ fn trust(
     let (says, words) = if standing.foreign {
         let sha256 = standing.sha256.clone().map_err(|why| cannot(&why))?;
         (
-            Says::Trust(sha256),
+            Decision::Trust(sha256),
             format!(
                 "{name} is trusted as it is now; when a file of it changes, it is off until you say so again"
             ),
@@ -147,18 +150,18 @@ fn trust(
     } else {
         // A hash would only make their own edits a nuisance.
         (
-            Says::Nothing,
+            Decision::Forget,
             format!(
                 "{name} is on; nobody but you could have written it, so it stays on when you edit it"
             ),
         )
     };
-    let sha256 = if let Says::Trust(sha256) = &says {
+    let sha256 = if let Decision::Trust(sha256) = &says {
         Some(sha256.clone())
     } else {
         None
     };
-    skills.trust().say(name, says, clock::now_ms())?;
+    skills.approved().decide(name, says, clock::now_ms())?;
     if let Some(sha256) = sha256
         .as_ref()
         .filter(|_| !context.json && listed.is_none() && std::io::stdout().is_terminal())

@@ -12,11 +12,11 @@ use crate::clock;
 use crate::config;
 use crate::config::{Environment, Home, Provider, SecretOrigin, Secrets};
 use crate::provider;
-use crate::provider::{Ask, BoxFuture, Given};
+use crate::provider::{BoxFuture, Credential, KeySource};
 use crate::secret::Secret;
 
 /// A token that the server refused is renewed once in so long.
-const FORCED_APART: Duration = Duration::from_secs(30);
+const FORCED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// All places that keys are looked for in. `.env` has been read, auth.json is read when asked.
 #[derive(Debug)]
@@ -56,7 +56,6 @@ impl Origin {
 /// A key that is set somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Where.
     pub origin: Origin,
     /// The key, or the access token; `None` for a sign-in that must be renewed first.
     pub secret: Option<Secret>,
@@ -91,12 +90,10 @@ impl Keys {
         })
     }
 
-    /// Returns what is not a provider's: the bot's token.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Returns auth.json.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -113,7 +110,7 @@ impl Keys {
                 .secrets
                 .find_all(name)?
                 .into_iter()
-                .map(of_configuration)
+                .map(|(secret, origin)| plain(origin.into(), secret))
                 .collect(),
             None => Vec::new(),
         };
@@ -173,13 +170,14 @@ fn plain(origin: Origin, secret: Secret) -> Source {
     }
 }
 
-fn of_configuration((secret, origin): (Secret, SecretOrigin)) -> Source {
-    let origin = match origin {
-        SecretOrigin::Credential => Origin::Credential,
-        SecretOrigin::Environment => Origin::Environment,
-        SecretOrigin::EnvFile => Origin::EnvFile,
-    };
-    plain(origin, secret)
+impl From<SecretOrigin> for Origin {
+    fn from(origin: SecretOrigin) -> Self {
+        match origin {
+            SecretOrigin::Credential => Self::Credential,
+            SecretOrigin::Environment => Self::Environment,
+            SecretOrigin::EnvFile => Self::EnvFile,
+        }
+    }
 }
 
 /// The key of one provider, looked up before each request: a sign-in or sign-out while the daemon runs
@@ -205,7 +203,7 @@ impl ProviderKey {
         }
     }
 
-    async fn find(&self, refused: Option<&Secret>) -> Result<Option<Given>, Error> {
+    async fn find(&self, refused: Option<&Secret>) -> Result<Option<Credential>, Error> {
         let Some(source) = self.keys.sources(&self.provider)?.into_iter().next() else {
             return if Keys::wanted(&self.provider) {
                 Err(self.keys.missing(&self.provider))
@@ -213,11 +211,12 @@ impl ProviderKey {
                 Ok(None)
             };
         };
+        let api_key = |secret| Credential {
+            secret,
+            is_token: false,
+        };
         if source.origin != Origin::SignIn {
-            return Ok(source.secret.map(|secret| Given {
-                secret,
-                is_token: false,
-            }));
+            return Ok(source.secret.map(api_key));
         }
         let mut forced = self.renewing.lock().await;
         if refused.is_some()
@@ -227,13 +226,13 @@ impl ProviderKey {
                 == refused
         {
             // A server that takes no token at all must not cost a renewal a message.
-            if forced.is_some_and(|last| last.elapsed() < FORCED_APART) {
+            if forced.is_some_and(|last| last.elapsed() < FORCED_INTERVAL) {
                 return Ok(None);
             }
             *forced = Some(Instant::now());
         }
         match refresh::fresh(&self.keys.store, &self.http, &self.provider.name, refused).await {
-            Ok(secret) => Ok(Some(Given {
+            Ok(secret) => Ok(Some(Credential {
                 secret,
                 is_token: true,
             })),
@@ -251,10 +250,7 @@ impl ProviderKey {
                         ..
                     }) => {
                         tracing::warn!(%error, instead = origin.as_str(), "signed out");
-                        Ok(Some(Given {
-                            secret,
-                            is_token: false,
-                        }))
+                        Ok(Some(api_key(secret)))
                     }
                     _ => Err(error),
                 }
@@ -263,8 +259,8 @@ impl ProviderKey {
         }
     }
 
-    /// Says it as a failure of the model's server, with the next step: that is what people see.
-    fn told(&self, error: Error) -> provider::Error {
+    /// Returns it as an error of the provider, with the next step.
+    fn provider_error(&self, error: Error) -> provider::Error {
         let name = &self.provider.name;
         let host = || {
             Url::parse(&self.provider.base_url)
@@ -298,19 +294,23 @@ impl ProviderKey {
     }
 }
 
-impl Ask for ProviderKey {
-    fn ask(&self) -> BoxFuture<'_, Result<Option<Given>, provider::Error>> {
-        Box::pin(async { self.find(None).await.map_err(|error| self.told(error)) })
+impl KeySource for ProviderKey {
+    fn key(&self) -> BoxFuture<'_, Result<Option<Credential>, provider::Error>> {
+        Box::pin(async {
+            self.find(None)
+                .await
+                .map_err(|error| self.provider_error(error))
+        })
     }
 
-    fn ask_again<'a>(
+    fn renew<'a>(
         &'a self,
-        refused: &'a Given,
-    ) -> BoxFuture<'a, Result<Option<Given>, provider::Error>> {
+        refused: &'a Credential,
+    ) -> BoxFuture<'a, Result<Option<Credential>, provider::Error>> {
         Box::pin(async {
             self.find(Some(&refused.secret))
                 .await
-                .map_err(|error| self.told(error))
+                .map_err(|error| self.provider_error(error))
         })
     }
 }

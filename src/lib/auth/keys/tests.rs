@@ -216,13 +216,13 @@ async fn a_file_that_others_can_read_is_no_reason_to_take_another_key() {
         Arc::new(provider()),
         crate::net::client().expect("TLS"),
     );
-    let given = key.ask().await.expect("a key").expect("a key");
+    let given = key.key().await.expect("a key").expect("a key");
     assert_eq!(
         (given.secret.expose(), given.is_token),
         ("stored-key-000", false)
     );
     assert_eq!(
-        key.ask_again(&given)
+        key.renew(&given)
             .await
             .expect("the same")
             .map(|other| other == given),
@@ -230,7 +230,7 @@ async fn a_file_that_others_can_read_is_no_reason_to_take_another_key() {
     );
     std::fs::set_permissions(keys.store().path(), std::fs::Permissions::from_mode(0o644))
         .expect("chmod");
-    let error = key.ask().await.expect_err("it is open").to_string();
+    let error = key.key().await.expect_err("it is open").to_string();
     let path = keys.store().path().display();
     assert_eq!(
         error,

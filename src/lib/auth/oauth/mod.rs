@@ -18,13 +18,13 @@ use super::store::Tokens;
 use crate::clock;
 use crate::config::{OAuth, Provider};
 use crate::net;
+use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
 
-/// OpenRouter's `base_url`.
 pub const OPENROUTER: &str = "https://openrouter.ai/api/v1";
 
 /// The longest an issuer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read, bytes.
 const MAX_ANSWER: usize = 256 * 1024;
 /// The longest life of a token that is believed, seconds: 100 years.
@@ -55,12 +55,10 @@ enum Kind {
     OpenRouter(Url),
 }
 
-/// What a sign-in gave.
 #[derive(Debug)]
 pub enum Granted {
     /// A key without an end.
     Key(Secret),
-    /// Tokens.
     Tokens(Tokens),
 }
 
@@ -243,17 +241,10 @@ async fn ask(request: RequestBuilder, url: &Url) -> Result<Value, Error> {
         host: host(url),
         reason,
     };
-    let exchange = exchange(request.header("accept", "application/json"), MAX_ANSWER);
-    let (status, answer) = match tokio::time::timeout(PATIENCE, exchange).await {
-        Err(_) => {
-            return Err(trouble(format!(
-                "no answer within {} s",
-                PATIENCE.as_secs()
-            )));
-        }
-        Ok(Err(error)) => return Err(trouble(chain(&error))),
-        Ok(Ok(answer)) => answer,
-    };
+    let request = request.header("accept", "application/json");
+    let (status, answer) = exchange(request, TIMEOUT, MAX_ANSWER)
+        .await
+        .map_err(trouble)?;
     if status.is_success() {
         return if answer.is_object() {
             Ok(answer)
@@ -290,42 +281,32 @@ fn complaint(answer: &Value) -> (String, String) {
         .copied()
         .collect::<Vec<_>>()
         .join(": ");
-    (code.to_owned(), net::words(&words))
+    (code.to_owned(), net::server_text(&words))
 }
 
-/// Sends `request` and returns the status and the JSON that comes back, null when it is none or longer than
-/// about `limit` bytes.
+/// Sends `request` and returns the status and the JSON that comes back within `limit`, null when it is none
+/// or longer than `max` bytes.
 pub(super) async fn exchange(
     request: RequestBuilder,
-    limit: usize,
-) -> Result<(StatusCode, Value), reqwest::Error> {
-    let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
-    let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(reqwest::Error::without_url)?
-    {
-        body.extend_from_slice(&chunk);
-        if body.len() > limit {
-            break;
+    limit: Duration,
+    max: usize,
+) -> Result<(StatusCode, Value), String> {
+    let exchange = async {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| innermost(&error.without_url()))?;
+        let (status, mut body) = (response.status(), Vec::new());
+        match read_body(response, &mut body, max, Timeouts::all(limit)).await {
+            Ok(()) | Err(BodyError::TooLarge(_)) => {}
+            Err(error) => return Err(error.to_string()),
         }
-    }
-    Ok((
-        response.status(),
-        serde_json::from_slice(&body).unwrap_or_default(),
-    ))
-}
-
-/// Returns what is behind an error of the client: its own text says only that a request failed.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        words = inner.to_string();
-        source = inner.source();
-    }
-    net::words(&words)
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    };
+    let late = |_| Err(format!("no answer within {} s", limit.as_secs()));
+    tokio::time::timeout(limit, exchange)
+        .await
+        .unwrap_or_else(late)
 }
 
 fn nonsense(url: &Url) -> Error {

@@ -1,6 +1,6 @@
 //! Renewing a token: one request, however many processes and turns want it at once.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use reqwest::Client;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::store::{Grip, Store, Tokens};
+use super::store::{Store, Tokens};
 use super::{Error, oauth};
 use crate::clock;
 use crate::secret::Secret;
+use crate::sys::lock::Lock;
 
 /// A token is renewed this long before it ends, milliseconds, or after three quarters of a shorter
 /// life: clocks differ, and a request takes a while.
 const MARGIN: i64 = 60_000;
 
-/// The longest that another process's renewal is waited for: an issuer may take 30 s.
-const LOCK_PATIENCE: Duration = Duration::from_secs(35);
+/// How long another process's renewal is waited for: an issuer may take 30 s.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(35);
 /// Between two tries to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -37,10 +38,6 @@ impl Renewals {
     pub async fn end(&self) {
         self.running.close();
         self.running.wait().await;
-    }
-
-    fn unsaved(&self) -> MutexGuard<'_, HashMap<String, (Secret, Tokens)>> {
-        self.unsaved.lock()
     }
 }
 
@@ -92,7 +89,13 @@ pub(super) async fn fresh(
     let running = store.renewals.running.clone();
     let renewal =
         running.spawn(async move { alone(&store, &http, &provider, refused.as_ref()).await });
-    renewal.await.unwrap_or_else(|_| Err(broken()))
+    let broken = |_| {
+        Err(Error::Trouble {
+            host: "the renewal".to_owned(),
+            reason: "it broke down; this is a bug of agent-toolkit".to_owned(),
+        })
+    };
+    renewal.await.unwrap_or_else(broken)
 }
 
 /// Takes the lock; whoever had it before may have done the work.
@@ -102,7 +105,7 @@ async fn alone(
     provider: &str,
     refused: Option<&Secret>,
 ) -> Result<Secret, Error> {
-    let grip = grip(store, provider).await?;
+    let _lock = lock(store, provider).await?;
     let old = tokens(store, provider)?;
     if let Some(access) = usable(&old, refused) {
         return Ok(access);
@@ -128,7 +131,7 @@ async fn alone(
         });
     }
     let renewed = oauth::renew(http, &old, refresh).await;
-    let outcome = match renewed {
+    match renewed {
         // Written down before it is used: else a crash would lose it.
         Ok(new) => match store.update(provider, refresh, |tokens| *tokens = new.clone()) {
             Ok(true) => new
@@ -140,7 +143,8 @@ async fn alone(
                 tracing::error!(%error, provider, "renewed tokens cannot be written down yet; if this process ends, so does the sign-in");
                 store
                     .renewals
-                    .unsaved()
+                    .unsaved
+                    .lock()
                     .insert(provider.to_owned(), (refresh.clone(), new.clone()));
                 new.access
                     .ok_or_else(|| signed_out("the issuer gave no token"))
@@ -150,9 +154,7 @@ async fn alone(
                 .ok_or_else(|| signed_out("it was ended while it was renewed")),
         },
         Err(error) => failed(store, provider, &old, refresh, refused, error),
-    };
-    drop(grip);
-    outcome
+    }
 }
 
 /// The renewal failed; perhaps somebody else's did not.
@@ -203,15 +205,15 @@ fn failed(
     }
 }
 
-/// Waits for the lock, on no thread.
-async fn grip(store: &Store, provider: &str) -> Result<Grip, Error> {
-    let until = Instant::now() + LOCK_PATIENCE;
+/// Waits for the lock without blocking a thread.
+async fn lock(store: &Store, provider: &str) -> Result<Lock, Error> {
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
-        if let Some(grip) = store.renewing(provider)? {
-            return Ok(grip);
+        if let Some(lock) = store.renewing(provider)? {
+            return Ok(lock);
         }
         if Instant::now() >= until {
-            let secs = LOCK_PATIENCE.as_secs();
+            let secs = LOCK_TIMEOUT.as_secs();
             let reason = format!(
                 "another process has held auth.{provider}.lock for {secs} s; is one stopped?"
             );
@@ -227,7 +229,7 @@ async fn grip(store: &Store, provider: &str) -> Result<Grip, Error> {
 /// Returns the sign-in, with what could not be written down yet, which is tried again.
 pub(super) fn tokens(store: &Store, provider: &str) -> Result<Tokens, Error> {
     let found = stored(store, provider);
-    let unsaved = store.renewals.unsaved().get(provider).cloned();
+    let unsaved = store.renewals.unsaved.lock().get(provider).cloned();
     let Some((refresh, new)) = unsaved else {
         return found;
     };
@@ -245,7 +247,7 @@ pub(super) fn tokens(store: &Store, provider: &str) -> Result<Tokens, Error> {
         // Somebody signed in or out meanwhile; what they did counts.
         Ok(false) => {}
     }
-    store.renewals.unsaved().remove(provider);
+    store.renewals.unsaved.lock().remove(provider);
     stored(store, provider)
 }
 
@@ -261,13 +263,6 @@ fn usable(tokens: &Tokens, refused: Option<&Secret>) -> Option<Secret> {
         .access
         .clone()
         .filter(|access| fresh && Some(access) != refused)
-}
-
-fn broken() -> Error {
-    Error::Trouble {
-        host: "the renewal".to_owned(),
-        reason: "it broke down; this is a bug of agent-toolkit".to_owned(),
-    }
 }
 
 #[cfg(test)]

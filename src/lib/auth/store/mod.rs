@@ -21,16 +21,12 @@ const VERSION: u64 = 1;
 /// What is stored for a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// An API key.
     pub key: Option<Secret>,
-    /// A sign-in.
     pub tokens: Option<Tokens>,
 }
 
-/// A sign-in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// The access token.
     pub access: Option<Secret>,
     /// What renews it.
     pub refresh: Option<Secret>,
@@ -53,14 +49,11 @@ pub struct Tokens {
 /// Whether the file can be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum State {
-    /// There is none.
     #[default]
     Absent,
-    /// It can.
     Good,
-    /// It makes no sense: nothing is configured by it.
+    /// It makes no sense: nothing is configured by it. The reason has none of its content.
     Corrupt {
-        /// What is wrong with it, without its content.
         reason: String,
     },
 }
@@ -68,7 +61,6 @@ pub enum State {
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Whether it can be used.
     pub state: State,
     /// By the provider's name.
     pub entries: BTreeMap<String, Entry>,
@@ -82,12 +74,6 @@ pub struct Store {
     /// Whether it was said that the file makes no sense.
     warned: AtomicBool,
     pub(super) renewals: Renewals,
-}
-
-/// A lock that is held while this lives.
-#[derive(Debug)]
-pub struct Grip {
-    _lock: lock::Lock,
 }
 
 impl Store {
@@ -105,7 +91,6 @@ impl Store {
         Self { renewals, ..self }
     }
 
-    /// Returns the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -211,9 +196,9 @@ impl Store {
     ///
     /// # Errors
     /// When the file system has no locks.
-    pub fn renewing(&self, provider: &str) -> Result<Option<Grip>, Error> {
+    pub fn renewing(&self, provider: &str) -> Result<Option<lock::Lock>, Error> {
         let path = self.path.with_file_name(format!("auth.{provider}.lock"));
-        Ok(lock::try_lock(&path)?.map(|lock| Grip { _lock: lock }))
+        Ok(lock::try_lock(&path)?)
     }
 
     fn change(

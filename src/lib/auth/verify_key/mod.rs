@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
 use reqwest::{Client, Url};
 use serde_json::Value;
 
-use super::oauth::{chain, exchange, host, is_openrouter};
+use super::oauth::{exchange, host, is_openrouter};
 use crate::config::{Provider, ProviderType};
-use crate::provider::Given;
+use crate::provider::{Credential, key_header};
 use crate::{net, text};
 
 /// The longest a person waits for it.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The largest answer that is read, bytes.
 const MAX_ANSWER: usize = 4 << 20;
 
@@ -28,8 +27,7 @@ pub enum Verdict {
     Unknown(String),
 }
 
-/// Asks the server of `provider`.
-pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
+pub async fn probe(http: &Client, provider: &Provider, key: &Credential) -> Verdict {
     let Some((url, name, prefix)) = question(provider) else {
         return Verdict::Unknown("there is no server to ask".to_owned());
     };
@@ -38,25 +36,17 @@ pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
     } else {
         (name, prefix)
     };
-    let Ok(mut value) = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose())) else {
+    let Ok(value) = key_header(prefix, &key.secret) else {
         return Verdict::Refused("it has characters that no header can carry".to_owned());
     };
-    value.set_sensitive(true);
     let request = http
         .get(url.clone())
         .header(name, value)
         .header("anthropic-version", "2023-06-01");
-    match tokio::time::timeout(PATIENCE, exchange(request, MAX_ANSWER)).await {
-        Err(_) => Verdict::Unknown(format!(
-            "{} did not answer within {} s",
-            host(&url),
-            PATIENCE.as_secs()
-        )),
-        Ok(Err(error)) => {
-            let reason = chain(&error);
-            Verdict::Unknown(format!("{} cannot be asked: {reason}", host(&url)))
-        }
-        Ok(Ok((status, answer))) => verdict(provider, &host(&url), status.as_u16(), &answer),
+    let host = host(&url);
+    match exchange(request, TIMEOUT, MAX_ANSWER).await {
+        Err(why) => Verdict::Unknown(format!("{host} cannot be asked: {why}")),
+        Ok((status, answer)) => verdict(provider, &host, status.as_u16(), &answer),
     }
 }
 
@@ -64,24 +54,18 @@ pub async fn probe(http: &Client, provider: &Provider, key: &Given) -> Verdict {
 fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
     let mut url = Url::parse(&provider.base_url).ok()?;
     let base = url.path().trim_end_matches('/').to_owned();
-    let (path, name, prefix) = match provider.kind {
-        ProviderType::Anthropic if base.ends_with("/v1") => {
-            (format!("{base}/models"), "x-api-key", "")
-        }
-        ProviderType::Anthropic => (format!("{base}/v1/models"), "x-api-key", ""),
-        ProviderType::Openai if is_openrouter(provider) => {
-            (format!("{base}/key"), "authorization", "Bearer ")
-        }
-        ProviderType::Openai if base.is_empty() => {
-            ("/v1/models".to_owned(), "authorization", "Bearer ")
-        }
-        ProviderType::Openai => (format!("{base}/models"), "authorization", "Bearer "),
-        ProviderType::Gemini if base.contains("/v1") => {
-            (format!("{base}/models"), "x-goog-api-key", "")
-        }
-        ProviderType::Gemini => (format!("{base}/v1beta/models"), "x-goog-api-key", ""),
+    let bearer = ("authorization", "Bearer ");
+    let (path, (name, prefix)) = match provider.kind {
+        ProviderType::Anthropic if base.ends_with("/v1") => ("/models", ("x-api-key", "")),
+        ProviderType::Anthropic => ("/v1/models", ("x-api-key", "")),
+        ProviderType::Openai if is_openrouter(provider) => ("/key", bearer),
+        ProviderType::Openai if base.is_empty() => ("/v1/models", bearer),
+        ProviderType::Openai => ("/models", bearer),
+        ProviderType::Gemini if base.contains("/v1") => ("/models", ("x-goog-api-key", "")),
+        ProviderType::Gemini => ("/v1beta/models", ("x-goog-api-key", "")),
         ProviderType::Offline => return None,
     };
+    let path = format!("{base}{path}");
     url.set_path(&path);
     Some((url, name, prefix))
 }
@@ -90,7 +74,7 @@ fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verd
     let words = answer["error"]["message"]
         .as_str()
         .or_else(|| answer["error"].as_str())
-        .map(net::words)
+        .map(net::server_text)
         .unwrap_or_default();
     let words = if words.is_empty() {
         format!("status {status}")

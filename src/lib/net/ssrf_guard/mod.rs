@@ -1,4 +1,4 @@
-//! One way out for every address that somebody else may have chosen: a model, a page, a redirect.
+//! SSRF guard: the one way out for addresses that somebody else may have chosen (a model, a page, a redirect).
 //!
 //! ```text
 //! address → parsed once → rules: scheme, port, name → resolved once → every address checked
@@ -8,7 +8,7 @@
 //! Whatever a name resolves to later does not matter: the connection is given the checked addresses and
 //! cannot ask. There is no proxy, no cookie, and no connection is used twice.
 
-pub(crate) mod refusal;
+pub(crate) mod error;
 pub(crate) mod target;
 
 use std::net::{IpAddr, SocketAddr};
@@ -18,13 +18,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::Response;
 use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, LOCATION,
 };
 
-use super::{decompress, public_address};
+use super::{BodyError, Timeouts, decompress, public_address};
 use crate::secret::Secret;
-use refusal::Error;
-use target::{Origin, Place, Rules};
+use error::Error;
+use target::{Origin, Rules, Target};
 
 /// Redirects that are followed for one address.
 const MAX_REDIRECTS: usize = 5;
@@ -34,25 +34,21 @@ const MAX_HEADERS: usize = 64 << 10;
 
 /// What one fetch may cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+struct Limits {
     /// Time for all of it, redirects included.
-    pub time: Duration,
+    time: Duration,
     /// Bytes of the body, as they come and unpacked.
-    pub bytes: usize,
+    bytes: usize,
 }
 
-impl Default for Limits {
-    /// 15 seconds (specification §14), 10 MB.
-    fn default() -> Self {
-        Self {
-            time: Duration::from_secs(15),
-            bytes: 10_000_000,
-        }
-    }
-}
+/// 15 seconds (specification §14), 10 MB.
+const LIMITS: Limits = Limits {
+    time: Duration::from_secs(15),
+    bytes: 10_000_000,
+};
 
 /// Finds the addresses of a host.
-pub trait Resolve: Send + Sync {
+trait Resolve: Send + Sync {
     /// Returns every address of `host`, each with `port`.
     fn resolve<'a>(
         &'a self,
@@ -61,7 +57,6 @@ pub trait Resolve: Send + Sync {
     ) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>>;
 }
 
-/// The system's resolver.
 struct System;
 
 impl Resolve for System {
@@ -74,36 +69,30 @@ impl Resolve for System {
     }
 }
 
-/// What is fetched.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// The address.
     pub url: &'a str,
-    /// What the answer may be, as the header `accept` says it.
     pub accept: &'a str,
-    /// A header with a secret in it; no other origin is told.
+    /// A header with a secret in it; no other origin receives it.
     pub key: Option<(&'static str, &'a Secret)>,
     /// Servers that the owner wrote into the settings for this very purpose: they may be anywhere, and a
     /// redirect to another server is not followed.
     pub origins: &'a [Origin],
 }
 
-/// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Where it came from, after redirects.
     pub url: String,
-    /// The HTTP status.
     pub status: u16,
-    /// The header `content-type`.
     pub content_type: Option<String>,
     /// The body, unpacked.
     pub body: Vec<u8>,
 }
 
-/// Why a place may be fetched from.
+/// Why a target may be fetched from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Permission {
     /// It is on the public net.
     Public,
     /// The owner allows the host.
@@ -112,7 +101,6 @@ enum Standing {
     Named,
 }
 
-/// The way out.
 pub struct Guard {
     rules: Rules,
     limits: Limits,
@@ -126,7 +114,7 @@ impl Guard {
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            limits: Limits::default(),
+            limits: LIMITS,
             resolver: Arc::new(System),
             refused: public_address::refused,
         }
@@ -137,165 +125,154 @@ impl Guard {
     /// # Errors
     /// When it may not be fetched, or did not come whole.
     pub async fn get(&self, request: Request<'_>) -> Result<Answer, Error> {
-        let place = target::parse(request.url)?;
+        let target = target::parse(request.url)?;
         let slow = Error::TooSlow {
-            host: place.host.clone(),
+            host: target.host.clone(),
             secs: self.limits.time.as_secs(),
         };
-        tokio::time::timeout(self.limits.time, self.follow(place, request))
+        tokio::time::timeout(self.limits.time, self.follow(target, request))
             .await
             .unwrap_or(Err(slow))
     }
 
-    async fn follow(&self, first: Place, request: Request<'_>) -> Result<Answer, Error> {
-        let mut standing = if request.origins.contains(&first.origin()) {
-            Standing::Named
+    async fn follow(&self, first: Target, request: Request<'_>) -> Result<Answer, Error> {
+        let mut permission = if request.origins.contains(&first.origin()) {
+            Permission::Named
         } else if self.rules.allows(&first) {
-            Standing::Allowed
+            Permission::Allowed
         } else {
-            Standing::Public
+            Permission::Public
         };
         let home = first.origin();
-        let mut place = first;
-        let mut addresses = self.addresses(&place, standing).await?;
+        let mut target = first;
+        let mut addresses = self.addresses(&target, permission).await?;
         for _ in 0..=MAX_REDIRECTS {
-            let key = request.key.filter(|_| place.origin() == home);
-            let response = ask(&place, addresses, request.accept, key).await?;
+            let key = request.key.filter(|_| target.origin() == home);
+            let response = ask(&target, addresses, request.accept, key).await?;
             let Some(to) = redirect(&response) else {
-                return self.read(&place, response).await;
+                return self.read(&target, response).await;
             };
             let wrong = |reason| Error::Redirect {
-                host: place.host.clone(),
+                host: target.host.clone(),
                 reason: Box::new(reason),
             };
-            let next = self.next(&place, to, &mut standing).map_err(wrong)?;
-            addresses = self.addresses(&next, standing).await.map_err(wrong)?;
-            place = next;
+            let next = self.next(&target, to, &mut permission).map_err(wrong)?;
+            addresses = self.addresses(&next, permission).await.map_err(wrong)?;
+            target = next;
         }
-        Err(Error::Redirects(MAX_REDIRECTS, place.host))
+        Err(Error::Redirects(MAX_REDIRECTS, target.host))
     }
 
     /// Returns where a redirect leads, if it may be followed.
-    fn next(&self, from: &Place, to: &[u8], standing: &mut Standing) -> Result<Place, Error> {
+    fn next(&self, from: &Target, to: &[u8], permission: &mut Permission) -> Result<Target, Error> {
         let next = target::redirected(from, to)?;
         if from.is_encrypted() && !next.is_encrypted() {
             return Err(Error::Downgrade(from.host.clone()));
         }
-        if *standing == Standing::Named && next.origin() != from.origin() {
+        if *permission == Permission::Named && next.origin() != from.origin() {
             return Err(Error::Elsewhere {
                 from: from.host.clone(),
                 to: next.host,
             });
         }
-        match (*standing, self.rules.allows(&next)) {
+        match (*permission, self.rules.allows(&next)) {
             // Who asks for a page outside did not ask for what the owner has inside.
-            (Standing::Public, true) => return Err(Error::Inward(next.host)),
-            (Standing::Allowed, false) => *standing = Standing::Public,
+            (Permission::Public, true) => return Err(Error::Inward(next.host)),
+            (Permission::Allowed, false) => *permission = Permission::Public,
             _ => {}
         }
         Ok(next)
     }
 
-    /// Resolves a place, once, and returns the addresses that may be connected to.
-    async fn addresses(&self, place: &Place, standing: Standing) -> Result<Vec<SocketAddr>, Error> {
-        let Place {
-            host,
-            port,
-            literal,
-            ..
-        } = place;
-        if standing == Standing::Public {
-            self.rules.check(place)?;
+    /// Resolves a target, once, and returns the addresses that may be connected to.
+    async fn addresses(
+        &self,
+        target: &Target,
+        permission: Permission,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let (host, port) = (&target.host, target.port);
+        if permission == Permission::Public {
+            self.rules.check(target)?;
         }
-        let found = match literal {
-            Some(address) => vec![SocketAddr::new(*address, *port)],
+        let unknown = |reason: &str| Error::Unknown {
+            host: host.clone(),
+            reason: super::server_text(reason),
+        };
+        let mut found = match target.literal {
+            Some(address) => vec![SocketAddr::new(address, port)],
             None => self
                 .resolver
-                .resolve(host, *port)
+                .resolve(host, port)
                 .await
-                .map_err(|error| Error::Unknown {
-                    host: host.clone(),
-                    reason: super::words(&error.to_string()),
-                })?,
+                .map_err(|error| unknown(&error.to_string()))?,
         };
         if found.is_empty() {
-            return Err(Error::Unknown {
-                host: host.clone(),
-                reason: "it has no address".to_owned(),
-            });
+            return Err(unknown("it has no address"));
         }
-        if standing == Standing::Public {
-            let wrong = found
-                .iter()
-                .find_map(|found| Some((found.ip(), (self.refused)(found.ip())?)));
-            if let Some((address, what)) = wrong {
+        for address in &mut found {
+            address.set_port(port);
+            if permission == Permission::Public
+                && let Some(what) = (self.refused)(address.ip())
+            {
                 return Err(Error::Address {
                     host: host.clone(),
-                    port: *port,
-                    address,
+                    port,
+                    address: address.ip(),
                     what,
                 });
             }
         }
-        Ok(found
-            .into_iter()
-            .map(|found| SocketAddr::new(found.ip(), *port))
-            .collect())
+        Ok(found)
     }
 
-    /// Reads the body.
-    async fn read(&self, place: &Place, mut response: Response) -> Result<Answer, Error> {
-        let host = || place.host.clone();
+    async fn read(&self, target: &Target, response: Response) -> Result<Answer, Error> {
+        let host = || target.host.clone();
+        let limit = self.limits.bytes;
         let large = || Error::TooLarge {
             host: host(),
-            limit: self.limits.bytes,
+            limit,
         };
-        let size: usize = response
-            .headers()
+        let broken = |reason: String| Error::Broken {
+            host: host(),
+            reason,
+        };
+        let headers = response.headers();
+        let sizes = headers
             .iter()
-            .map(|(name, value)| name.as_str().len() + value.len())
-            .sum();
-        if size > MAX_HEADERS {
-            return Err(Error::Broken {
-                host: host(),
-                reason: "its headers are too large".to_owned(),
-            });
+            .map(|(name, value)| name.as_str().len() + value.len());
+        if sizes.sum::<usize>() > MAX_HEADERS {
+            return Err(broken("its headers are too large".to_owned()));
         }
-        if response.content_length().is_some_and(|length| {
-            usize::try_from(length).is_ok_and(|length| length > self.limits.bytes)
-        }) {
+        if response.content_length() > u64::try_from(limit).ok() {
             return Err(large());
         }
+        let lossy = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let status = response.status().as_u16();
-        let content_type = header(response.headers(), CONTENT_TYPE.as_str());
-        let codings: Vec<String> = response
-            .headers()
+        let content_type = headers.get(CONTENT_TYPE).map(lossy);
+        let codings: Vec<String> = headers
             .get_all(CONTENT_ENCODING)
             .iter()
             .map(lossy)
             .collect();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| Error::Broken {
-            host: host(),
-            reason: reason(error),
-        })? {
-            body.extend_from_slice(&chunk);
-            if body.len() > self.limits.bytes {
-                return Err(large());
-            }
-        }
-        let limit = self.limits.bytes;
-        let work = move || decompress::unpack(body, &codings.join(", "), limit);
-        let unpacked = crate::sys::blocking(work).await;
-        let body = unpacked.map_err(|failed| match failed {
-            decompress::Failed::TooLarge => large(),
-            decompress::Failed::Damaged(reason) => Error::Packed {
-                host: host(),
-                reason,
-            },
-        })?;
+        super::read_body(response, &mut body, limit, Timeouts::all(self.limits.time))
+            .await
+            .map_err(|error| match error {
+                BodyError::TooLarge(_) => large(),
+                error => broken(error.to_string()),
+            })?;
+        let unpack = move || decompress::unpack(body, &codings.join(", "), limit);
+        let body = crate::sys::blocking(unpack)
+            .await
+            .map_err(|failed| match failed {
+                decompress::Failed::TooLarge => large(),
+                decompress::Failed::Damaged(reason) => Error::Packed {
+                    host: host(),
+                    reason,
+                },
+            })?;
         Ok(Answer {
-            url: place.url.to_string(),
+            url: target.url.to_string(),
             status,
             content_type,
             body,
@@ -315,14 +292,14 @@ impl reqwest::dns::Resolve for Pinned {
 
 /// Asks with a client of its own: nothing of one fetch is left for the next.
 async fn ask(
-    place: &Place,
+    target: &Target,
     addresses: Vec<SocketAddr>,
     accept: &str,
     key: Option<(&'static str, &Secret)>,
 ) -> Result<Response, Error> {
     let unreachable = |error: reqwest::Error| Error::Unreachable {
-        host: place.host.clone(),
-        reason: reason(error),
+        host: target.host.clone(),
+        reason: super::innermost(&error.without_url()),
     };
     let client = super::builder()
         .dns_resolver(Arc::new(Pinned(addresses)))
@@ -333,7 +310,7 @@ async fn ask(
         .build()
         .map_err(unreachable)?;
     let mut request = client
-        .get(place.url.clone())
+        .get(target.url.clone())
         .header(ACCEPT, accept)
         .header(ACCEPT_ENCODING, decompress::ACCEPTED);
     if let Some((name, secret)) = key {
@@ -356,24 +333,6 @@ fn redirect(response: &Response) -> Option<&[u8]> {
         .get(LOCATION)
         .filter(|_| follows)
         .map(HeaderValue::as_bytes)
-}
-
-fn header(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).map(lossy)
-}
-
-fn lossy(value: &HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).into_owned()
-}
-
-/// Returns the innermost reason: the outer ones say that something failed.
-fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut innermost: &dyn std::error::Error = &error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    super::words(&innermost.to_string())
 }
 
 #[cfg(test)]

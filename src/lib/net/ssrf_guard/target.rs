@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::refusal::Error;
+use super::error::Error;
 
 /// The longest address that is looked at, bytes; longer ones than 2,000 many servers refuse.
 const MAX_URL: usize = 8_000;
@@ -54,34 +54,29 @@ impl Rules {
     }
 
     /// Returns true for a host that the owner allows by name.
-    pub(crate) fn allows(&self, place: &Place) -> bool {
+    pub(crate) fn allows(&self, target: &Target) -> bool {
         self.allow
             .iter()
-            .any(|(host, port)| *host == place.host && port.is_none_or(|port| port == place.port))
+            .any(|(host, port)| *host == target.host && port.is_none_or(|port| port == target.port))
     }
 
     /// Checks what an address itself says: its port and its name.
-    pub(crate) fn check(&self, place: &Place) -> Result<(), Error> {
-        let Place {
-            host,
-            port,
-            literal,
-            ..
-        } = place;
+    pub(crate) fn check(&self, target: &Target) -> Result<(), Error> {
+        let (host, port) = (&target.host, target.port);
         let ends = |end: &str| {
             host.strip_suffix(end)
                 .is_some_and(|before| before.is_empty() || before.ends_with('.'))
         };
-        if literal.is_none() && LOCAL.into_iter().any(ends) {
+        if target.literal.is_none() && LOCAL.into_iter().any(ends) {
             return Err(Error::Name {
                 host: host.clone(),
-                port: *port,
+                port,
             });
         }
-        if !self.ports.contains(port) {
+        if !self.ports.contains(&port) {
             return Err(Error::Port {
                 host: host.clone(),
-                port: *port,
+                port,
                 allowed: self.ports.clone(),
             });
         }
@@ -95,13 +90,13 @@ fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
         Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
         _ => (entry, None),
     };
-    let place = parse(&format!("http://{host}/")).ok()?;
-    (place.url.path() == "/").then_some((place.host, port))
+    let target = parse(&format!("http://{host}/")).ok()?;
+    (target.url.path() == "/").then_some((target.host, port))
 }
 
 /// An address whose form is good.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     pub(crate) url: Url,
     /// As it is shown and compared: lower case, no dot at the end, IPv6 in brackets.
     pub(crate) host: String,
@@ -110,7 +105,7 @@ pub(crate) struct Place {
     pub(crate) literal: Option<IpAddr>,
 }
 
-impl Place {
+impl Target {
     pub(crate) fn origin(&self) -> Origin {
         Origin(self.url.origin().ascii_serialization())
     }
@@ -120,8 +115,7 @@ impl Place {
     }
 }
 
-/// Reads an address.
-pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+pub(crate) fn parse(url: &str) -> Result<Target, Error> {
     let url = url.trim();
     let wrong = |why: &str| Error::Url(why.to_owned());
     if url.len() > MAX_URL {
@@ -137,24 +131,24 @@ pub(crate) fn parse(url: &str) -> Result<Place, Error> {
         "relative URL without a base" => wrong("it does not begin with https:// or http://"),
         said => wrong(said),
     })?;
-    place(parsed)
+    normalized(parsed)
 }
 
 /// Reads where a redirect leads.
-pub(crate) fn redirected(from: &Place, to: &[u8]) -> Result<Place, Error> {
+pub(crate) fn redirected(from: &Target, to: &[u8]) -> Result<Target, Error> {
     let wrong = |why: &str| Error::Url(why.to_owned());
     let to = std::str::from_utf8(to).map_err(|_| wrong("it is not UTF-8"))?;
     if to.len() > MAX_URL || to.contains(char::is_control) {
         return Err(wrong("it is too long, or has control characters in it"));
     }
-    place(
+    normalized(
         from.url
             .join(to)
             .map_err(|error| wrong(&error.to_string()))?,
     )
 }
 
-fn place(mut url: Url) -> Result<Place, Error> {
+fn normalized(mut url: Url) -> Result<Target, Error> {
     if !["http", "https"].contains(&url.scheme()) {
         return Err(Error::Scheme(url.scheme().to_owned()));
     }
@@ -171,7 +165,7 @@ fn place(mut url: Url) -> Result<Place, Error> {
     let literal = host.trim_matches(['[', ']']).parse().ok();
     // It stays with the reader.
     url.set_fragment(None);
-    Ok(Place {
+    Ok(Target {
         url,
         host,
         port,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::message::Message;
 use crate::provider::test_server::{
-    call, client, message, request, result, round_trip, said, system, thought, tools, user,
+    call, client, message, request, result, round_trip, system, thought, tools, user,
 };
 
 #[test]
@@ -38,59 +38,6 @@ fn the_address_may_end_in_v1_or_a_slash() {
             "{base}"
         );
     }
-}
-
-#[test]
-fn system_tiers_tools_and_the_last_block_are_marked() {
-    let mut asked = request(round_trip());
-    asked.system = system();
-    asked.tools = tools();
-    asked.cache = true;
-    let mark = json!({"type": "ephemeral"});
-    let expected = json!({
-        "model": "test-model", "max_tokens": 1024, "stream": true,
-        "tools": [
-            {"name": "exec", "description": "Run a command.", "input_schema": tools()[0].schema},
-            {"name": "read", "description": "Read a file.", "input_schema": tools()[1].schema, "cache_control": mark},
-        ],
-        "system": [
-            {"type": "text", "text": "You are Ada."},
-            {"type": "text", "text": "Tools: exec.", "cache_control": mark},
-            {"type": "text", "text": "Memory: tea.", "cache_control": mark},
-        ],
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "[Monday 09:00]"}, {"type": "text", "text": "List the files."}]},
-            {"role": "assistant", "content": [
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "t1", "name": "exec", "input": {"command": "ls"}},
-                {"type": "tool_use", "id": "t2", "name": "read", "input": {"path": "/x"}},
-            ]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "t2", "content": "no such file", "is_error": true},
-                {"type": "tool_result", "tool_use_id": "t1", "content": "(no output)"},
-                {"type": "text", "text": "And now?"},
-            ]},
-            {"role": "assistant", "content": [{"type": "text", "text": "Nothing there."}, {"type": "text", "text": "Truly."}]},
-            {"role": "user", "content": [{"type": "text", "text": "Thanks.", "cache_control": mark}]},
-        ],
-    });
-    assert_eq!(body(&asked).to_string(), expected.to_string());
-}
-
-#[test]
-fn results_come_first_in_a_user_turn() {
-    let words_first = vec![
-        user("go"),
-        message(Role::Assistant, [call("t1", "exec", json!({}))]),
-        message(Role::User, [said("and?"), result("t1", "ok", false)]),
-    ];
-    let kinds: Vec<Value> = body(&request(words_first))["messages"][2]["content"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|block| block["type"].clone())
-        .collect();
-    assert_eq!(kinds, ["tool_result", "text"]);
 }
 
 #[test]
@@ -241,39 +188,4 @@ fn a_running_loop_without_its_own_thinking_is_not_asked_to_think() {
     assert_eq!(sent(vec![step("1", Some(foreign()))], None), (false, 0));
     // The person's next words come with the results: still the same loop.
     assert_eq!(sent(vec![step("1", None)], Some("and?")), (false, 0));
-}
-
-#[test]
-fn with_less_to_mark_there_are_fewer_marks() {
-    let marks = |asked: &Request| body(asked).to_string().matches("cache_control").count();
-    let mut asked = request(vec![Message::text(Role::User, "hi")]);
-    assert_eq!(marks(&asked), 0);
-    asked.cache = true;
-    assert_eq!(marks(&asked), 1);
-    asked.tools = tools();
-    assert_eq!(marks(&asked), 2);
-    asked.system = system().into_iter().take(2).collect();
-    assert_eq!(marks(&asked), 3);
-}
-
-#[test]
-fn a_picture_is_a_block_of_base64() {
-    let picture = |data: Option<&str>| Block::Image {
-        file: "x".into(),
-        content_type: "image/webp".into(),
-        data: data.map(Into::into),
-    };
-    let message = Message {
-        role: Role::User,
-        content: vec![said("a"), picture(Some("YWJj")), picture(None)],
-    };
-    let expected = json!([
-        {"type": "text", "text": "a"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": "YWJj"}},
-        {"type": "text", "text": wire::NO_PICTURE},
-    ]);
-    assert_eq!(
-        body(&request(vec![message]))["messages"][0]["content"],
-        expected
-    );
 }

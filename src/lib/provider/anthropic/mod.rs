@@ -6,19 +6,16 @@
 mod response;
 mod thinking;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::api_key::Key;
-use super::http::Endpoint;
+use super::http::{Answer, Endpoint};
 use super::wire;
 use super::wire::Turn;
-use super::{BoxFuture, Error, OnText, Provider, Request, Response, SystemBlock, Tier, ToolSpec};
+use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role};
 use response::MessageAnswer;
 use thinking::Mode;
-
-/// What this protocol is called in [`crate::message::Thinking::by`].
-const PROTOCOL: &str = "anthropic";
 
 /// From a mark the cache looks back over 20 blocks for what it knows (its guide, "Prompt caching"); a
 /// step with more of them after the last call's mark gets a second mark there.
@@ -49,12 +46,9 @@ impl Provider for Anthropic {
     ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request);
-            let mut answer = MessageAnswer::default();
             self.endpoint
-                .for_request(request)
-                .exchange(&body, &mut answer, on_text)
-                .await?;
-            Ok(answer.finish(request, &body))
+                .complete::<MessageAnswer>(request, &body, on_text)
+                .await
         })
     }
 }
@@ -67,7 +61,7 @@ impl Provider for Anthropic {
 /// before its own addition. After a step of many blocks, where the last call ended is marked instead
 /// of the last tool. Marks are set afresh each time, so none is left in the history.
 pub fn body(request: &Request) -> Value {
-    let mut turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
+    let mut turns = wire::turns(MessageAnswer::PROTOCOL, request);
     let mode = Mode::of(request, &turns);
     if !mode.takes_blocks() {
         turns.iter_mut().for_each(|turn| {
@@ -78,18 +72,14 @@ pub fn body(request: &Request) -> Value {
     }
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
     let mut system: Vec<Value> = Vec::new();
-    let blocks: Vec<&SystemBlock> = request
+    let mut blocks = request
         .system
         .iter()
         .filter(|block| !block.text.trim().is_empty())
-        .collect();
-    for (at, block) in blocks.iter().enumerate() {
+        .peekable();
+    while let Some(block) = blocks.next() {
         let mut value = json!({"type": "text", "text": block.text});
-        let tier_ends = blocks
-            .iter()
-            .skip(at + 1)
-            .all(|later| later.tier != block.tier);
-        if request.cache && tier_ends && matches!(block.tier, Tier::Stable | Tier::SemiStable) {
+        if request.cache && blocks.peek().is_none_or(|next| next.tier != block.tier) {
             mark(&mut value);
         }
         system.push(value);
@@ -108,34 +98,30 @@ pub fn body(request: &Request) -> Value {
         mark_end(&mut messages, end);
     }
 
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(request.model));
-    body.insert("max_tokens".to_owned(), json!(request.max_tokens));
-    body.insert("stream".to_owned(), json!(true));
+    let mut body =
+        json!({"model": request.model, "max_tokens": request.max_tokens, "stream": true});
     let withdrawn = tools.is_empty();
     if withdrawn {
         tools = withdrawn_tools(&turns);
     }
     if !tools.is_empty() && (withdrawn || !request.may_call) {
-        body.insert("tool_choice".to_owned(), json!({"type": "none"}));
+        body["tool_choice"] = json!({"type": "none"});
     }
     if let Some(thinking) = mode.value(request.max_tokens) {
-        body.insert("thinking".to_owned(), thinking);
+        body["thinking"] = thinking;
     }
     if !tools.is_empty() {
-        body.insert("tools".to_owned(), Value::Array(tools));
+        body["tools"] = Value::Array(tools);
     }
     if !system.is_empty() {
-        body.insert("system".to_owned(), Value::Array(system));
+        body["system"] = Value::Array(system);
     }
-    body.insert("messages".to_owned(), Value::Array(messages));
-    Value::Object(body)
+    body["messages"] = Value::Array(messages);
+    body
 }
 
 fn mark(block: &mut Value) {
-    if let Some(block) = block.as_object_mut() {
-        block.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
-    }
+    block["cache_control"] = json!({"type": "ephemeral"});
 }
 
 /// Marks the last block of a message; a user's never ends on thinking, which takes no mark.
@@ -165,12 +151,10 @@ fn tool(spec: &ToolSpec) -> Value {
 /// tools", anthropic-sdk-python#494), so they are named and forbidden.
 fn withdrawn_tools(turns: &[Turn<'_>]) -> Vec<Value> {
     let mut names: Vec<_> = Vec::new();
-    for block in turns.iter().flat_map(|turn| &turn.blocks) {
-        if let Block::ToolCall(call) = block {
-            let name = wire::safe_name(&call.name);
-            if !names.contains(&name) {
-                names.push(name);
-            }
+    for call in turns.iter().flat_map(Turn::calls) {
+        let name = wire::safe_name(&call.name);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names
@@ -216,10 +200,8 @@ fn block(block: &Block) -> Value {
                 "tool_use_id": wire::safe_id(&result.id),
                 "content": wire::result_text(&result.text),
             });
-            if result.is_error
-                && let Some(value) = value.as_object_mut()
-            {
-                value.insert("is_error".to_owned(), json!(true));
+            if result.is_error {
+                value["is_error"] = json!(true);
             }
             value
         }

@@ -4,76 +4,55 @@
 use serde_json::Value;
 
 use crate::message::StopReason;
-use crate::provider::classify_error::Said;
+use crate::provider::OnText;
+use crate::provider::classify_error::ErrorBody;
 use crate::provider::http::{Answer, Fault, parse};
-use crate::provider::wire::{CallDraft, Counted, Draft};
-use crate::provider::{OnText, Request, Response};
+use crate::provider::received::{CallDraft, Received};
 
 /// An answer while it comes in.
 #[derive(Debug, Default)]
 pub(super) struct MessageAnswer {
-    draft: Draft,
-    counted: Counted,
-    stop: Option<StopReason>,
-    ended: bool,
+    received: Received,
 }
 
 impl MessageAnswer {
-    /// Returns the finished answer to `request`, which was sent as `body`.
-    pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(
-            super::PROTOCOL,
-            request,
-            body,
-            self.stop.unwrap_or(StopReason::EndTurn),
-            &self.counted,
-        )
-    }
-
     fn begin_block(&mut self, index: u64, block: &Value, on_text: OnText<'_>) {
         match text(block, "type") {
             "text" => self.push_text(index, text(block, "text"), on_text),
             "tool_use" => {
-                let (id, name) = (text(block, "id").to_owned(), text(block, "name").to_owned());
-                self.draft.begin_call(
-                    index,
-                    CallDraft {
-                        id,
-                        name,
-                        value: block.get("input").cloned(),
-                        ..CallDraft::default()
-                    },
-                );
+                let call = CallDraft {
+                    id: text(block, "id").to_owned(),
+                    name: text(block, "name").to_owned(),
+                    value: block.get("input").cloned(),
+                    ..CallDraft::default()
+                };
+                self.received.begin_call(index, call);
             }
-            "thinking" | "redacted_thinking" => self.draft.begin_thinking(index, block.clone()),
+            "thinking" | "redacted_thinking" => self.received.begin_thinking(index, block.clone()),
             _ => {}
         }
     }
 
     fn push_text(&mut self, index: u64, piece: &str, on_text: OnText<'_>) {
         if !piece.is_empty() {
-            self.draft.push_text(index, piece);
+            self.received.push_text(index, piece);
             on_text(piece);
         }
     }
 
-    fn count_input(&mut self, usage: &Value) {
+    /// `message_start` has a placeholder as output; `message_delta` has the count.
+    fn count(&mut self, usage: &Value, has_output: bool) {
         let tokens = |key: &str| usage.get(key).and_then(Value::as_u64);
-        self.counted.input(tokens("input_tokens"));
-        self.counted.cache(
+        let cache = (
             tokens("cache_read_input_tokens"),
             tokens("cache_creation_input_tokens"),
         );
-    }
-
-    fn count(&mut self, usage: &Value) {
-        self.count_input(usage);
-        self.counted
-            .output(usage.get("output_tokens").and_then(Value::as_u64));
+        let output = tokens("output_tokens").filter(|_| has_output);
+        self.received.count(tokens("input_tokens"), output, cache);
     }
 
     fn stopped(&mut self, reason: &str) {
-        self.stop = match reason {
+        self.received.stop = match reason {
             "" => return,
             "max_tokens" | "model_context_window_exceeded" => Some(StopReason::MaxTokens),
             "refusal" => Some(StopReason::Refusal),
@@ -85,27 +64,28 @@ impl MessageAnswer {
 }
 
 impl Answer for MessageAnswer {
+    const PROTOCOL: &'static str = "anthropic";
+
     fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
         let event = parse(data)?;
         let index = event.get("index").and_then(Value::as_u64).unwrap_or(0);
         match text(&event, "type") {
-            // Its output_tokens are a placeholder; message_delta has the count.
-            "message_start" => self.count_input(&event["message"]["usage"]),
+            "message_start" => self.count(&event["message"]["usage"], false),
             "content_block_start" => self.begin_block(index, &event["content_block"], on_text),
             "content_block_delta" => {
                 let delta = &event["delta"];
                 match text(delta, "type") {
                     "text_delta" => self.push_text(index, text(delta, "text"), on_text),
                     "thinking_delta" => {
-                        self.draft
+                        self.received
                             .push_thinking(index, "thinking", text(delta, "thinking"))
                     }
                     "signature_delta" => {
-                        self.draft
+                        self.received
                             .push_thinking(index, "signature", text(delta, "signature"))
                     }
                     "input_json_delta" => {
-                        if let Some(call) = self.draft.call_mut(index) {
+                        if let Some(call) = self.received.call_mut(index) {
                             call.json.push_str(text(delta, "partial_json"));
                         }
                     }
@@ -113,10 +93,10 @@ impl Answer for MessageAnswer {
                 }
             }
             "message_delta" => {
-                self.count(&event["usage"]);
+                self.count(&event["usage"], true);
                 self.stopped(text(&event["delta"], "stop_reason"));
             }
-            "message_stop" => self.ended = true,
+            "message_stop" => self.received.ended = true,
             "error" => return Err(reported(&event)),
             _ => {}
         }
@@ -133,26 +113,30 @@ impl Answer for MessageAnswer {
         for (index, block) in (0..).zip(blocks) {
             self.begin_block(index, block, on_text);
         }
-        self.count(&value["usage"]);
+        self.count(&value["usage"], true);
         self.stopped(text(value, "stop_reason"));
-        self.ended = true;
+        self.received.ended = true;
         Ok(())
     }
 
-    fn ended(&self) -> bool {
-        self.ended
+    fn received(&self) -> &Received {
+        &self.received
+    }
+
+    fn into_received(self) -> Received {
+        self.received
     }
 
     fn complete(&self) -> bool {
-        self.ended
+        self.received.ended
     }
 }
 
 /// Returns a reported error under the HTTP status its type has in the API's table of errors
 /// (<https://platform.claude.com/docs/en/api/errors>).
 fn reported(event: &Value) -> Fault {
-    let said = Said::from_json(event);
-    let status = match said.kind.trim() {
+    let body = ErrorBody::from_json(event);
+    let status = match body.kind.as_str() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
         "billing_error" => 402,
@@ -164,7 +148,7 @@ fn reported(event: &Value) -> Fault {
         "overloaded_error" => 529,
         _ => 500,
     };
-    Fault::Reported(status, said)
+    Fault::Reported(status, body)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

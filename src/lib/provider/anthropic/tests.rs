@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::message::{StopReason, Usage};
+use crate::net::Timeouts;
 use crate::provider::http::Answer;
-use crate::provider::sse::Patience;
 use crate::provider::test_server::{
-    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, said,
-    thought, user, with_wrong_node, wrong_value,
+    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, user,
+    with_wrong_node, wrong_value,
 };
 use crate::secret::Secret;
 
@@ -94,9 +94,9 @@ fn provider(server: &Server) -> Anthropic {
         &server.url,
         Some(Secret::new("sk-ant-test-0123456789")),
     );
-    provider.endpoint.patience = Patience {
+    provider.endpoint.timeouts = Timeouts {
+        head: Duration::from_secs(5),
         first: Duration::from_secs(5),
-        began: Duration::from_secs(5),
         between: Duration::from_secs(2),
     };
     provider
@@ -166,36 +166,6 @@ async fn letters_split_over_chunks_are_whole_again() {
 }
 
 #[tokio::test]
-async fn calls_come_with_their_inputs_and_thinking_is_kept_unread() {
-    let (response, streamed, _) = exchange(Reply::events(CALLS), &request(vec![user("hi")])).await;
-    assert_eq!(streamed, "I look.");
-    let response = response.unwrap();
-    let content = [
-        thought(
-            "anthropic:test-model",
-            json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
-        ),
-        said("I look."),
-        call("toolu_01", "exec", json!({"command": "ls"})),
-        call("toolu_02", "read", json!({"_raw": "{\"path\": \"/x"})),
-        call("toolu_03", "now", json!({})),
-    ];
-    let usage = Usage {
-        input_tokens: 472,
-        output_tokens: 89,
-        ..Usage::default()
-    };
-    assert_eq!(
-        response,
-        Response {
-            message: message(Role::Assistant, content),
-            stop: StopReason::ToolUse,
-            usage
-        }
-    );
-}
-
-#[tokio::test]
 async fn ids_that_are_empty_or_in_use_are_replaced() {
     let events = CALLS
         .replace("toolu_03", "toolu_01")
@@ -257,50 +227,6 @@ async fn stop_reasons() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_taken() {
-    let body = json!({
-        "id": "msg_01", "type": "message", "role": "assistant", "model": "m",
-        "content": [{"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "t", "name": "exec", "input": {"command": "ls"}}],
-        "stop_reason": "tool_use", "stop_sequence": null, "usage": {"input_tokens": 12, "output_tokens": 6},
-    });
-    let (result, streamed, _) = exchange(Reply::json(200, &body), &request(vec![user("hi")])).await;
-    assert_eq!(streamed, "Hi");
-    let expected = Response {
-        message: message(
-            Role::Assistant,
-            [said("Hi"), call("t", "exec", json!({"command": "ls"}))],
-        ),
-        stop: StopReason::ToolUse,
-        usage: Usage {
-            input_tokens: 12,
-            output_tokens: 6,
-            ..Usage::default()
-        },
-    };
-    assert_eq!(result.unwrap(), expected);
-}
-
-#[tokio::test]
-async fn usage_that_is_missing_is_estimated_and_flagged() {
-    let events = HELLO
-        .replace("input_tokens", "x")
-        .replace("output_tokens", "y");
-    let usage = answer(Reply::events(&events)).await.unwrap().usage;
-    let body = body(&request(vec![user("hi")])).to_string();
-    let input_tokens = crate::text::estimate_tokens(&body);
-    let output_tokens = crate::text::estimate_tokens("Grüße, 世界 👨‍👩‍👧!");
-    assert_eq!(
-        usage,
-        Usage {
-            input_tokens,
-            output_tokens,
-            estimated: true,
-            ..Usage::default()
-        }
-    );
-}
-
-#[tokio::test]
 async fn errors_in_the_stream_are_typed_too() {
     let (start, _) = HELLO.split_once("event: message_delta").unwrap();
     for (kind, status) in [
@@ -352,10 +278,7 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
             Reply::events(HELLO.trim_end()),
             "the stream ended in the middle of the answer",
         ),
-        (
-            Reply::events(start).end(End::Disconnect),
-            "error decoding response body",
-        ),
+        (Reply::events(start).end(End::Disconnect), "EOF"),
         (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
         (
             Reply::events(""),
@@ -431,7 +354,7 @@ proptest! {
                 // Whether it is taken or refused, it must not panic.
                 let _ = answer.event(&data, &|_: &str| {});
             }
-            let response = answer.finish(&asked, &body(&asked));
+            let response = answer.into_received().finish(MessageAnswer::PROTOCOL, &asked, &body(&asked));
             prop_assert!(response.usage.total() > 0);
         }
     }

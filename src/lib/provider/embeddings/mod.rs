@@ -1,10 +1,9 @@
-//! Texts as vectors by a server: OpenAI's embeddings, with every server that speaks them (Ollama,
+//! Embeddings (texts as vectors) by a server: OpenAI's embeddings, with every server that speaks them (Ollama,
 //! llama-server, vLLM), and Gemini's.
 //!
 //! Written after <https://platform.openai.com/docs/api-reference/embeddings/create> and
 //! <https://ai.google.dev/api/embeddings> (v1beta, `batchEmbedContents`), read 2026-11.
 
-mod batches;
 mod wire;
 
 use std::time::Duration;
@@ -14,12 +13,11 @@ use tokio::runtime::{Builder, Runtime};
 use super::BoxFuture;
 use super::api_key::Key;
 use super::http::Endpoint;
-use super::sse::Patience;
 use crate::config::Provider;
 use crate::embedding::{Error, Kind, Model, normalize};
 use crate::message::Usage;
+use crate::net::Timeouts;
 use crate::{net, provider, text};
-use batches::{batches, is_blank, sent};
 use wire::{Answer, Protocol};
 
 /// Texts a request has at most (specification §12). Gemini refuses more: "at most 100 requests can be
@@ -33,28 +31,31 @@ const MAX_CHARS_OF_BATCH: usize = 300_000;
 const MAX_CHARS: usize = 32_000;
 /// Where the server still finds a text too long, it is halved until it has about so many.
 const LEAST_CHARS: usize = 250;
+/// What a vendor and we put around a text has fewer bytes than this, and so fewer tokens: `[CLS]` and `[SEP]`, the
+/// words of a task.
+const FRAME: usize = 32;
 /// More numbers than any known model's vectors have (8,192).
 const MAX_DIMS: usize = 16_384;
 /// Who is told to wait longer comes back another day.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// For one whole answer (specification §12).
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// For a key: longer than a renewal takes (another process's 35 s, then 30 s of the issuer). It must end
 /// while the event loop turns, or it would stand still with its lock held.
-const PATIENCE_FOR_KEY: Duration = Duration::from_secs(100);
+const KEY_TIMEOUT: Duration = Duration::from_secs(100);
 /// Before the second try, when the server says nothing about it.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The till where each request is paid: what money there is, and what it was spent for, is kept above this room.
-pub trait Till: Send {
-    /// Returns what a request of so many tokens costs, US dollars; `None` when nobody knows.
+/// Pays for each request: the ledger is kept above this room.
+pub trait Meter: Send {
+    /// Returns what a request of so many tokens costs, US dollars; `None` when the price is unknown.
     fn cost_usd(&self, tokens: u64) -> Option<f64>;
 
     /// Returns what was spent here, US dollars, as far as it has a price.
     fn spent_usd(&self) -> f64;
 
-    /// Sets aside what a request of `most_tokens` can cost.
+    /// Reserves what a request of `most_tokens` can cost.
     ///
     /// # Errors
     /// In words, why it may not be made.
@@ -74,10 +75,10 @@ pub struct Remote {
     name: String,
     /// Numbers a vector has; 0 = not known yet.
     dims: usize,
-    till: Box<dyn Till>,
+    meter: Box<dyn Meter>,
 }
 
-/// Who is asked, and for what.
+/// A model of a server.
 struct Server {
     endpoint: Endpoint,
     protocol: Protocol,
@@ -91,7 +92,7 @@ struct Server {
 
 impl Remote {
     /// Returns the model called `model` (empty: the one that is usual there) at `provider`, asked for
-    /// vectors of `dims` numbers (0: its own). `till` makes the till for the id of the model. Nothing is sent.
+    /// vectors of `dims` numbers (0: its own). `meter` makes the meter for the id of the model. Nothing is sent.
     ///
     /// Of the address and `key` the same holds as for the provider's chat. `client` must be one of its
     /// own, and follow no redirects: its connections live while [`Model::embed`] runs, and would stand
@@ -105,7 +106,7 @@ impl Remote {
         key: impl Into<Key>,
         model: &str,
         dims: u32,
-        till: impl FnOnce(&str) -> Box<dyn Till>,
+        meter: impl FnOnce(&str) -> Box<dyn Meter>,
     ) -> Result<Self, Error> {
         let Some(protocol) = Protocol::of(provider.kind) else {
             return Err(Error::Unusable(format!(
@@ -122,12 +123,8 @@ impl Remote {
         let dims = usize::try_from(dims).unwrap_or(usize::MAX);
         let label = format!("{}/{model}", provider.name);
         let mut endpoint = protocol.endpoint(client, &provider.base_url, model, key.into());
-        endpoint.patience = Patience {
-            first: PATIENCE,
-            began: PATIENCE,
-            between: PATIENCE,
-        };
-        endpoint.patience_for_key = Some(PATIENCE_FOR_KEY);
+        endpoint.timeouts = Timeouts::all(TIMEOUT);
+        endpoint.key_timeout = Some(KEY_TIMEOUT);
         let name = format!("{label}/{dims}{}", protocol.task());
         let server = Server {
             endpoint,
@@ -142,7 +139,7 @@ impl Remote {
             runtime: None,
             name,
             dims,
-            till: till(model),
+            meter: meter(model),
         })
     }
 
@@ -150,7 +147,7 @@ impl Remote {
     fn accepted(&mut self, answer: Answer, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let vectors = answer
             .in_order(texts.len())
-            .map_err(|why| Error::Failed(self.server.says(&why)))?;
+            .map_err(|why| self.server.failed(&why))?;
         let first = vectors.first().map_or(0, Vec::len);
         let dims = if self.dims == 0 { first } else { self.dims };
         for vector in &vectors {
@@ -167,26 +164,23 @@ impl Remote {
         kind: Kind,
         texts: &[&str],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let longest = texts
-            .iter()
-            .map(|text| text.chars().count())
-            .max()
-            .unwrap_or_default();
+        let chars = texts.iter().map(|text| text.chars().count());
+        let longest = chars.max().unwrap_or_default();
         let shorter = std::iter::successors(Some(MAX_CHARS / 2), |most| Some(most / 2));
         let mut shorter = shorter
             .take_while(|most| *most >= LEAST_CHARS)
             .filter(|most| *most < longest);
         let mut texts = texts.to_vec();
         loop {
-            match runtime.block_on(self.server.ask(&mut *self.till, kind, &texts))? {
+            match runtime.block_on(self.server.ask(&mut *self.meter, kind, &texts))? {
                 Ok(answer) => return self.accepted(answer, &texts),
                 Err(error @ provider::Error::ContextOverflow { .. }) => match shorter.next() {
                     Some(most) => texts
                         .iter_mut()
                         .for_each(|text| *text = text::head(text, most)),
-                    None => return Err(self.server.told(&error)),
+                    None => return Err(self.server.error(&error)),
                 },
-                Err(error) => return Err(self.server.told(&error)),
+                Err(error) => return Err(self.server.error(&error)),
             }
         }
     }
@@ -200,12 +194,12 @@ impl Model for Remote {
     fn cost_usd(&self, texts: &[&str]) -> Option<f64> {
         batches(&sent(texts))
             .into_iter()
-            .map(|batch| self.till.cost_usd(batches::tokens(batch)))
+            .map(|batch| self.meter.cost_usd(estimated_tokens(batch)))
             .sum()
     }
 
     fn spent_usd(&self) -> f64 {
-        self.till.spent_usd()
+        self.meter.spent_usd()
     }
 
     fn embed(&mut self, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error> {
@@ -213,18 +207,14 @@ impl Model for Remote {
         if sent.is_empty() {
             return Ok(vec![None; texts.len()]);
         }
-        let runtime = match self.runtime.take() {
-            Some(runtime) => runtime,
-            None => Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|error| {
-                    Error::Failed(
-                        self.server
-                            .says(&format!("no request can be made: {error}")),
-                    )
-                })?,
-        };
+        let runtime = self
+            .runtime
+            .take()
+            .map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok);
+        let runtime = runtime.map_err(|error| {
+            let why = format!("no request can be made: {error}");
+            self.server.failed(&why)
+        })?;
         let vectors: Result<Vec<_>, Error> = batches(&sent)
             .into_iter()
             .map(|batch| self.batch(&runtime, kind, batch))
@@ -257,11 +247,11 @@ impl Server {
     /// Asks once, and once more when that may help. An error outside means that it was not asked.
     async fn ask(
         &self,
-        till: &mut dyn Till,
+        meter: &mut dyn Meter,
         kind: Kind,
         texts: &[&str],
     ) -> Result<Result<Answer, provider::Error>, Error> {
-        let error = match self.attempt(till, kind, texts).await? {
+        let error = match self.attempt(meter, kind, texts).await? {
             Err(error) if error.retryable() => error,
             outcome => return Ok(outcome),
         };
@@ -273,18 +263,19 @@ impl Server {
         }
         tracing::debug!(%error, ?wait, "asked for vectors once more");
         tokio::time::sleep(wait).await;
-        self.attempt(till, kind, texts).await
+        self.attempt(meter, kind, texts).await
     }
 
     async fn attempt(
         &self,
-        till: &mut dyn Till,
+        meter: &mut dyn Meter,
         kind: Kind,
         texts: &[&str],
     ) -> Result<Result<Answer, provider::Error>, Error> {
-        till.reserve(kind, batches::most_tokens(texts))
+        meter
+            .reserve(kind, most_tokens(texts))
             .await
-            .map_err(|why| Error::Failed(self.says(&why)))?;
+            .map_err(|why| self.failed(&why))?;
         let answer = self
             .protocol
             .fetch(
@@ -293,66 +284,106 @@ impl Server {
             )
             .await;
         let usage = |answer: &Answer| Usage {
-            input_tokens: answer.tokens.unwrap_or_else(|| batches::tokens(texts)),
+            input_tokens: answer.tokens.unwrap_or_else(|| estimated_tokens(texts)),
             estimated: answer.tokens.is_none(),
             ..Usage::default()
         };
-        till.settle(answer.as_ref().map(usage)).await;
+        meter.settle(answer.as_ref().map(usage)).await;
         Ok(answer)
     }
 
-    /// Checks that `vector` can stand beside those of `dims` numbers.
+    /// Checks that `vector` fits to those of `dims` numbers.
     fn check(&self, vector: &[f32], dims: usize) -> Result<(), Error> {
         let found = vector.len();
-        if found == 0 || found > MAX_DIMS {
-            return Err(Error::Unusable(
-                self.says(&format!("a vector has {found} numbers")),
-            ));
-        }
-        if found != dims {
-            let next = match self.dims {
-                0 => format!(
-                    "others have {dims}: if another model answers there now, run: agent-index rebuild"
-                ),
-                _ => {
-                    format!("`[memory.embeddings] dims` asks for {dims}: write 0 there, or {found}")
-                }
-            };
-            return Err(Error::Unusable(
-                self.says(&format!("a vector has {found} numbers, and {next}")),
-            ));
-        }
-        if vector.iter().any(|x| !x.is_finite()) {
-            return Err(Error::Failed(
-                self.says("a vector has a number that is none (NaN, or infinite)"),
-            ));
-        }
-        Ok(())
+        let next = match self.dims {
+            _ if found == 0 || found > MAX_DIMS => String::new(),
+            _ if found == dims => {
+                return match vector.iter().all(|x| x.is_finite()) {
+                    true => Ok(()),
+                    false => {
+                        Err(self.failed("a vector has a number that is none (NaN, or infinite)"))
+                    }
+                };
+            }
+            0 => format!(
+                ", and others have {dims}: if another model answers there now, run: agent-index rebuild"
+            ),
+            _ => format!(
+                ", and `[memory.embeddings] dims` asks for {dims}: write 0 there, or {found}"
+            ),
+        };
+        Err(self.unusable(&format!("a vector has {found} numbers{next}")))
     }
 
-    fn says(&self, why: &str) -> String {
-        format!("{}: {why}", self.label)
+    fn failed(&self, why: &str) -> Error {
+        Error::Failed(format!("{}: {why}", self.label))
     }
 
-    /// Says a failure with the next step.
-    fn told(&self, error: &provider::Error) -> Error {
+    fn unusable(&self, why: &str) -> Error {
+        Error::Unusable(format!("{}: {why}", self.label))
+    }
+
+    /// Returns a failure with the next step.
+    fn error(&self, error: &provider::Error) -> Error {
         use provider::Error as E;
-        let unusable = |next: &str| Error::Unusable(self.says(&format!("{error}; {next}")));
-        match error {
+        let next = match error {
             E::Unreachable { .. }
             | E::Busy { .. }
             | E::Exhausted { .. }
-            | E::Interrupted { .. } => Error::Failed(self.says(&error.to_string())),
-            E::ContextOverflow { message } => Error::Failed(self.says(&format!(
-                "a text is too long for it, cut to {LEAST_CHARS} characters too: {message}"
-            ))),
-            E::Auth { .. } => unusable("`agent-daemon auth` shows which key is in force"),
-            E::Missing { .. } => {
-                unusable("correct `[memory.embeddings] model`, or `base_url` of the provider")
+            | E::Interrupted { .. } => return self.failed(&error.to_string()),
+            E::ContextOverflow { message } => {
+                return self.failed(&format!(
+                    "a text is too long for it, cut to {LEAST_CHARS} characters too: {message}"
+                ));
             }
-            E::Rejected { .. } => unusable("look at `model` and `dims` in `[memory.embeddings]`"),
-        }
+            E::Auth { .. } => "`agent-daemon auth` shows which key is in force",
+            E::Missing { .. } => {
+                "correct `[memory.embeddings] model`, or `base_url` of the provider"
+            }
+            E::Rejected { .. } => "look at `model` and `dims` in `[memory.embeddings]`",
+        };
+        self.unusable(&format!("{error}; {next}"))
     }
+}
+
+/// A text without words is not sent: OpenAI refuses an empty one, and with it the whole request.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Returns what of `texts` is sent.
+fn sent<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    texts
+        .iter()
+        .filter(|text| !is_blank(text))
+        .map(|text| text::head(text, MAX_CHARS))
+        .collect()
+}
+
+/// Cuts texts that are sent into requests, in order.
+fn batches<'a, 'b>(mut texts: &'b [&'a str]) -> Vec<&'b [&'a str]> {
+    let mut batches = Vec::new();
+    while !texts.is_empty() {
+        let mut chars = 0;
+        let fits = texts.iter().take(BATCH).take_while(|text| {
+            chars += text.chars().count();
+            chars <= MAX_CHARS_OF_BATCH
+        });
+        let (batch, rest) = texts.split_at(fits.count().max(1));
+        batches.push(batch);
+        texts = rest;
+    }
+    batches
+}
+
+/// Returns the tokens of `texts`, estimated.
+fn estimated_tokens(texts: &[&str]) -> u64 {
+    texts.iter().map(|text| text::estimate_tokens(text)).sum()
+}
+
+/// Returns the most tokens that a request with `texts` can have: each byte one.
+fn most_tokens(texts: &[&str]) -> u64 {
+    texts.iter().map(|text| (text.len() + FRAME) as u64).sum()
 }
 
 #[cfg(test)]

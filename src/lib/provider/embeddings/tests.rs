@@ -8,7 +8,7 @@ use super::*;
 use crate::config::ProviderType;
 use crate::provider::test_server;
 use crate::provider::test_server::{End, Recorded, Reply};
-use crate::provider::{Ask, BoxFuture, Given};
+use crate::provider::{BoxFuture, Credential, KeySource};
 use crate::secret::Secret;
 
 type Vectors = Result<Vec<Option<Vec<f32>>>, Error>;
@@ -22,7 +22,7 @@ struct Book {
     allowed: usize,
 }
 
-impl Till for Book {
+impl Meter for Book {
     fn cost_usd(&self, tokens: u64) -> Option<f64> {
         u32::try_from(tokens).ok().map(f64::from)
     }
@@ -111,14 +111,14 @@ impl Play {
                 key,
                 model,
                 dims,
-                play.till(),
+                play.meter(),
             )
             .expect("remote"),
         );
         play
     }
 
-    fn till(&self) -> impl FnOnce(&str) -> Box<dyn Till> + use<> {
+    fn meter(&self) -> impl FnOnce(&str) -> Box<dyn Meter> + use<> {
         let book = self.book.clone();
         |_| Box::new(book)
     }
@@ -156,7 +156,7 @@ impl Play {
 
     /// A whole answer may take so many milliseconds.
     fn limit(&mut self, ms: u64) {
-        self.remote().server.endpoint.patience.first = Duration::from_millis(ms);
+        self.remote().server.endpoint.timeouts.head = Duration::from_millis(ms);
     }
 
     fn known(&mut self) -> (String, usize) {
@@ -568,7 +568,7 @@ async fn nothing_is_sent_without_money_not_even_once_more() {
         play.book.allowed = allowed;
         let server = provider(ProviderType::Openai, &play.server.url);
         play.put(
-            Remote::new(test_server::client(), &server, None, "", 0, play.till()).expect("remote"),
+            Remote::new(test_server::client(), &server, None, "", 0, play.meter()).expect("remote"),
         );
         let error = play.embed(&texts(&["a"])).await.expect_err("refused");
         assert_eq!(
@@ -584,7 +584,7 @@ async fn nobody_there_is_a_failure_in_words() {
     let mut play = Play::openai(0, []).await;
     let nobody = provider(ProviderType::Openai, "http://127.0.0.1:1");
     play.put(
-        Remote::new(test_server::client(), &nobody, None, "", 0, play.till()).expect("remote"),
+        Remote::new(test_server::client(), &nobody, None, "", 0, play.meter()).expect("remote"),
     );
     let said = play
         .embed(&texts(&["a"]))
@@ -665,7 +665,7 @@ fn it_works_where_there_is_no_runtime_and_may_be_dropped_inside_one() {
 #[test]
 fn who_has_no_embeddings_says_so_with_the_setting() {
     for kind in [ProviderType::Anthropic, ProviderType::Offline] {
-        let book = |_: &str| -> Box<dyn Till> { panic!("nothing is paid") };
+        let book = |_: &str| -> Box<dyn Meter> { panic!("nothing is paid") };
         let error = Remote::new(
             test_server::client(),
             &provider(kind, ""),
@@ -707,23 +707,23 @@ async fn the_cost_is_that_of_the_texts_as_they_are_sent() {
 #[derive(Debug)]
 struct Slow;
 
-impl Ask for Slow {
-    fn ask(&self) -> BoxFuture<'_, Result<Option<Given>, provider::Error>> {
+impl KeySource for Slow {
+    fn key(&self) -> BoxFuture<'_, Result<Option<Credential>, provider::Error>> {
         Box::pin(async {
             let renewal = tokio::spawn(tokio::time::sleep(Duration::from_millis(1_200)));
             renewal.await.expect("renewed");
-            Ok(Some(Given {
+            Ok(Some(Credential {
                 secret: Secret::new("slow-token-1"),
                 is_token: true,
             }))
         })
     }
 
-    fn ask_again<'a>(
+    fn renew<'a>(
         &'a self,
-        _refused: &'a Given,
-    ) -> BoxFuture<'a, Result<Option<Given>, provider::Error>> {
-        self.ask()
+        _refused: &'a Credential,
+    ) -> BoxFuture<'a, Result<Option<Credential>, provider::Error>> {
+        self.key()
     }
 }
 
@@ -735,10 +735,10 @@ async fn a_renewal_of_the_key_is_never_cut_off_by_the_limit_of_a_request() {
         Remote::new(
             test_server::client(),
             &server,
-            Key::Asked(Arc::new(Slow)),
+            Key::From(Arc::new(Slow)),
             "",
             0,
-            play.till(),
+            play.meter(),
         )
         .expect("remote"),
     );

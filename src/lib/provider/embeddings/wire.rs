@@ -132,7 +132,7 @@ impl Protocol {
     pub(super) async fn fetch(self, endpoint: &Endpoint, body: &Value) -> Result<Answer, Error> {
         match self {
             Self::Openai => {
-                let OfOpenai { data, usage } = endpoint.fetch(body).await?;
+                let OfOpenai { data, usage } = endpoint.fetch(|request| request.json(body)).await?;
                 let tokens = usage["prompt_tokens"]
                     .as_u64()
                     .or_else(|| usage["total_tokens"].as_u64());
@@ -146,7 +146,8 @@ impl Protocol {
                 })
             }
             Self::Gemini => {
-                let OfGemini { embeddings, usage } = endpoint.fetch(body).await?;
+                let OfGemini { embeddings, usage } =
+                    endpoint.fetch(|request| request.json(body)).await?;
                 let tokens = usage["promptTokenCount"]
                     .as_u64()
                     .filter(|tokens| *tokens > 0);

@@ -6,20 +6,16 @@
 mod response;
 mod schema;
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::api_key::Key;
-use super::http::Endpoint;
+use super::http::{Answer, Endpoint};
+use super::received::is_made_id;
 use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
 use response::Candidate;
-
-/// What this protocol is called in [`crate::message::Thinking::by`].
-const PROTOCOL: &str = "gemini";
 
 /// Where a part keeps what the model wants to see again with it.
 const SIGNATURE: &str = "thoughtSignature";
@@ -44,11 +40,9 @@ impl Gemini {
         }
     }
 
-    fn endpoint(&self, request: &Request) -> Endpoint {
-        let method = format!("{}:streamGenerateContent", bare(&request.model));
-        self.endpoint
-            .for_request(request)
-            .below(&method, Some("alt=sse"))
+    fn endpoint(&self, model: &str) -> Endpoint {
+        let method = format!("{}:streamGenerateContent", bare(model));
+        self.endpoint.below(&method, Some("alt=sse"))
     }
 }
 
@@ -79,11 +73,9 @@ impl Provider for Gemini {
     ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request);
-            let mut answer = Candidate::default();
-            self.endpoint(request)
-                .exchange(&body, &mut answer, on_text)
-                .await?;
-            Ok(answer.finish(request, &body))
+            self.endpoint(&request.model)
+                .complete::<Candidate>(request, &body, on_text)
+                .await
         })
     }
 }
@@ -92,44 +84,33 @@ impl Provider for Gemini {
 /// call (the contents) stands last. Prompt caching needs no marks; the server finds the longest known
 /// prefix itself.
 pub fn body(request: &Request) -> Value {
-    let turns = wire::turns(&request.messages, &wire::thinker(PROTOCOL, request));
-    let mut body = Map::new();
-    let system: Vec<Value> = request
-        .system
-        .iter()
-        .filter(|block| !block.text.trim().is_empty())
-        .map(|block| json!({"text": block.text}))
+    let mut body = json!({});
+    let system: Vec<Value> = wire::system_texts(request)
+        .map(|text| json!({"text": text}))
         .collect();
     if !system.is_empty() {
-        body.insert("system_instruction".to_owned(), json!({"parts": system}));
+        body["system_instruction"] = json!({"parts": system});
     }
     if !request.tools.is_empty() {
         let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
-        body.insert(
-            "tools".to_owned(),
-            json!([{"functionDeclarations": declarations}]),
-        );
+        body["tools"] = json!([{"functionDeclarations": declarations}]);
         if !request.may_call {
-            body.insert(
-                "toolConfig".to_owned(),
-                json!({"functionCallingConfig": {"mode": "NONE"}}),
-            );
+            body["toolConfig"] = json!({"functionCallingConfig": {"mode": "NONE"}});
         }
     }
-    let mut config = json!({"maxOutputTokens": request.max_tokens});
+    let old = is_old(&request.model);
+    body["generationConfig"] = json!({"maxOutputTokens": request.max_tokens});
     if request.thinking {
         // Up to 2.5 a budget, -1 = as much as it takes; from 3 on a level.
-        let old = is_old(&request.model);
-        config["thinkingConfig"] = if old {
+        body["generationConfig"]["thinkingConfig"] = if old {
             json!({"thinkingBudget": -1})
         } else {
             json!({"thinkingLevel": "high"})
         };
     }
-    body.insert("generationConfig".to_owned(), config);
-    let contents = contents(&turns, !is_old(&request.model));
-    body.insert("contents".to_owned(), Value::Array(contents));
-    Value::Object(body)
+    let turns = wire::turns(Candidate::PROTOCOL, request);
+    body["contents"] = contents(&turns, !old).into();
+    body
 }
 
 /// Returns true for Gemini 1 and 2. Names without a number (`gemini-flash-latest`) are newer ones.
@@ -156,28 +137,13 @@ fn contents(turns: &[Turn<'_>], signed: bool) -> Vec<Value> {
     for turn in turns {
         contents.push(match turn.role {
             Role::Assistant => {
-                calls = turn
-                    .blocks
-                    .iter()
-                    .filter_map(|block| called(block))
-                    .collect();
+                calls = turn.calls().collect();
                 json!({"role": "model", "parts": model(turn, signed)})
             }
             Role::User => json!({"role": "user", "parts": user(turn, &std::mem::take(&mut calls))}),
         });
     }
     contents
-}
-
-fn called(block: &Block) -> Option<&ToolCall> {
-    match block {
-        Block::ToolCall(call) => Some(call),
-        Block::Text { .. }
-        | Block::Context { .. }
-        | Block::Image { .. }
-        | Block::Thinking(_)
-        | Block::ToolResult(_) => None,
-    }
 }
 
 /// Returns the parts of a model's turn, each with the signature that stands before it.
@@ -197,10 +163,7 @@ fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
                 name_call(&mut value, &call.id);
                 json!({"functionCall": value})
             }
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::ToolResult(_) => spoken(block),
+            block => spoken(block),
         };
         if let Some(signature) = signature.take() {
             part[SIGNATURE] = signature;
@@ -211,32 +174,17 @@ fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
 }
 
 /// Returns the parts of a user turn: first the results, in the order of `calls`, because Gemini pairs
-/// what has no id by its place, then the words.
+/// what has no id by its place, then the rest.
 fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
-    let mut results: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
-    let mut words = Vec::new();
-    for block in &turn.blocks {
-        match block {
-            Block::ToolResult(result) => {
-                let at = calls.iter().position(|call| call.id == result.id);
-                let name = at
-                    .and_then(|at| calls.get(at))
-                    .map_or("unnamed", |call| call.name.as_str());
-                results
-                    .entry(at.unwrap_or(usize::MAX))
-                    .or_default()
-                    .push(response(result, name));
-            }
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolCall(_) => {
-                words.push(spoken(block));
-            }
-        }
-    }
-    results.into_values().flatten().chain(words).collect()
+    let results = turn.results(calls).into_iter().map(|result| {
+        let call = calls.iter().find(|call| call.id == result.id);
+        response(result, call.map_or("unnamed", |call| &call.name))
+    });
+    let rest = turn
+        .blocks
+        .iter()
+        .filter(|block| !matches!(block, Block::ToolResult(_)));
+    results.chain(rest.map(|block| spoken(block))).collect()
 }
 
 fn response(result: &ToolResult, name: &str) -> Value {
@@ -250,7 +198,7 @@ fn response(result: &ToolResult, name: &str) -> Value {
 /// Adds the id that the model gave a call; one that we made says nothing to it, and older servers know
 /// no such field.
 fn name_call(value: &mut Value, id: &str) {
-    if !wire::is_made(id) {
+    if !is_made_id(id) {
         value["id"] = json!(wire::safe_id(id));
     }
 }
@@ -266,9 +214,7 @@ fn spoken(block: &Block) -> Value {
         } if content_type != "image/gif" => {
             json!({"inlineData": {"mimeType": content_type, "data": data.as_ref()}})
         }
-        Block::Image { .. } | Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {
-            json!({"text": wire::NO_PICTURE})
-        }
+        _ => json!({"text": wire::NO_PICTURE}),
     }
 }
 

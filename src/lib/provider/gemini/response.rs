@@ -3,36 +3,22 @@
 use serde_json::{Value, json};
 
 use crate::message::StopReason;
-use crate::provider::classify_error::Said;
+use crate::provider::OnText;
+use crate::provider::classify_error::ErrorBody;
 use crate::provider::http::{Answer, Fault, parse};
-use crate::provider::wire::{CallDraft, Counted, Draft};
-use crate::provider::{OnText, Request, Response};
+use crate::provider::received::{CallDraft, Received};
 
 use super::SIGNATURE;
 
 /// An answer while it comes in.
 #[derive(Debug, Default)]
 pub(super) struct Candidate {
-    draft: Draft,
-    counted: Counted,
-    stop: Option<StopReason>,
+    received: Received,
     /// Text pieces go to the part with this index, until something else comes between.
     index: u64,
-    ended: bool,
 }
 
 impl Candidate {
-    /// Returns the finished answer to `request`, which was sent as `body`.
-    pub(super) fn finish(self, request: &Request, body: &Value) -> Response {
-        self.draft.finish(
-            super::PROTOCOL,
-            request,
-            body,
-            self.stop.unwrap_or(StopReason::EndTurn),
-            &self.counted,
-        )
-    }
-
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
         if !value["error"].is_null() {
             return Err(reported(value));
@@ -50,12 +36,12 @@ impl Candidate {
             Some(reason) => self.stopped(reason)?,
             // The question itself was refused: no candidate comes.
             None if value["promptFeedback"]["blockReason"].is_string() => {
-                self.stop = Some(StopReason::Refusal)
+                self.received.stop = Some(StopReason::Refusal)
             }
             None => {}
         }
         // The counts stand in each event, and nothing comes after the reason.
-        self.ended = self.stop.is_some() && value["usageMetadata"].is_object();
+        self.received.ended = self.received.stop.is_some() && value["usageMetadata"].is_object();
         Ok(())
     }
 
@@ -68,26 +54,24 @@ impl Candidate {
         let call = &part["functionCall"];
         if part[SIGNATURE].is_string() && (call.is_object() || !text.is_empty()) {
             self.index += 1;
-            self.draft
+            self.received
                 .begin_thinking(self.index, json!({SIGNATURE: part[SIGNATURE]}));
         }
         if !text.is_empty() {
-            self.draft.push_text(self.index, text);
+            self.received.push_text(self.index, text);
             on_text(text);
         }
         if call.is_object() {
             self.index += 1;
             let word = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
             let value = Some(call["args"].clone()).filter(|args| !args.is_null());
-            self.draft.begin_call(
-                self.index,
-                CallDraft {
-                    id: word("id"),
-                    name: word("name"),
-                    value,
-                    ..CallDraft::default()
-                },
-            );
+            let call = CallDraft {
+                id: word("id"),
+                name: word("name"),
+                value,
+                ..CallDraft::default()
+            };
+            self.received.begin_call(self.index, call);
             self.index += 1;
         }
     }
@@ -98,19 +82,17 @@ impl Candidate {
         let cached = tokens("cachedContentTokenCount");
         let prompt =
             tokens("promptTokenCount").map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
-        self.counted.input(
-            prompt.map(|prompt| {
-                prompt.saturating_add(tokens("toolUsePromptTokenCount").unwrap_or(0))
-            }),
-        );
-        self.counted.cache(cached, None);
+        let tools = tokens("toolUsePromptTokenCount").unwrap_or(0);
         let written = [tokens("candidatesTokenCount"), tokens("thoughtsTokenCount")];
-        self.counted
-            .output(written.into_iter().flatten().reduce(u64::saturating_add));
+        self.received.count(
+            prompt.map(|prompt| prompt.saturating_add(tools)),
+            written.into_iter().flatten().reduce(u64::saturating_add),
+            (cached, None),
+        );
     }
 
     fn stopped(&mut self, reason: &str) -> Result<(), Fault> {
-        self.stop = match reason {
+        self.received.stop = match reason {
             "" | "FINISH_REASON_UNSPECIFIED" => None,
             "MAX_TOKENS" => Some(StopReason::MaxTokens),
             "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
@@ -126,19 +108,13 @@ impl Candidate {
                 )));
             }
             "MISSING_THOUGHT_SIGNATURE" => {
-                let message =
-                    "a thought signature is missing (finishReason MISSING_THOUGHT_SIGNATURE)"
-                        .to_owned();
-                return Err(Fault::Reported(
-                    400,
-                    Said {
-                        message,
-                        ..Said::default()
-                    },
-                ));
+                let body = ErrorBody::from_text(
+                    "a thought signature is missing (finishReason MISSING_THOUGHT_SIGNATURE)",
+                );
+                return Err(Fault::Reported(400, body));
             }
             _ if reason.starts_with("IMAGE_") => Some(StopReason::Refusal),
-            "OTHER" if self.draft.is_empty() => {
+            "OTHER" if self.received.is_empty() => {
                 return Err(Fault::Nonsense(
                     "the model stopped for an unknown reason (finishReason OTHER)".to_owned(),
                 ));
@@ -151,6 +127,8 @@ impl Candidate {
 }
 
 impl Answer for Candidate {
+    const PROTOCOL: &'static str = "gemini";
+
     fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
         self.take(&parse(data)?, on_text)
     }
@@ -163,30 +141,25 @@ impl Answer for Candidate {
                 .try_for_each(|event| self.take(event, on_text))?,
             None => self.take(value, on_text)?,
         }
-        if self.stop.is_none() && self.draft.is_empty() {
+        if self.received.stop.is_none() && self.received.is_empty() {
             return Err(Fault::Nonsense("the answer has no candidates".to_owned()));
         }
-        self.ended = true;
+        self.received.ended = true;
         Ok(())
     }
 
-    fn ended(&self) -> bool {
-        self.ended
+    fn received(&self) -> &Received {
+        &self.received
     }
 
-    /// The counts are optional on compatible servers; the reason is not.
-    fn complete(&self) -> bool {
-        self.stop.is_some()
+    fn into_received(self) -> Received {
+        self.received
     }
 }
 
 /// Returns an error that came in a stream under its own number, or else as one of the server.
 fn reported(value: &Value) -> Fault {
-    let said = Said::from_json(value);
-    Fault::Reported(
-        said.code
-            .filter(|code| (400..=599).contains(code))
-            .unwrap_or(500),
-        said,
-    )
+    let body = ErrorBody::from_json(value);
+    let status = body.code.filter(|code| (400..=599).contains(code));
+    Fault::Reported(status.unwrap_or(500), body)
 }

@@ -33,7 +33,7 @@ fn the_address_may_end_in_a_version_or_a_slash_and_never_has_the_key() {
             ..request(vec![user("hi")])
         };
         assert_eq!(
-            provider.endpoint(&asked).url(),
+            provider.endpoint(&asked.model).url(),
             format!("{expected}:streamGenerateContent?alt=sse"),
             "{base}"
         );
@@ -93,6 +93,6 @@ data: {"promptFeedback":{"blockReason":"SAFETY"},"error":null}"#;
             // Whether it is taken or refused, it must not panic.
             let _ = answer.event(&data, &|_: &str| {});
         }
-        prop_assert!(answer.finish(&asked, &body(&asked)).usage.total() > 0);
+        prop_assert!(answer.into_received().finish(Candidate::PROTOCOL, &asked, &body(&asked)).usage.total() > 0);
     }
 }

@@ -16,7 +16,7 @@ mod words;
 
 use serde_json::{Value, json};
 
-use super::wire::estimate_output;
+use super::received::estimate_output;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Usage};
 use crate::text;

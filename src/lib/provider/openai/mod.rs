@@ -6,18 +6,15 @@
 mod reasoning;
 mod response;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::api_key::Key;
-use super::http::Endpoint;
+use super::http::{Answer, Endpoint};
 use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response};
-use crate::message::{Block, Role, ToolResult};
+use crate::message::{Block, Role, ToolCall, ToolResult};
 use response::Completion;
-
-/// What this protocol is called in [`crate::message::Thinking::by`].
-const PROTOCOL: &str = "openai";
 
 /// What stands between texts that are joined into one.
 const BETWEEN: &str = "\n\n";
@@ -106,12 +103,9 @@ impl Provider for OpenAi {
     ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move {
             let body = body(request, self.dialect);
-            let mut answer = Completion::default();
             self.endpoint
-                .for_request(request)
-                .exchange(&body, &mut answer, on_text)
-                .await?;
-            Ok(answer.finish(request, &body))
+                .complete::<Completion>(request, &body, on_text)
+                .await
         })
     }
 }
@@ -121,104 +115,61 @@ impl Provider for OpenAi {
 /// longest known prefix themselves.
 pub fn body(request: &Request, dialect: Dialect) -> Value {
     let mut messages = Vec::new();
-    let system: Vec<&str> = request
-        .system
-        .iter()
-        .map(|block| block.text.as_str())
-        .filter(|text| !text.trim().is_empty())
-        .collect();
+    let system: Vec<&str> = wire::system_texts(request).collect();
     if !system.is_empty() {
-        messages.push(json!({"role": "system", "content": system.join("\n\n")}));
+        messages.push(json!({"role": "system", "content": system.join(BETWEEN)}));
     }
-    let mut calls: Vec<&str> = Vec::new();
-    for turn in &wire::turns(&request.messages, &wire::thinker(PROTOCOL, request)) {
+    let mut calls: Vec<&ToolCall> = Vec::new();
+    for turn in &wire::turns(Completion::PROTOCOL, request) {
         match turn.role {
             Role::Assistant => {
-                calls = calls_of(turn);
+                calls = turn.calls().collect();
                 messages.push(assistant(turn));
             }
             Role::User => user(turn, &std::mem::take(&mut calls), &mut messages),
         }
     }
 
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(request.model));
     let limit = match dialect.limit {
         LimitField::MaxTokens => "max_tokens",
         LimitField::MaxCompletionTokens => "max_completion_tokens",
     };
-    body.insert(limit.to_owned(), json!(request.max_tokens));
-    body.insert("stream".to_owned(), json!(true));
-    body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    let mut body = json!({"model": request.model, limit: request.max_tokens, "stream": true});
+    body["stream_options"] = json!({"include_usage": true});
     if request.thinking {
-        let (field, value) = match dialect.effort {
-            EffortField::ReasoningEffort => ("reasoning_effort", json!("medium")),
-            EffortField::Reasoning => ("reasoning", json!({"enabled": true})),
-        };
-        body.insert(field.to_owned(), value);
+        match dialect.effort {
+            EffortField::ReasoningEffort => body["reasoning_effort"] = json!("medium"),
+            EffortField::Reasoning => body["reasoning"] = json!({"enabled": true}),
+        }
     }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|spec| {
             let name = wire::safe_name(&spec.name);
             json!({"type": "function", "function": {"name": name, "description": spec.description, "parameters": spec.schema}})
         });
-        body.insert("tools".to_owned(), tools.collect());
+        body["tools"] = tools.collect();
         if !request.may_call {
-            body.insert("tool_choice".to_owned(), json!("none"));
+            body["tool_choice"] = json!("none");
         }
     }
-    body.insert("messages".to_owned(), Value::Array(messages));
-    Value::Object(body)
-}
-
-/// Returns the text blocks of a turn as one text: strings are understood everywhere, lists of parts are not.
-fn text(turn: &Turn<'_>) -> String {
-    let texts: Vec<&str> = turn
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text } | Block::Context { text } => Some(text.as_str()),
-            Block::Image { .. } => Some(wire::NO_PICTURE),
-            Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => None,
-        })
-        .collect();
-    texts.join(BETWEEN)
-}
-
-fn calls_of<'a>(turn: &Turn<'a>) -> Vec<&'a str> {
-    turn.blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call.id.as_str()),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolResult(_) => None,
-        })
-        .collect()
+    body["messages"] = Value::Array(messages);
+    body
 }
 
 fn assistant(turn: &Turn<'_>) -> Value {
-    let text = text(turn);
-    let calls: Vec<Value> = turn
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::ToolCall(call) => Some(json!({
-                "id": call.id,
-                "type": "function",
-                "function": {"name": wire::safe_name(&call.name), "arguments": wire::input_object(&call.input).to_string()},
-            })),
-            Block::Text { .. } | Block::Context { .. } | Block::Image { .. } | Block::Thinking(_) | Block::ToolResult(_) => None,
-        })
-        .collect();
-    let content = if text.is_empty() {
-        Value::Null
-    } else {
-        Value::String(text)
+    let content = match content(turn) {
+        content if content == "" => Value::Null,
+        content => content,
     };
     let mut message = json!({"role": "assistant", "content": content});
+    let calls: Vec<Value> = turn
+        .calls()
+        .map(|call| {
+            let arguments = wire::input_object(&call.input).to_string();
+            let function = json!({"name": wire::safe_name(&call.name), "arguments": arguments});
+            json!({"id": call.id, "type": "function", "function": function})
+        })
+        .collect();
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
         reasoning::send_back(turn, &mut message);
@@ -226,44 +177,23 @@ fn assistant(turn: &Turn<'_>) -> Value {
     message
 }
 
-/// Adds a user turn: first the results in the order of `calls`, as the role `tool`, then the words.
-fn user(turn: &Turn<'_>, calls: &[&str], messages: &mut Vec<Value>) {
-    let mut results: Vec<&ToolResult> = turn
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::ToolResult(result) => Some(result),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolCall(_) => None,
-        })
-        .collect();
-    results.sort_by_key(|result| calls.iter().position(|id| *id == result.id));
-    messages.extend(results.into_iter().map(tool_message));
-    let shows = turn
-        .blocks
-        .iter()
-        .any(|block| matches!(block, Block::Image { data: Some(_), .. }));
-    let content = if shows {
-        parts(turn)
-    } else {
-        Value::String(text(turn))
-    };
+/// Adds a user turn: first the results in the order of `calls`, as the role `tool`, then the rest.
+fn user(turn: &Turn<'_>, calls: &[&ToolCall], messages: &mut Vec<Value>) {
+    messages.extend(turn.results(calls).into_iter().map(tool_message));
+    let content = content(turn);
     if content != "" {
         messages.push(json!({"role": "user", "content": content}));
     }
 }
 
-/// Returns a turn with pictures as a list of parts, each text joined as [`text`] joins it.
-fn parts(turn: &Turn<'_>) -> Value {
+/// Returns the texts and pictures of a turn: joined into one string, which is understood everywhere, or a
+/// list of parts where there is a picture to be shown.
+fn content(turn: &Turn<'_>) -> Value {
     let mut parts = Vec::new();
     let mut texts: Vec<&str> = Vec::new();
-    let flush = |texts: &mut Vec<&str>, parts: &mut Vec<Value>| {
-        if !texts.is_empty() {
-            parts.push(json!({"type": "text", "text": std::mem::take(texts).join(BETWEEN)}));
-        }
+    let text_part = |texts: &mut Vec<&str>| {
+        let text = std::mem::take(texts).join(BETWEEN);
+        (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
     };
     for block in &turn.blocks {
         match block {
@@ -272,7 +202,7 @@ fn parts(turn: &Turn<'_>) -> Value {
                 data: Some(data),
                 ..
             } => {
-                flush(&mut texts, &mut parts);
+                parts.extend(text_part(&mut texts));
                 let url = format!("data:{content_type};base64,{data}");
                 parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
             }
@@ -281,7 +211,10 @@ fn parts(turn: &Turn<'_>) -> Value {
             Block::Thinking(_) | Block::ToolCall(_) | Block::ToolResult(_) => {}
         }
     }
-    flush(&mut texts, &mut parts);
+    if parts.is_empty() {
+        return Value::String(texts.join(BETWEEN));
+    }
+    parts.extend(text_part(&mut texts));
     Value::Array(parts)
 }
 

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::message::StopReason;
-use crate::provider::classify_error::Said;
+use crate::provider::OnText;
+use crate::provider::classify_error::ErrorBody;
 use crate::provider::http::{Answer, Fault, parse};
-use crate::provider::wire::{CallDraft, Counted, Draft};
-use crate::provider::{OnText, Request, Response};
+use crate::provider::received::{CallDraft, Received};
 
 use super::reasoning::Reasoning;
 
@@ -16,30 +16,11 @@ const TEXT: u64 = 0;
 /// An answer while it comes in.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
-    draft: Draft,
+    received: Received,
     reasoning: Reasoning,
-    counted: Counted,
-    stop: Option<StopReason>,
-    ended: bool,
 }
 
 impl Completion {
-    /// Returns the finished answer to `request`, which was sent as `body`.
-    pub(super) fn finish(mut self, request: &Request, body: &Value) -> Response {
-        if self.draft.last_call().is_some()
-            && let Some(data) = self.reasoning.kept()
-        {
-            self.draft.think_first(data);
-        }
-        self.draft.finish(
-            super::PROTOCOL,
-            request,
-            body,
-            self.stop.unwrap_or(StopReason::EndTurn),
-            &self.counted,
-        )
-    }
-
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
         if !value["error"].is_null() || value["object"] == "error" {
             return Err(reported(value));
@@ -57,7 +38,7 @@ impl Completion {
             .chain(texts(&message["refusal"]))
         {
             if !piece.is_empty() {
-                self.draft.push_text(TEXT, piece);
+                self.received.push_text(TEXT, piece);
                 on_text(piece);
             }
         }
@@ -69,15 +50,15 @@ impl Completion {
         }
         match choice["finish_reason"].as_str() {
             None | Some("") => {}
-            Some("length") => self.stop = Some(StopReason::MaxTokens),
-            Some("content_filter") => self.stop = Some(StopReason::Refusal),
+            Some("length") => self.received.stop = Some(StopReason::MaxTokens),
+            Some("content_filter") => self.received.stop = Some(StopReason::Refusal),
             Some("error") => {
                 return Err(Fault::Nonsense(
                     "the server gave up (finish_reason error)".to_owned(),
                 ));
             }
             // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
-            Some(_) => self.stop = Some(StopReason::EndTurn),
+            Some(_) => self.received.stop = Some(StopReason::EndTurn),
         }
         Ok(())
     }
@@ -90,32 +71,27 @@ impl Completion {
         let named = function["name"]
             .as_str()
             .is_some_and(|name| !name.is_empty());
-        let last = self.draft.last_call();
+        let last = self.received.last_call();
         let next = last.map_or(0, |last| last.saturating_add(1));
         let index = match call["index"].as_u64() {
             Some(index) => index,
             None if named => next,
             None => last.unwrap_or(0),
         };
-        let is_another =
-            |known: &CallDraft| named && !id.is_empty() && !known.id.is_empty() && known.id != id;
-        let index = if self
-            .draft
-            .call_mut(index)
-            .is_some_and(|known| is_another(known))
-        {
-            next
-        } else {
-            index
-        };
-        self.take_function(index, id, function);
+        let is_another = named
+            && !id.is_empty()
+            && self
+                .received
+                .call_mut(index)
+                .is_some_and(|known| !known.id.is_empty() && known.id != id);
+        self.take_function(if is_another { next } else { index }, id, function);
     }
 
     fn take_function(&mut self, index: u64, id: &str, function: &Value) {
-        if self.draft.call_mut(index).is_none() {
-            self.draft.begin_call(index, CallDraft::default());
+        if self.received.call_mut(index).is_none() {
+            self.received.begin_call(index, CallDraft::default());
         }
-        let Some(call) = self.draft.call_mut(index) else {
+        let Some(call) = self.received.call_mut(index) else {
             return;
         };
         if call.id.is_empty() {
@@ -137,20 +113,19 @@ impl Completion {
     /// The prompt's tokens include the cached ones; our input does not.
     fn count(&mut self, usage: &Value) {
         let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
-        self.counted.input(
-            usage["prompt_tokens"]
-                .as_u64()
-                .map(|prompt| prompt.saturating_sub(cached.unwrap_or(0))),
-        );
-        self.counted.cache(cached, None);
-        self.counted.output(usage["completion_tokens"].as_u64());
+        let prompt = usage["prompt_tokens"].as_u64();
+        let input = prompt.map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
+        let output = usage["completion_tokens"].as_u64();
+        self.received.count(input, output, (cached, None));
     }
 }
 
 impl Answer for Completion {
+    const PROTOCOL: &'static str = "openai";
+
     fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
         if data.trim() == "[DONE]" {
-            self.ended = true;
+            self.received.ended = true;
             return Ok(());
         }
         self.take(&parse(data)?, on_text)
@@ -161,17 +136,22 @@ impl Answer for Completion {
         if !value["choices"][0].is_object() {
             return Err(Fault::Nonsense("the answer has no choices".to_owned()));
         }
-        self.ended = true;
+        self.received.ended = true;
         Ok(())
     }
 
-    fn ended(&self) -> bool {
-        self.ended
+    fn received(&self) -> &Received {
+        &self.received
     }
 
-    /// `[DONE]` is optional, and so is the usage chunk before it; the finish reason is not.
-    fn complete(&self) -> bool {
-        self.ended || self.stop.is_some()
+    /// Reasoning is kept only with calls.
+    fn into_received(mut self) -> Received {
+        if self.received.last_call().is_some()
+            && let Some(data) = self.reasoning.kept()
+        {
+            self.received.think_first(data);
+        }
+        self.received
     }
 }
 
@@ -190,12 +170,12 @@ fn texts(content: &Value) -> Vec<&str> {
 /// Returns an error that came with status 200 (OpenRouter, or in the middle of any stream) under the
 /// status it stands for: its number, or else the best-known words of its type and code.
 fn reported(value: &Value) -> Fault {
-    let said = Said::from_json(value);
-    let status = match said.code {
+    let body = ErrorBody::from_json(value);
+    let status = match body.code {
         Some(code @ 400..=599) => code,
-        _ => status_of(&said.kind),
+        _ => status_of(&body.kind),
     };
-    Fault::Reported(status, said)
+    Fault::Reported(status, body)
 }
 
 fn status_of(kind: &str) -> u16 {

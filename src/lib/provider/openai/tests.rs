@@ -4,12 +4,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::message::{Message, StopReason, Usage};
+use crate::message::{Message, StopReason};
+use crate::net::Timeouts;
 use crate::provider::http::Answer;
-use crate::provider::sse::Patience;
+use crate::provider::received::Received;
 use crate::provider::test_server::{
-    End, Recorded, Reply, Server, assistant, attempt, call, client, message, request, round_trip,
-    said, system, tools, user, with_wrong_node, wrong_value,
+    End, Recorded, Reply, Server, attempt, call, client, message, request, round_trip, said,
+    system, tools, user, with_wrong_node, wrong_value,
 };
 use crate::secret::Secret;
 
@@ -53,9 +54,9 @@ fn provider(server: &Server) -> OpenAi {
         &server.url,
         Some(Secret::new("sk-openai-test-0123456789")),
     );
-    provider.endpoint.patience = Patience {
+    provider.endpoint.timeouts = Timeouts {
+        head: Duration::from_secs(5),
         first: Duration::from_secs(5),
-        began: Duration::from_secs(5),
         between: Duration::from_secs(2),
     };
     provider
@@ -85,50 +86,6 @@ fn stream(choices: &[Value]) -> Reply {
     Reply::events(&format!("{chunks}data: [DONE]\n\n"))
 }
 
-#[tokio::test]
-async fn a_plain_exchange() {
-    let (result, streamed, sent) = exchange(Reply::events(HELLO), &request(vec![user("hi")])).await;
-    assert_eq!(sent.path, "/v1/chat/completions");
-    assert_eq!(
-        sent.headers["authorization"],
-        "Bearer sk-openai-test-0123456789"
-    );
-    assert_eq!(
-        sent.headers["user-agent"],
-        format!("agent-toolkit/{}", env!("CARGO_PKG_VERSION"))
-    );
-    assert_eq!(
-        sent.body,
-        r#"{"model":"test-model","max_tokens":1024,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}"#
-    );
-    let text = "Grüße, 世界 👨‍👩‍👧!";
-    assert_eq!(streamed, text);
-    let usage = Usage {
-        input_tokens: 195,
-        output_tokens: 15,
-        cache_read_tokens: 1024,
-        ..Usage::default()
-    };
-    assert_eq!(
-        result.unwrap(),
-        Response {
-            message: assistant(text),
-            stop: StopReason::EndTurn,
-            usage
-        }
-    );
-}
-
-#[tokio::test]
-async fn letters_split_over_chunks_are_whole_again() {
-    for size in [1, 2, 3, 7] {
-        let response = answer(Reply::events(HELLO).in_chunks_of(size))
-            .await
-            .unwrap();
-        assert_eq!(response.message.plain_text(), "Grüße, 世界 👨‍👩‍👧!");
-    }
-}
-
 fn two_calls(first: &str, second: &str) -> Message {
     let second = call(second, "read", json!({"path": "/x"}));
     message(
@@ -139,24 +96,6 @@ fn two_calls(first: &str, second: &str) -> Message {
             second,
         ],
     )
-}
-
-#[tokio::test]
-async fn parallel_calls_are_told_apart_by_index() {
-    let response = answer(Reply::events(CALLS)).await.unwrap();
-    let usage = Usage {
-        input_tokens: 30,
-        output_tokens: 40,
-        ..Usage::default()
-    };
-    assert_eq!(
-        response,
-        Response {
-            message: two_calls("call_a", "call_b"),
-            stop: StopReason::ToolUse,
-            usage
-        }
-    );
 }
 
 #[tokio::test]
@@ -178,24 +117,6 @@ async fn calls_without_index_or_with_index_0_each_are_told_apart() {
                 && response.usage.output_tokens > 0
         );
     }
-}
-
-#[tokio::test]
-async fn pieces_without_index_and_id_continue_the_last_call() {
-    let delta = |call: Value| json!({"delta": {"tool_calls": [call]}});
-    let pieces = [
-        delta(json!({"id": "a", "function": {"name": "exec", "arguments": "{\"command\":"}})),
-        delta(json!({"function": {"arguments": "\"ls\"}"}})),
-        json!({"delta": {}, "finish_reason": "tool_calls"}),
-    ];
-    let response = answer(stream(&pieces)).await.unwrap();
-    assert_eq!(
-        response.message,
-        message(
-            Role::Assistant,
-            [call("a", "exec", json!({"command": "ls"}))]
-        )
-    );
 }
 
 #[tokio::test]
@@ -227,20 +148,6 @@ async fn missing_ids_and_broken_arguments_are_mended() {
             .all(|call| call.id.starts_with("call_") && call.id.len() <= 40)
     );
     assert!(calls[0].id != calls[1].id && calls[1].id != calls[2].id);
-}
-
-#[tokio::test]
-async fn a_function_call_of_the_old_kind_is_taken() {
-    let pieces = [
-        json!({"delta": {"function_call": {"name": "exec", "arguments": "{\"command\""}}}),
-        json!({"delta": {"function_call": {"arguments": ":\"ls\"}"}}, "finish_reason": "function_call"}),
-    ];
-    let response = answer(stream(&pieces)).await.unwrap();
-    assert_eq!(response.stop, StopReason::ToolUse);
-    assert_eq!(
-        response.message.tool_calls().next().unwrap().input,
-        json!({"command": "ls"})
-    );
 }
 
 #[tokio::test]
@@ -302,10 +209,7 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
             Reply::events(start),
             "the stream ended in the middle of the answer",
         ),
-        (
-            Reply::events(start).end(End::Disconnect),
-            "error decoding response body",
-        ),
+        (Reply::events(start).end(End::Disconnect), "EOF"),
         (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
         (
             Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)),
@@ -324,30 +228,6 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
         );
         assert!(error.may_be_charged());
     }
-}
-
-#[tokio::test]
-async fn an_answer_in_one_piece_is_taken() {
-    let body = json!({
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": [{"type": "text", "text": "Hi"}], "refusal": null}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 6},
-    });
-    let (result, streamed, _) = exchange(Reply::json(200, &body), &request(vec![user("hi")])).await;
-    assert_eq!(streamed, "Hi");
-    let usage = Usage {
-        input_tokens: 12,
-        output_tokens: 6,
-        ..Usage::default()
-    };
-    assert_eq!(
-        result.unwrap(),
-        Response {
-            message: assistant("Hi"),
-            stop: StopReason::EndTurn,
-            usage
-        }
-    );
 }
 
 #[tokio::test]
@@ -493,34 +373,6 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
     );
 }
 
-fn function(spec: &crate::provider::ToolSpec) -> Value {
-    json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.schema}})
-}
-
-#[test]
-fn system_tools_and_a_tool_round_trip() {
-    let mut asked = request(round_trip());
-    asked.system = system();
-    asked.tools = tools();
-    asked.cache = true;
-    let tool_call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
-    let expected = json!({
-        "model": "test-model", "max_tokens": 1024, "stream": true, "stream_options": {"include_usage": true},
-        "tools": [function(&tools()[0]), function(&tools()[1])],
-        "messages": [
-            {"role": "system", "content": "You are Ada.\n\nTools: exec.\n\nMemory: tea."},
-            {"role": "user", "content": "[Monday 09:00]\n\nList the files."},
-            {"role": "assistant", "content": "I look.", "tool_calls": [tool_call("t1", "exec", r#"{"command":"ls"}"#), tool_call("t2", "read", r#"{"path":"/x"}"#)]},
-            {"role": "tool", "tool_call_id": "t1", "content": "(no output)"},
-            {"role": "tool", "tool_call_id": "t2", "content": "Error: no such file"},
-            {"role": "user", "content": "And now?"},
-            {"role": "assistant", "content": "Nothing there.\n\nTruly."},
-            {"role": "user", "content": "Thanks."},
-        ],
-    });
-    assert_eq!(body(&asked, PLAIN).to_string(), expected.to_string());
-}
-
 #[test]
 fn nothing_stands_before_the_output_of_a_command_that_failed() {
     let of = |text: &str| {
@@ -534,13 +386,6 @@ fn nothing_stands_before_the_output_of_a_command_that_failed() {
     };
     assert_eq!(of("oops\n[exit 3]"), "oops\n[exit 3]");
     assert_eq!(of("no such file"), "Error: no such file");
-}
-
-#[test]
-fn a_call_without_words_has_null_as_content() {
-    let call = message(Role::Assistant, [call("t", "exec", json!({}))]);
-    let sent = body(&request(vec![user("hi"), call]), PLAIN);
-    assert_eq!(sent["messages"][1]["content"], Value::Null);
 }
 
 #[test]
@@ -578,37 +423,10 @@ proptest! {
                 // Whether it is taken or refused, it must not panic.
                 let _ = answer.event(&data, &|_: &str| {});
             }
-            let response = answer.finish(&asked, &body(&asked, PLAIN));
+            let response = answer.into_received().finish(Completion::PROTOCOL, &asked, &body(&asked, PLAIN));
             prop_assert!(response.usage.total() > 0);
         }
     }
-}
-
-#[test]
-fn only_a_turn_with_pictures_is_a_list_of_parts() {
-    let picture = |data: Option<&str>| Block::Image {
-        file: "x".into(),
-        content_type: "image/png".into(),
-        data: data.map(Into::into),
-    };
-    let content = |blocks: Vec<Block>| {
-        let message = Message {
-            role: Role::User,
-            content: blocks,
-        };
-        body(&request(vec![message]), PLAIN)["messages"][0]["content"].clone()
-    };
-    let shown = content(vec![said("a"), said("b"), picture(Some("YWJj")), said("c")]);
-    let expected = json!([
-        {"type": "text", "text": "a\n\nb"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
-        {"type": "text", "text": "c"},
-    ]);
-    assert_eq!(shown, expected);
-    assert_eq!(
-        content(vec![said("a"), picture(None)]),
-        json!(format!("a\n\n{}", wire::NO_PICTURE))
-    );
 }
 
 #[tokio::test]
@@ -623,7 +441,7 @@ async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
         content: vec![picture],
     }]);
     let body = body(&asked, PLAIN);
-    let usage = Completion::default().finish(&asked, &body).usage;
+    let usage = Received::default().finish("openai", &asked, &body).usage;
     assert!(
         usage.estimated && (1600..2000).contains(&usage.input_tokens),
         "{usage:?}"

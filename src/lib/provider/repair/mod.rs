@@ -7,7 +7,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::wire::{drop_last_thinking, is_blank};
+use super::received::drop_last_thinking;
+use super::wire::is_blank;
 use crate::message::{Block, Message, Role, ToolResult};
 
 /// Stands where a list would otherwise end on the model's words.

@@ -71,7 +71,7 @@ impl TypedTool for WebFetch {
 /// Returns why a request failed. The error is untrusted where it repeats a server: the host of a redirect may
 /// be made up of words.
 pub(super) fn network_error(what: &str, error: &net::Error) -> ToolOutput {
-    ToolOutput::error(format!("{what}{error}")).untrusted_if(error.repeats_others())
+    ToolOutput::error(format!("{what}{error}")).untrusted_if(error.is_untrusted())
 }
 
 impl WebFetch {

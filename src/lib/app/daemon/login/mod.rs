@@ -21,7 +21,7 @@ use crate::app::cli::{Exit, Failure, Shared};
 use crate::auth::{Granted, Keys, Origin, Verdict, is_openrouter, probe};
 use crate::config::Home;
 use crate::net;
-use crate::provider::Given;
+use crate::provider::Credential;
 use crate::secret::Secret;
 use crate::sys::{fifo, lock};
 use target::Target;
@@ -77,7 +77,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     };
     let verdict = match &granted {
         Granted::Key(secret) if way == Way::Key && !login.no_check => {
-            let given = Given {
+            let given = Credential {
                 secret: secret.clone(),
                 is_token: false,
             };

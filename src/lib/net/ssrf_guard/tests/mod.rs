@@ -593,15 +593,15 @@ async fn nothing_falls_back_from_https_to_http() {
     let (guard, port) = outside().await;
     let from = target::parse("https://outside.test/").expect("an address");
     let to = format!("http://outside.test:{port}/");
-    let mut standing = Standing::Public;
-    let next = guard.next(&from, to.as_bytes(), &mut standing);
+    let mut permission = Permission::Public;
+    let next = guard.next(&from, to.as_bytes(), &mut permission);
     assert_eq!(
         next.expect_err("down"),
         Error::Downgrade("outside.test".to_owned())
     );
     assert!(
         guard
-            .next(&from, b"https://outside.test/x", &mut standing)
+            .next(&from, b"https://outside.test/x", &mut permission)
             .is_ok()
     );
     for bad in [
@@ -609,6 +609,6 @@ async fn nothing_falls_back_from_https_to_http() {
         b"https://a.test/\0",
         b"\xff\xfe",
     ] {
-        assert!(guard.next(&from, bad, &mut standing).is_err(), "{bad:?}");
+        assert!(guard.next(&from, bad, &mut permission).is_err(), "{bad:?}");
     }
 }

@@ -188,7 +188,7 @@ async fn no_address_leads_inside_however_it_is_written() {
     for (cause, url, fate) in TABLE {
         let url = if *url == "LONG" { long.as_str() } else { url };
         let found = match target::parse(url) {
-            Ok(place) => guard.addresses(&place, Standing::Public).await,
+            Ok(target) => guard.addresses(&target, Permission::Public).await,
             Err(error) => Err(error),
         };
         match (fate, found) {

@@ -3,12 +3,14 @@
 //! The format is the HTML standard's (<https://html.spec.whatwg.org/multipage/server-sent-events.html>,
 //! read 2026-11): lines end with CR, LF or CRLF, `:` begins a comment, `data` lines of one event are
 //! joined by LF, a blank line delivers it, and an event the stream ends in is not delivered. Only
-//! `data` is kept: both vendors repeat the event's name inside it.
+//! `data` is kept: all vendors repeat the event's name inside it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
+
+use super::body::{BodyError, Timeouts, innermost};
 
 /// The largest event taken, bytes. A model's longest single event is a tool input of some hundred kB.
 const MAX_EVENT: usize = 8 * 1024 * 1024;
@@ -16,50 +18,14 @@ const MAX_EVENT: usize = 8 * 1024 * 1024;
 /// The largest answer taken, bytes: 128k tokens streamed one an event are about 20 MB.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
-/// How long to read on after the last event so that the connection can be used again.
+/// How long to read after the last event, so that the connection can be used again.
 const DRAIN: Duration = Duration::from_millis(250);
-
-/// How long silence is borne.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// Until the answer's head. Local servers say nothing before they have read the prompt: 8,000
-    /// tokens at the 30 a second measured with llama.cpp on two cores take 270 s.
-    pub(crate) first: Duration,
-    /// From the answer's head to its first event. Some vendors are silent there while the model thinks.
-    pub(crate) began: Duration,
-    /// Between two bytes; vendors send pings in between.
-    pub(crate) between: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            first: Duration::from_secs(300),
-            began: Duration::from_secs(300),
-            between: Duration::from_secs(120),
-        }
-    }
-}
-
-/// Why the events stopped coming.
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Broken {
-    /// Nothing came for too long.
-    #[error("nothing came for {:.0} s", .0.as_secs_f64())]
-    Silent(Duration),
-    /// An event or the whole answer is larger than we take.
-    #[error("it is larger than {} MiB", .0 / (1024 * 1024))]
-    TooLarge(usize),
-    /// The connection failed.
-    #[error("{0}")]
-    Transport(String),
-}
 
 /// Reads events from `S`, a stream of byte chunks.
 pub(crate) struct Events<S> {
     stream: S,
     parser: Parser,
-    patience: Patience,
+    timeouts: Timeouts,
     read: usize,
 }
 
@@ -69,12 +35,11 @@ where
     B: AsRef<[u8]>,
     E: std::error::Error,
 {
-    /// Returns a reader of `stream` that waits as long as `patience` says.
-    pub(crate) fn new(stream: S, patience: Patience) -> Self {
+    pub(crate) fn new(stream: S, timeouts: Timeouts) -> Self {
         Self {
             stream,
             parser: Parser::default(),
-            patience,
+            timeouts,
             read: 0,
         }
     }
@@ -82,26 +47,26 @@ where
     /// Returns the data of the next event, or `None` at the end of the stream.
     ///
     /// # Errors
-    /// [`Broken`]; nothing more can be read after it.
-    pub(crate) async fn next(&mut self) -> Result<Option<String>, Broken> {
+    /// [`BodyError`]; nothing more can be read after it.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, BodyError> {
         loop {
             if let Some(data) = self.parser.ready.pop_front() {
                 return Ok(Some(data));
             }
             let wait = if self.read == 0 {
-                self.patience.began
+                self.timeouts.first
             } else {
-                self.patience.between
+                self.timeouts.between
             };
             let chunk = match tokio::time::timeout(wait, self.stream.next()).await {
-                Err(_) => return Err(Broken::Silent(wait)),
+                Err(_) => return Err(BodyError::Timeout(wait)),
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(Broken::Transport(chain(&error))),
+                Ok(Some(Err(error))) => return Err(BodyError::Transport(innermost(&error))),
                 Ok(Some(Ok(chunk))) => chunk,
             };
             self.read += chunk.as_ref().len();
             if self.read > MAX_ANSWER {
-                return Err(Broken::TooLarge(MAX_ANSWER));
+                return Err(BodyError::TooLarge(MAX_ANSWER));
             }
             self.parser.push(chunk.as_ref())?;
         }
@@ -116,18 +81,6 @@ where
     }
 }
 
-/// Returns `error` and its causes, joined by colons.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
 /// The pure part: bytes in, finished events out.
 #[derive(Default)]
 struct Parser {
@@ -139,7 +92,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
@@ -148,7 +101,7 @@ impl Parser {
                 _ => self.line.push(byte),
             }
             if self.line.len() + self.data.as_ref().map_or(0, String::len) > MAX_EVENT {
-                return Err(Broken::TooLarge(MAX_EVENT));
+                return Err(BodyError::TooLarge(MAX_EVENT));
             }
         }
         Ok(())
@@ -198,11 +151,10 @@ mod tests {
         parser.ready.into()
     }
 
-    fn quick() -> Patience {
-        Patience {
-            first: Duration::from_millis(200),
-            began: Duration::from_millis(200),
+    fn quick() -> Timeouts {
+        Timeouts {
             between: Duration::from_millis(20),
+            ..Timeouts::all(Duration::from_millis(200))
         }
     }
 
@@ -236,7 +188,7 @@ mod tests {
         parser.push(b"data: ").unwrap();
         let megabyte = vec![b'x'; 1024 * 1024];
         let result = (0..9).try_for_each(|_| parser.push(&megabyte));
-        assert_eq!(result, Err(Broken::TooLarge(MAX_EVENT)));
+        assert_eq!(result, Err(BodyError::TooLarge(MAX_EVENT)));
     }
 
     #[tokio::test]
@@ -244,7 +196,10 @@ mod tests {
         let bytes = stream::iter([Ok::<_, io::Error>(b"data: a\n\n")]).chain(stream::pending());
         let mut events = Events::new(Box::pin(bytes), quick());
         assert_eq!(events.next().await, Ok(Some("a".to_owned())));
-        assert_eq!(events.next().await, Err(Broken::Silent(quick().between)));
+        assert_eq!(
+            events.next().await,
+            Err(BodyError::Timeout(quick().between))
+        );
     }
 
     #[tokio::test]
@@ -252,7 +207,7 @@ mod tests {
         let bytes = stream::iter([Ok(&b"data: a\n"[..]), Err(io::Error::other("reset"))]);
         assert_eq!(
             Events::new(bytes, quick()).next().await,
-            Err(Broken::Transport("reset".to_owned()))
+            Err(BodyError::Transport("reset".to_owned()))
         );
         let bytes = stream::iter([Ok::<_, io::Error>(&b"data: a\n"[..])]);
         assert_eq!(Events::new(bytes, quick()).next().await, Ok(None));
