@@ -26,8 +26,9 @@ const MIN_SCORE: f32 = 0.35;
 const MAX_PASSAGE: usize = 700;
 /// Characters of an item that are shown when no limit is named (specification §12).
 const READ_CHARS: u64 = 1_000;
-/// The largest file of a person's episodes, bytes.
-const MAX_EPISODES: u64 = 1 << 20;
+/// From this size on a person's episodes continue in a new file, and the longest file that is moved aside, bytes.
+const FULL_EPISODES: usize = 1 << 20;
+const MAX_EPISODES: u64 = 16 << 20;
 /// What is answered when a search finds nothing.
 const NOTHING: &str = "nothing was found";
 
@@ -479,6 +480,13 @@ fn append(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<PathBuf, St
         Err(BeneathError::NotFound(_)) => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
+    if file.len() >= FULL_EPISODES {
+        let time = clock::rfc3339(now_ms).replace([':', '.'], "-");
+        let full = path.with_file_name(format!("{id}.until-{time}.episodes.md"));
+        root.write_atomic(&full, &file)
+            .map_err(|error| error.to_string())?;
+        file.clear();
+    }
     if !file.is_empty() {
         file.extend(if file.ends_with(b"\n") {
             b"\n".as_slice()
@@ -526,5 +534,20 @@ mod tests {
             expected
         );
         assert!(append(&root, "../x", "y", 0).is_err());
+    }
+
+    #[test]
+    fn a_full_file_of_episodes_is_moved_aside_and_the_next_one_begins() {
+        let dir = tempfile::tempdir().expect("dir");
+        let root = Root::open(dir.path()).expect("root");
+        let path = append(&root, "1002", &"x".repeat(FULL_EPISODES), 0).expect("one");
+        append(&root, "1002", "moved", 60_000).expect("two");
+        let read = |path: PathBuf| std::fs::read_to_string(dir.path().join(path)).expect("file");
+        assert_eq!(
+            read(path),
+            "# Memory from 1970-01-01T00:01:00.000Z\n\nmoved\n"
+        );
+        let full = "memory/people/1002.until-1970-01-01T00-01-00-000Z.episodes.md";
+        assert!(read(full.into()).len() > FULL_EPISODES);
     }
 }

@@ -140,7 +140,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         hard: true,
     };
     let late = "it may still be erased: look with --dry-run";
-    let reply = submit::slow_order(&context.home, &order, late, DAEMON_TIMEOUT)?;
+    let reply = submit::call(&context.home, &order, late, DAEMON_TIMEOUT, true)?;
     match reply.error {
         Some(why) => {
             Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble"))

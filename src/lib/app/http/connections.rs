@@ -153,9 +153,9 @@ async fn converse(house: &Arc<House>, stream: Box<dyn Stream>, line: &Arc<Line>)
 async fn answer(house: &House, mut request: Request<Incoming>, line: &Arc<Line>) -> Response {
     if let Some(telegram) = &house.telegram
         && request.method() == Method::POST
-        && telegram.hook_path() == Some(request.uri().path())
+        && telegram.webhook_path() == Some(request.uri().path())
     {
-        return telegram.brought(request).await.map(Body::new);
+        return telegram.handle_webhook(request).await.map(Body::new);
     }
     request.extensions_mut().insert(line.clone());
     let answered = house.router.call(request).await;

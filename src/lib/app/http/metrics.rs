@@ -12,7 +12,7 @@ use hyper::header::CONTENT_TYPE;
 use super::Api;
 use super::error::Refusal;
 use crate::app::documents;
-use crate::app::documents::Status;
+use crate::app::documents::status::Status;
 
 /// How many requests were answered, by status.
 #[derive(Default)]

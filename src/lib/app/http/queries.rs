@@ -80,7 +80,7 @@ pub(super) async fn cost(
         .as_deref()
         .map(|name| one_of("period", name))
         .transpose()?
-        .unwrap_or(documents::Period::Today);
+        .unwrap_or(documents::cost::Period::Today);
     let by = by.as_deref().map(|name| one_of("by", name)).transpose()?;
     ask(&api, move |home, env| {
         documents::cost(home, env, period, by)

@@ -128,7 +128,7 @@ impl Writer {
 async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
     writer.put(Piece::Accepted(id)).await?;
     let watch = Watch::new(api, id);
-    let mut part = documents::Part::of(&api.home, id);
+    let mut part = documents::reply::Part::of(&api.home, id);
     let mut told: Vec<String> = Vec::new();
     let mut looked = Instant::now();
     let mut known = match documents::reply(&api.home, id) {

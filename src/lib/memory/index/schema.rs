@@ -76,7 +76,7 @@ pub(crate) const ROWS: &str = "rows 4";
 /// Returns the rules by which files become rows; rows made by others are worth nothing.
 pub(crate) fn rules() -> String {
     format!(
-        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, {ROWS}",
+        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, heads 2, {ROWS}",
         tokenize::VERSION
     )
 }
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_vector_of_bytes_is_nearly_the_same() {
-        let vector = crate::embedding::normal((0..100_u8).map(|x| f32::from(x).sin()).collect())
+        let vector = crate::embedding::normalize((0..100_u8).map(|x| f32::from(x).sin()).collect())
             .expect("a vector");
         let packed = pack_vector(Some(&vector));
         assert!((cosine(&packed, &vector).expect("the same model") - 1.0).abs() < 0.01);

@@ -220,7 +220,7 @@ fn hits(page: &mut Html, found: &Found) {
 
 fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
     page.raw("<section><h2>Costs</h2>");
-    let month = documents::cost(home, env, documents::Period::Month, None);
+    let month = documents::cost(home, env, documents::cost::Period::Month, None);
     let since = clock::start_of_day(clock::local_date(now - (DAYS - 1) * 86_400_000, zone), zone);
     let days = cost::report(&home.cost_db(), since, cost::Group::Day(zone));
     match (month, days) {

@@ -7,8 +7,6 @@
 //! aligned `<pre>`, nested quotes are one quote, images are links. Nothing the model wrote is dropped:
 //! link targets Telegram would not open and titles of links are spelled out, unused `[label]: definitions` stay visible.
 
-#[cfg(any(test, fuzzing))]
-pub mod check;
 mod layout;
 mod link;
 mod source;
@@ -16,7 +14,7 @@ mod table;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
-pub use super::split::Part;
+pub(crate) use super::split::Part;
 use super::split::{Flow, Link, Origin, Style, is_blank, units};
 use layout::Gap;
 use link::OpenLink;
@@ -34,28 +32,36 @@ use std::vec::IntoIter;
 /// at white space where there is any (see `split`); a link in a part costs the length of its target
 /// too, because the plain text must name it. `limit` is at most 4096 (Bot API, `sendMessage`), less
 /// what the caller adds; below 64 a part may exceed it by one letter.
-pub fn render(markdown: &str, limit: usize) -> Vec<Part> {
-    let source = clean(markdown);
-    let masked = mask(&source);
-    let mut flow = Writer::new(&masked, limit).write(parse(&masked));
-    if is_blank(flow.text()) {
-        flow = Flow::default();
-        flow.push(&source, Style::default(), Origin::Exact(0), 0);
-    }
+pub(crate) fn render(markdown: &str, limit: usize) -> Vec<Part> {
+    let (source, flow) = flow(markdown, limit);
     flow.parts(&source, limit)
 }
 
-/// Splits words into parts of at most `limit` UTF-16 units that are sent as they are, without markup.
+/// Returns the cleaned source and its text with styles; what would show nothing is shown as it is.
+pub(crate) fn flow(markdown: &str, limit: usize) -> (String, Flow) {
+    let source = clean(markdown);
+    let masked = mask(&source);
+    let flow = Writer::new(&masked, limit).write(parse(&masked));
+    if is_blank(flow.text()) {
+        return unstyled(markdown);
+    }
+    (source, flow)
+}
+
+/// Splits a text into parts of at most `limit` UTF-16 units that are sent as they are, without markup.
 ///
 /// Returns no part for blank input and never a blank part.
-pub fn plain(text: &str, limit: usize) -> Vec<String> {
+pub(crate) fn plain(text: &str, limit: usize) -> Vec<String> {
+    let (source, flow) = unstyled(text);
+    let parts = flow.parts(&source, limit).into_iter();
+    parts.map(|part| part.plain).collect()
+}
+
+fn unstyled(text: &str) -> (String, Flow) {
     let source = clean(text);
     let mut flow = Flow::default();
     flow.push(&source, Style::default(), Origin::Exact(0), 0);
-    flow.parts(&source, limit)
-        .into_iter()
-        .map(|part| part.plain)
-        .collect()
+    (source, flow)
 }
 
 /// Writes the events of the parser into a flow.

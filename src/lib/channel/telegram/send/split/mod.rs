@@ -14,13 +14,13 @@ use std::ops::Range;
 
 /// One outgoing message: HTML, and the plain source text to send when Telegram refuses the HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// What to send with `parse_mode = "HTML"`.
-    pub html: String,
+    pub(crate) html: String,
     /// What to send without a parse mode: this part's slice of the Markdown. Where no slice covers
     /// exactly what the part shows (a cut inside a table row or a decoded passage), or the slice is
     /// over the limit, it is the visible text with ` (url)` after each link.
-    pub plain: String,
+    pub(crate) plain: String,
 }
 
 /// Where the text of a span comes from.

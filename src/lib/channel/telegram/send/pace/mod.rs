@@ -1,4 +1,4 @@
-//! How fast we may talk: what Telegram asks of a bot, and what it tells one that was too fast
+//! How fast we may send: what Telegram asks of a bot, and what it tells one that was too fast
 //! (core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
 //!
 //! A chat takes three calls at once and one a second after that, a group (a negative id) besides at
@@ -6,57 +6,52 @@
 //! chat go in the order they came; no chat waits for another, except for the common 30. Who gives up
 //! waiting has used up nothing. `retry_after` closes a chat for everybody, also where nothing is paced.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 /// Calls that a rested chat takes at once.
 const BURST: u32 = 3;
 /// What a chat takes after them: one in this time.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The most calls of a group, and of all chats, in a time.
 const GROUP: (usize, Duration) = (20, Duration::from_secs(60));
-const EVERYBODY: (usize, Duration) = (30, Duration::from_secs(1));
+const ALL: (usize, Duration) = (30, Duration::from_secs(1));
 
 /// The pace of all calls of one bot.
 pub(crate) struct Pace {
     on: bool,
-    lines: Mutex<Lines>,
+    limits: Mutex<Limits>,
 }
 
 impl Pace {
     /// Begins rested; when it is not `on`, only `retry_after` makes anybody wait.
     pub(crate) fn new(on: bool) -> Self {
-        let everybody = Line::new(Instant::now(), None, on.then_some(EVERYBODY));
+        let limits = Limits {
+            all: Limit::new(Instant::now(), None, on.then_some(ALL)),
+            chats: HashMap::new(),
+        };
         Self {
             on,
-            lines: Mutex::new(Lines {
-                everybody,
-                chats: HashMap::new(),
-            }),
+            limits: Mutex::new(limits),
         }
-    }
-
-    /// Returns whether calls are paced.
-    #[cfg(test)]
-    pub(crate) fn is_on(&self) -> bool {
-        self.on
     }
 
     /// Waits until it is the caller's turn to call about `chat`, or about none.
     pub(crate) async fn turn(&self, chat: Option<i64>) {
-        let (mine, all) = self.gates(chat);
+        let (mine, all) = self.queues(chat);
         let _first = mine.lock().await;
         loop {
-            let wait = self.lines().wait_for_chat(chat, 1, Instant::now());
+            let wait = self.limits.lock().wait_for_chat(chat, 1, Instant::now());
             pause(wait).await;
-            // Held only while all chats wait for the same: nobody stands in the way of another chat.
+            // Held only while all chats wait for the same: nobody blocks another chat.
             let _next = all.lock().await;
-            let wait = self.lines().everybody.wait(1, Instant::now());
+            let wait = self.limits.lock().all.wait(1, Instant::now());
             pause(wait).await;
-            if self.lines().take(chat, 1, Instant::now()) {
+            if self.limits.lock().take(chat, Instant::now()) {
                 return;
             }
         }
@@ -64,10 +59,10 @@ impl Pace {
 
     /// Waits until there is room for a call about `chat`, and takes none: whoever calls then waits no
     /// more, unless others came first.
-    pub(crate) async fn room(&self, chat: i64) {
-        self.gates(Some(chat));
+    pub(crate) async fn ready(&self, chat: i64) {
+        self.queues(Some(chat));
         loop {
-            let wait = self.lines().wait(Some(chat), 1, Instant::now());
+            let wait = self.limits.lock().wait(Some(chat), 1, Instant::now());
             if wait.is_zero() {
                 return;
             }
@@ -75,58 +70,52 @@ impl Pace {
         }
     }
 
-    /// Returns whether there is room for a call about `chat` that may as well not be made, waiting for
-    /// at most `patience`. It never takes the last room: an answer that comes now must not wait for it.
-    pub(crate) async fn spare(&self, chat: i64, patience: Duration) -> bool {
-        let (mine, _) = self.gates(Some(chat));
-        let wait = self.lines().wait(Some(chat), 2, Instant::now());
-        if wait > patience {
+    /// Takes the room for a call about `chat` that can be left out, waiting for at most `time`; false
+    /// when there is none. It never takes the last room: an answer that comes now must not wait for it.
+    pub(crate) async fn turn_within(&self, chat: i64, time: Duration) -> bool {
+        let (mine, _) = self.queues(Some(chat));
+        let wait = self.limits.lock().wait(Some(chat), 2, Instant::now());
+        if wait > time {
             return false;
         }
         pause(wait).await;
-        // Somebody waits for it who must be heard.
+        // Somebody waits for it whose call cannot be left out.
         let Ok(_first) = mine.try_lock() else {
             return false;
         };
-        let mut lines = self.lines();
-        let now = Instant::now();
-        lines.wait(Some(chat), 2, now).is_zero() && lines.take(Some(chat), 1, now)
+        let (mut limits, now) = (self.limits.lock(), Instant::now());
+        limits.wait(Some(chat), 2, now).is_zero() && limits.take(Some(chat), now)
     }
 
     /// Lets nobody call about `chat`, or about anything, for so long.
     pub(crate) fn close(&self, chat: Option<i64>, time: Duration) {
-        self.gates(chat);
-        let mut lines = self.lines();
-        let line = match chat {
-            Some(chat) => lines.chats.get_mut(&chat),
-            None => Some(&mut lines.everybody),
+        self.queues(chat);
+        let mut limits = self.limits.lock();
+        let limit = match chat {
+            Some(chat) => limits.chats.get_mut(&chat),
+            None => Some(&mut limits.all),
         };
-        if let (Some(line), Some(until)) = (line, Instant::now().checked_add(time)) {
-            line.closed = line.closed.max(until);
+        if let (Some(limit), Some(until)) = (limit, Instant::now().checked_add(time)) {
+            limit.closed = limit.closed.max(until);
         }
     }
 
-    /// Returns what those hold whose turn is next, in the chat and of all, and knows the chat from now on.
-    fn gates(&self, chat: Option<i64>) -> (Gate, Gate) {
-        let mut lines = self.lines();
-        let all = lines.everybody.gate.clone();
+    /// Returns the queues of the chat and of all; whoever is next holds them. The chat is known from now
+    /// on.
+    fn queues(&self, chat: Option<i64>) -> (Queue, Queue) {
+        let mut limits = self.limits.lock();
+        let all = limits.all.queue.clone();
         let Some(chat) = chat else {
-            return (Gate::default(), all);
+            return (Queue::default(), all);
         };
-        if !lines.chats.contains_key(&chat) {
+        if !limits.chats.contains_key(&chat) {
             let now = Instant::now();
-            lines.chats.retain(|_, line| !line.is_rested(now));
-            let interval = self.on.then_some(INTERVAL);
-            lines.chats.insert(
-                chat,
-                Line::new(now, interval, (self.on && chat < 0).then_some(GROUP)),
-            );
+            limits.chats.retain(|_, limit| !limit.is_rested(now));
+            let most = (self.on && chat < 0).then_some(GROUP);
+            let limit = Limit::new(now, self.on.then_some(INTERVAL), most);
+            limits.chats.insert(chat, limit);
         }
-        (lines.chats[&chat].gate.clone(), all)
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock()
+        (limits.chats[&chat].queue.clone(), all)
     }
 }
 
@@ -137,37 +126,37 @@ async fn pause(wait: Duration) {
     }
 }
 
-type Gate = Arc<tokio::sync::Mutex<()>>;
+type Queue = Arc<tokio::sync::Mutex<()>>;
 
-/// Everybody's line, and that of each chat which is not rested.
-struct Lines {
-    everybody: Line,
-    chats: HashMap<i64, Line>,
+/// The limit of all chats, and that of each chat which is not rested.
+struct Limits {
+    all: Limit,
+    chats: HashMap<i64, Limit>,
 }
 
-impl Lines {
-    fn chat(&mut self, chat: Option<i64>) -> Option<&mut Line> {
+impl Limits {
+    fn chat(&mut self, chat: Option<i64>) -> Option<&mut Limit> {
         self.chats.get_mut(&chat?)
     }
 
     /// Returns how long it takes until there is room for `calls`.
     fn wait(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
         self.wait_for_chat(chat, calls, now)
-            .max(self.everybody.wait(calls, now))
+            .max(self.all.wait(calls, now))
     }
 
     fn wait_for_chat(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> Duration {
         self.chat(chat)
-            .map_or(Duration::ZERO, |line| line.wait(calls, now))
+            .map_or(Duration::ZERO, |limit| limit.wait(calls, now))
     }
 
-    /// Takes the room for `calls`, if it is there.
-    fn take(&mut self, chat: Option<i64>, calls: u32, now: Instant) -> bool {
-        let room = self.wait(chat, calls, now).is_zero();
+    /// Takes the room for a call, if it is there.
+    fn take(&mut self, chat: Option<i64>, now: Instant) -> bool {
+        let room = self.wait(chat, 1, now).is_zero();
         if room {
-            self.everybody.take(calls, now);
-            if let Some(line) = self.chat(chat) {
-                line.take(calls, now);
+            self.all.take(now);
+            if let Some(limit) = self.chat(chat) {
+                limit.take(now);
             }
         }
         room
@@ -175,7 +164,7 @@ impl Lines {
 }
 
 /// What one chat, or all of them, still take.
-struct Line {
+struct Limit {
     /// The bucket: when it is full again, and how long one call takes to fill in.
     full: Instant,
     interval: Option<Duration>,
@@ -183,10 +172,10 @@ struct Line {
     most: Option<(usize, Duration)>,
     calls: VecDeque<Instant>,
     closed: Instant,
-    gate: Gate,
+    queue: Queue,
 }
 
-impl Line {
+impl Limit {
     fn new(now: Instant, interval: Option<Duration>, most: Option<(usize, Duration)>) -> Self {
         Self {
             full: now,
@@ -194,7 +183,7 @@ impl Line {
             most,
             calls: VecDeque::new(),
             closed: now,
-            gate: Gate::default(),
+            queue: Queue::default(),
         }
     }
 
@@ -217,18 +206,18 @@ impl Line {
         closed.max(bucket).max(most)
     }
 
-    fn take(&mut self, calls: u32, now: Instant) {
+    fn take(&mut self, now: Instant) {
         if let Some(interval) = self.interval {
-            self.full = self.full.max(now) + interval * calls;
+            self.full = self.full.max(now) + interval;
         }
         if self.most.is_some() {
-            self.calls.extend((0..calls).map(|_| now));
+            self.calls.push_back(now);
         }
     }
 
     /// Returns whether it is as if nobody had ever called, and nobody waits.
     fn is_rested(&mut self, now: Instant) -> bool {
-        let waits = Arc::strong_count(&self.gate) > 1;
+        let waits = Arc::strong_count(&self.queue) > 1;
         !waits && self.wait(0, now).is_zero() && self.full <= now && self.calls.is_empty()
     }
 }

@@ -9,15 +9,15 @@ fn at(start: Instant, ms: u64) -> Instant {
 /// Returns when each of `count` calls about `chat` has its turn, milliseconds, all asked for at once.
 fn turns(chat: i64, count: usize) -> Vec<u64> {
     let pace = Pace::new(true);
-    pace.gates(Some(chat));
-    let mut lines = pace.lines();
+    pace.queues(Some(chat));
+    let mut limits = pace.limits.lock();
     let start = Instant::now() + Duration::from_secs(1);
     let mut now = 0;
     (0..count)
         .map(|_| {
-            now += u64::try_from(lines.wait(Some(chat), 1, at(start, now)).as_millis()).unwrap();
+            now += u64::try_from(limits.wait(Some(chat), 1, at(start, now)).as_millis()).unwrap();
             assert!(
-                lines.take(Some(chat), 1, at(start, now)),
+                limits.take(Some(chat), at(start, now)),
                 "there is room after the wait"
             );
             now
@@ -48,35 +48,39 @@ fn all_chats_together_take_thirty_in_any_second() {
     let pace = Pace::new(true);
     let start = Instant::now() + Duration::from_secs(1);
     for chat in 0..30 {
-        pace.gates(Some(chat));
-        assert!(pace.lines().take(Some(chat), 1, start));
+        pace.queues(Some(chat));
+        assert!(pace.limits.lock().take(Some(chat), start));
     }
-    pace.gates(Some(30));
+    pace.queues(Some(30));
     assert_eq!(
-        pace.lines().wait(Some(30), 1, at(start, 400)),
+        pace.limits.lock().wait(Some(30), 1, at(start, 400)),
         Duration::from_millis(600)
     );
-    assert!(!pace.lines().take(Some(30), 1, at(start, 999)));
-    assert!(pace.lines().take(Some(30), 1, at(start, 1000)));
+    assert!(!pace.limits.lock().take(Some(30), at(start, 999)));
+    assert!(pace.limits.lock().take(Some(30), at(start, 1000)));
 }
 
 #[test]
 fn a_rested_chat_is_forgotten_and_one_that_is_not_is_kept() {
     let pace = Pace::new(true);
     let now = Instant::now();
-    pace.gates(Some(1));
-    let waits = pace.gates(Some(2));
-    pace.gates(Some(3));
-    assert!(pace.lines().take(Some(3), 1, now + Duration::from_secs(9)));
+    pace.queues(Some(1));
+    let waits = pace.queues(Some(2));
+    pace.queues(Some(3));
+    assert!(
+        pace.limits
+            .lock()
+            .take(Some(3), now + Duration::from_secs(9))
+    );
     pace.close(Some(4), Duration::from_secs(9));
-    pace.gates(Some(5));
-    let mut kept: Vec<i64> = pace.lines().chats.keys().copied().collect();
+    pace.queues(Some(5));
+    let mut kept: Vec<i64> = pace.limits.lock().chats.keys().copied().collect();
     kept.sort_unstable();
     // 1 was forgotten when 2 came: only who waits, has called or is closed stays, and who came last.
     assert_eq!(kept, [2, 3, 4, 5]);
     drop(waits);
-    pace.gates(Some(6));
-    assert!(!pace.lines().chats.contains_key(&2));
+    pace.queues(Some(6));
+    assert!(!pace.limits.lock().chats.contains_key(&2));
 }
 
 #[tokio::test]
@@ -99,7 +103,7 @@ async fn what_is_closed_is_closed_where_nothing_is_paced_too() {
     }
     let begun = Instant::now();
     pace.close(Some(-1), Duration::from_millis(120));
-    assert!(!pace.spare(-1, Duration::ZERO).await);
+    assert!(!pace.turn_within(-1, Duration::ZERO).await);
     pace.turn(Some(-1)).await;
     assert!(begun.elapsed() >= Duration::from_millis(120));
     pace.close(None, Duration::from_millis(120));
@@ -129,7 +133,8 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
     // Three at once after the pause: the second gave up its place, the fourth need not wait a second.
     assert_eq!(*order.lock(), [0, 2, 3]);
     assert_eq!(
-        pace.lines()
+        pace.limits
+            .lock()
             .wait(Some(1), 3, Instant::now() + Duration::from_secs(3)),
         Duration::ZERO
     );
@@ -138,9 +143,9 @@ async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
 #[tokio::test]
 async fn what_may_be_left_out_never_takes_the_last_room() {
     let pace = Pace::new(true);
-    assert!(pace.spare(1, Duration::ZERO).await);
-    assert!(pace.spare(1, Duration::ZERO).await);
-    assert!(!pace.spare(1, Duration::ZERO).await);
+    assert!(pace.turn_within(1, Duration::ZERO).await);
+    assert!(pace.turn_within(1, Duration::ZERO).await);
+    assert!(!pace.turn_within(1, Duration::ZERO).await);
     let begun = Instant::now();
     pace.turn(Some(1)).await;
     assert!(
@@ -148,7 +153,7 @@ async fn what_may_be_left_out_never_takes_the_last_room() {
         "the answer goes at once"
     );
     assert!(
-        !pace.spare(1, Duration::from_secs(1)).await,
+        !pace.turn_within(1, Duration::from_secs(1)).await,
         "it would take two seconds"
     );
 }

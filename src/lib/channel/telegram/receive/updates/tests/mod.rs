@@ -4,7 +4,7 @@ mod addressed;
 mod hostile;
 mod pressed;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::message::{Command, Media, MediaKind, Quoted, Sender};
@@ -13,7 +13,7 @@ const BOT: i64 = 42;
 
 fn us() -> Identity {
     Identity {
-        bot: BOT,
+        id: BOT,
         username: Some("our_bot".to_owned()),
         aliases: vec!["Robo".to_owned(), "小助".to_owned()],
     }

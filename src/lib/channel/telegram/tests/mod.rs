@@ -1,84 +1,93 @@
-//! What must hold for anything that is rendered, for the tests and for `fuzz/`.
+//! What must hold for any input: for the tests of the rooms below, and for `fuzz/`.
 
-use super::source::clean;
-use super::{Part, Writer, is_blank, mask, parse, plain, render, units};
+use serde_json::Value;
 
-/// Renders `markdown`, and shows it as plain words, and panics when not every part is what Telegram takes, of
-/// at most `limit` UTF-16 units, or when not all of it is there in order. `limit` is at least 64.
-pub fn holds(markdown: &str, limit: usize) {
-    let (parts, shown) = checked(markdown, limit);
-    let source = clean(markdown);
-    let masked = mask(&source);
-    let flow = Writer::new(&masked, limit).write(parse(&masked));
-    let all = if is_blank(flow.text()) {
-        &source
-    } else {
-        flow.text()
+use super::receive::updates::{Identity, incoming, update_id};
+use super::send::format::{Part, flow, plain, render};
+use super::send::split::{is_blank, units};
+
+/// Reads an update for the bot 42, `@our_bot` or Robo, and panics when what is read of it is not bounded.
+pub fn check_update(raw: &Value) {
+    let bot = Identity {
+        id: 42,
+        username: Some("our_bot".to_owned()),
+        aliases: vec!["Robo".to_owned()],
     };
-    assert_eq!(without_blanks(&shown), without_blanks(all), "{markdown:?}");
-    for part in parts
-        .iter()
-        .filter(|_| !markdown.contains("]:") && !markdown.contains('&'))
-    {
+    let Some(incoming) = incoming(raw, &bot) else {
+        return;
+    };
+    let id = update_id(raw).expect("only an update with an id brings something");
+    assert_eq!(incoming.key, format!("tg:42:{id}"));
+    let fits = |text: Option<&str>, max| text.is_none_or(|text| text.chars().count() <= max);
+    let kind = incoming.kind.as_deref();
+    assert!(fits(kind, 601) && !kind.is_some_and(|kind| kind.contains('\n')));
+    assert!(fits(incoming.group.as_deref(), 131));
+    assert!(fits(
+        incoming.quoted.as_ref().map(|quoted| quoted.text.as_str()),
+        301
+    ));
+    let press = incoming
+        .press
+        .is_none_or(|press| press.len() <= 64 && incoming.text.is_empty());
+    assert!(press && (incoming.command.is_none() || !incoming.forwarded));
+}
+
+/// Renders `markdown`, and shows it as plain text, and panics when not every part is what Telegram takes, of
+/// at most `limit` UTF-16 units, or when not all of it is there in order. `limit` is at least 64.
+pub fn check_markdown(markdown: &str, limit: usize) {
+    let (parts, shown) = checked(markdown, limit);
+    let (source, flow) = flow(markdown, limit);
+    assert_eq!(
+        without_blanks(&shown),
+        without_blanks(flow.text()),
+        "{markdown:?}"
+    );
+    let is_rewritten = markdown.contains("]:") || markdown.contains('&');
+    for part in parts.iter().filter(|_| !is_rewritten) {
         let mut plain = part.plain.chars();
         let shown = visible(&part.html).unwrap_or_default();
         for letter in shown.chars().filter(|c| c.is_alphabetic()) {
             assert!(
                 plain.any(|c| c == letter),
-                "{letter:?} of {shown:?} is not in {:?}, {markdown:?}",
-                part.plain
+                "{letter:?} of {part:?}, {markdown:?}"
             );
         }
     }
-    let words = plain(markdown, limit);
+    let texts = plain(markdown, limit);
     assert_eq!(
-        without_blanks(&words.concat()),
+        without_blanks(&texts.concat()),
         without_blanks(&source),
         "{markdown:?}"
     );
-    assert!(
-        words
-            .iter()
-            .all(|words| units(words) <= limit && !is_blank(words)),
-        "{words:?} of {markdown:?}"
-    );
+    let fits = |text: &String| units(text) <= limit && !is_blank(text);
+    assert!(texts.iter().all(fits), "{texts:?} of {markdown:?}");
 }
 
-/// Renders and checks everything that must hold for any input; returns the parts and what they show.
-pub(crate) fn checked(markdown: &str, limit: usize) -> (Vec<Part>, String) {
+/// Renders and checks each part; returns the parts and what they show.
+pub(super) fn checked(markdown: &str, limit: usize) -> (Vec<Part>, String) {
     let parts = render(markdown, limit);
     let mut all = String::new();
     for part in &parts {
         let shown = visible(&part.html)
             .unwrap_or_else(|why| panic!("{why}\n{markdown:?}\n{:?}", part.html));
-        assert!(
-            !is_blank(&shown) && !is_blank(&part.plain),
-            "blank part of {markdown:?}: {part:?}"
-        );
-        assert!(
-            units(&shown) <= limit,
-            "{} > {limit}: {markdown:?}",
-            units(&shown)
-        );
-        assert!(
-            units(&part.plain) <= limit,
-            "plain: {} > {limit}: {markdown:?}",
-            units(&part.plain)
-        );
+        for text in [&shown, &part.plain] {
+            assert!(!is_blank(text), "blank part of {markdown:?}: {part:?}");
+            assert!(units(text) <= limit, "> {limit}: {part:?}, {markdown:?}");
+        }
         all.push_str(&shown);
         all.push('\n');
     }
     (parts, all)
 }
 
-pub(crate) fn without_blanks(text: &str) -> String {
+pub(super) fn without_blanks(text: &str) -> String {
     text.chars()
         .filter(|c| !is_blank(c.encode_utf8(&mut [0; 4])))
         .collect()
 }
 
 /// Returns what Telegram shows for `html`, or what it, or its documentation, objects to.
-pub(crate) fn visible(html: &str) -> Result<String, String> {
+pub(super) fn visible(html: &str) -> Result<String, String> {
     let mut shown = String::new();
     let mut stack: Vec<&str> = Vec::new();
     let mut rest = html;
