@@ -3,61 +3,48 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::{Needs, blocking, text};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, ToolOutput};
 use crate::memory::facts;
 use crate::memory::facts::{Meant, Target};
 use crate::memory::{Scope, Viewer, consolidate, items};
-use crate::provider::{BoxFuture, ToolSpec};
+use crate::text::visible;
+use crate::tools::typed::{About, Property, TypedTool};
+use crate::tools::{Needs, blocking};
 use crate::undo::Change;
 
 /// Facts that are named when several are meant.
 const MAX_NAMED: usize = 10;
 
-pub(super) struct Forget(pub Arc<Needs>);
+pub(super) struct Forget(pub(super) Arc<Needs>);
 
-impl Tool for Forget {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "memory_forget".into(),
-            description: "Forget what the owner wants forgotten: a fact, by words of it or its number, or an item by its id."
-                .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {"fact": {"type": "string"}, "id": {"type": "string"}}
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    #[serde(default)]
+    fact: String,
+    #[serde(default)]
+    id: String,
+}
 
-    fn read_only(&self) -> bool {
-        false
-    }
+impl TypedTool for Forget {
+    type Args = Args;
 
-    fn is_rare(&self) -> bool {
-        true
-    }
+    const ABOUT: About = About {
+        name: "memory_forget",
+        description: "Forget what the owner wants forgotten: a fact, by words of it or its number, or an item by its id.",
+        properties: &[Property::Rare],
+    };
 
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        Reach::Acts
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let (needs, context) = (self.0.clone(), context.clone());
-        let (fact, id) = (
-            text(input, "fact").trim().to_owned(),
-            text(input, "id").trim().to_owned(),
-        );
-        Box::pin(blocking(move || match (fact.as_str(), id.as_str()) {
+        blocking(move || match (args.fact.trim(), args.id.trim()) {
             (fact, "") if !fact.is_empty() => forget_fact(&needs, &context.viewer, fact),
             ("", id) if !id.is_empty() => remove_item(&needs, &context, id),
             _ => Err("give either fact or id".to_owned()),
-        }))
+        })
+        .await
     }
 }
 
@@ -85,7 +72,7 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, St
     let told = format!(
         "forgotten: {} (it stood in {}:{})",
         fact.said(),
-        crate::text::visible(&fact.source),
+        visible(&fact.source),
         fact.source_line
     );
     match consolidate::forget(home, &Target::Fact(fact), false) {
@@ -101,18 +88,18 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, St
 /// Removes an item, so that an undo of the run brings it back.
 fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, String> {
     if !context.viewer.may_see(&Scope::Owner) {
-        return Err(items::Error::Unknown(crate::text::visible(id)).to_string());
+        return Err(items::Error::Unknown(visible(id)).to_string());
     }
     items::read(&needs.root, id).map_err(|error| error.to_string())?;
     let path = items::path(id).unwrap_or_default();
-    let spot = needs
-        .grounds
-        .spot(&path.to_string_lossy())
+    let target = needs
+        .path_policy
+        .write_target(&path.to_string_lossy())
         .map_err(|error| error.to_string())?;
-    let shown = crate::text::visible(&spot.key);
+    let shown = visible(&target.key);
     let failed = |error: String| format!("{shown} was not removed: {error}");
-    let there = spot
-        .place
+    let there = target
+        .file
         .existing()
         .map_err(|error| failed(error.to_string()))?;
     let Some(old) = there else {
@@ -123,7 +110,7 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
     let change = Change {
         run: &context.run_id,
         conversation: &context.conversation.0,
-        key: &spot.key,
+        key: &target.key,
         old: Some((&mut source, mode)),
         new: None,
         made: Vec::new(),
@@ -132,13 +119,14 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         .undo
         .record(change)
         .map_err(|error| failed(error.to_string()))?;
-    spot.place
+    target
+        .file
         .remove(&old)
         .map_err(|error| failed(error.to_string()))?;
     needs
         .undo
         .marks
-        .clear(&spot.key)
+        .clear(&target.key)
         .unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
     // It is not found any more, and what it stated follows.
     needs.memory.refresh();
