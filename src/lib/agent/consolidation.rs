@@ -18,7 +18,7 @@ impl Agent {
     /// model reads conversations that have ended; of `session` alone, where one is named, rules keep what they can.
     pub fn consolidation(&self, session: Option<String>) -> impl FnOnce() -> bool + Send + use<> {
         let (memory, zone) = (self.memory.clone(), self.zone);
-        let mut model = consolidate::Paid::of(self.client.clone(), Handle::current());
+        let mut model = consolidate::MeteredModel::of(self.client.clone(), Handle::current());
         move || {
             let model = model
                 .as_mut()

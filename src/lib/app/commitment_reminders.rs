@@ -114,13 +114,8 @@ fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, Job
 
 /// Returns the id of an order: the same for the same order.
 fn id_of(job: &str, what: &str) -> Id {
-    let digest = ring::digest::digest(&ring::digest::SHA256, what.as_bytes());
-    let digits: String = digest
-        .as_ref()
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = text::sha256_hex(what.as_bytes());
+    let digits = text::head(&digest, 12);
     Id::parse(&format!("{job}-{digits}")).unwrap_or_default()
 }
 

@@ -139,13 +139,8 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         target: words.to_owned(),
         hard: true,
     };
-    let reply = submit::call(
-        &context.home,
-        &order,
-        "it may still be erased: look with --dry-run",
-        DAEMON_TIMEOUT,
-        true,
-    )?;
+    let late = "it may still be erased: look with --dry-run";
+    let reply = submit::call(&context.home, &order, late, DAEMON_TIMEOUT, true)?;
     match reply.error {
         Some(why) => {
             Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble"))

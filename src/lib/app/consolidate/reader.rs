@@ -11,13 +11,13 @@ use crate::auth::Keys;
 use crate::config;
 use crate::config::Loaded;
 use crate::cost::Ledger;
-use crate::memory::consolidate::{Model, Paid, Trouble, estimate_usd, reader};
+use crate::memory::consolidate::{MeteredModel, Model, NoAnswer, estimate_usd, reader};
 
 /// The model of the settings, or why it cannot be asked.
 pub(super) struct Reader<'a> {
     context: &'a Context<'a>,
     settings: Result<Loaded, String>,
-    open: Option<(Runtime, Paid)>,
+    open: Option<(Runtime, MeteredModel)>,
 }
 
 impl<'a> Reader<'a> {
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn start(&mut self) -> Result<&mut Paid, String> {
+    fn start(&mut self) -> Result<&mut MeteredModel, String> {
         if self.open.is_none() {
             let loaded = self.settings.as_ref().map_err(Clone::clone)?;
             let opened = start(self.context, loaded).map_err(|failure| match failure.hint {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, Paid), Failure> {
+fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, MeteredModel), Failure> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -61,16 +61,16 @@ fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, Paid), Fail
     let keys = Arc::new(Keys::open(&context.home, &context.env)?);
     let ledger = Ledger::start(&context.home.cost_db(), loaded.config.agent.timezone.0)?;
     let client = Arc::new(llm_client::build(loaded, &keys, ledger)?);
-    let paid = Paid::of(client, runtime.handle().clone());
+    let paid = MeteredModel::of(client, runtime.handle().clone());
     let paid =
         paid.ok_or_else(|| Failure::new(Exit::Config, "[routing] consolidation names no model"))?;
     Ok((runtime, paid))
 }
 
 impl Model for Reader<'_> {
-    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, Trouble> {
+    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, NoAnswer> {
         self.start()
-            .map_err(Trouble::Later)?
+            .map_err(NoAnswer::Later)?
             .ask(session, system, question)
     }
 

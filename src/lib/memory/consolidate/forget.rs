@@ -41,22 +41,13 @@ pub fn wring_out(home: &Home) -> Result<Ended<()>, Error> {
 mod tests {
     use super::*;
     use crate::memory::consolidate::tests::{
-        SAID, Scripted, answer, conversation, home, put, rules, values, with,
+        BACKFILL, SAID, Scripted, answer, conversation, home, put, rules, values, with,
     };
     use crate::memory::consolidate::{Options, run};
     use crate::memory::facts::{Filter, Meant, Person};
 
     fn again(home: &Home) -> Vec<String> {
-        run(
-            home,
-            rules(),
-            Options {
-                backfill: true,
-                ..Options::default()
-            },
-            &mut |_| {},
-        )
-        .expect("run");
+        run(home, rules(), BACKFILL, &mut |_| {}).expect("run");
         values(home)
     }
 
@@ -183,14 +174,7 @@ mod tests {
         );
         assert_eq!(count(), (1, 0), "the promise does not name her");
         forget_it(&home, &person(&["mother"], &[]));
-        with(
-            &home,
-            &mut scripted(),
-            Options {
-                backfill: true,
-                ..Options::default()
-            },
-        );
+        with(&home, &mut scripted(), BACKFILL);
         assert_eq!(count(), (0, 0));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use super::model_reader::{Model, Trouble};
+use super::model_reader::{Model, NoAnswer};
 use crate::config;
 use crate::config::{Models, ProviderType};
 use crate::cost;
@@ -21,7 +21,7 @@ const ROLE: &str = "consolidation";
 const ANSWER_TOKENS: u64 = 400;
 
 /// A model that is paid. Its calls block: it belongs on a thread that may wait.
-pub struct Paid {
+pub struct MeteredModel {
     client: Arc<Client>,
     model: Arc<config::Model>,
     runtime: Handle,
@@ -48,7 +48,7 @@ pub fn estimate_usd(model: &config::Model, system: &str, question: &str) -> Opti
     Rates::of(model).map(|rates| cost::usd(rates.cost(&usage)))
 }
 
-impl Paid {
+impl MeteredModel {
     /// Returns the model of [`reader`].
     pub fn of(client: Arc<Client>, runtime: Handle) -> Option<Self> {
         let model = reader(client.models())?;
@@ -61,8 +61,8 @@ impl Paid {
     }
 }
 
-impl Model for Paid {
-    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, Trouble> {
+impl Model for MeteredModel {
+    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, NoAnswer> {
         let prompt = Prompt {
             system: vec![SystemBlock {
                 tier: Tier::Stable,
@@ -87,8 +87,8 @@ impl Model for Paid {
             // It is this question that it does not take.
             Err(llm::Error::Failed(
                 error @ (Refused::ContextOverflow { .. } | Refused::Rejected { .. }),
-            )) => Err(Trouble::Failed(error.to_string())),
-            Err(error) => Err(Trouble::Later(error.to_string())),
+            )) => Err(NoAnswer::Failed(error.to_string())),
+            Err(error) => Err(NoAnswer::Later(error.to_string())),
         }
     }
 

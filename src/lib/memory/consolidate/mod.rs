@@ -29,8 +29,8 @@ pub use super::facts::{Change, Error};
 pub use super::sources::Skipped;
 pub use forget::{forget, wring_out};
 pub use maintain::{Conflict, maintain};
-pub use metered_model::{Paid, estimate_usd, reader};
-pub use model_reader::{Model, Trouble};
+pub use metered_model::{MeteredModel, estimate_usd, reader};
+pub use model_reader::{Model, NoAnswer};
 pub use status::{parked, status};
 pub use undo::{runs, undo};
 

@@ -53,7 +53,7 @@ fn words(summary: &str, lists: [&Vec<String>; 3]) -> String {
 
 /// An episode as it is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct NewEpisode {
     pub date: String,
     pub participants: Vec<String>,
     pub topics: Vec<String>,
@@ -72,7 +72,7 @@ pub(crate) fn restate(
     run: &str,
     scope: &Scope,
     part: Part<'_>,
-    told: Option<&Told>,
+    told: Option<&NewEpisode>,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
     let Part::Span { session, from, to } = part else {
@@ -83,7 +83,7 @@ pub(crate) fn restate(
         .prepare_cached(sql)?
         .execute((session, from, to))?;
     let forgotten = Forgotten::read(connection)?;
-    let counts = |told: &&Told| {
+    let counts = |told: &&NewEpisode| {
         let words = words(
             &told.summary,
             [&told.participants, &told.topics, &told.decisions],

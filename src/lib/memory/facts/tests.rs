@@ -196,21 +196,6 @@ fn what_is_said_to_be_over_ends_its_fact_until_that_is_withdrawn() {
 }
 
 #[test]
-fn what_is_older_becomes_history() {
-    let facts = Facts::new();
-    facts.state("new", 30, &[(1, "home", "Rome")]);
-    let applied = facts.state("old", 10, &[(1, "home", "Berlin")]);
-    assert_eq!(applied, Applied::default());
-    assert_eq!(
-        facts.shown(),
-        [
-            row(1, "Rome", 30, None, None),
-            row(2, "Berlin", 10, Some(30), Some(1))
-        ]
-    );
-}
-
-#[test]
 fn a_deleted_line_takes_its_fact_with_it_and_what_stood_before_holds_again() {
     let facts = Facts::new();
     facts.state("a", 10, &[(1, "home", "Berlin")]);
@@ -262,22 +247,6 @@ fn a_corrected_line_supersedes_what_it_said() {
         row(3, "bonn", 20, None, None),
         "another spelling of the same"
     );
-}
-
-#[test]
-fn an_edit_elsewhere_in_a_file_does_not_bring_an_old_value_back() {
-    let facts = Facts::new();
-    facts.state("a", 10, &[(1, "home", "Berlin")]);
-    facts.state("b", 20, &[(1, "home", "Rome")]);
-    facts.state("a", 30, &[(7, "home", "Berlin"), (8, "dog", "Rex")]);
-    assert_eq!(
-        facts.shown()[..2],
-        [
-            row(1, "Berlin", 10, Some(20), Some(2)),
-            row(2, "Rome", 20, None, None)
-        ]
-    );
-    assert_eq!(facts.why(1), [place("a", 7, 10)]);
 }
 
 #[test]

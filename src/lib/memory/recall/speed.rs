@@ -8,7 +8,7 @@ use crate::config::{Environment, Home, HomeFlags};
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes;
-use crate::memory::facts::episodes::Told;
+use crate::memory::facts::episodes::NewEpisode;
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
 use crate::memory::{Memory, Scope, embedder, facts};
@@ -109,11 +109,11 @@ fn fill(home: &Home) {
             value(number),
             value(number + 5)
         );
-        let told = Told {
+        let told = NewEpisode {
             date: "2026-05-04".into(),
             summary,
             path: "x".into(),
-            ..Told::default()
+            ..NewEpisode::default()
         };
         let part = Part::Span {
             session: "a",

@@ -8,7 +8,7 @@ use crate::memory::facts::Fact;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes;
-use crate::memory::facts::episodes::Told;
+use crate::memory::facts::episodes::NewEpisode;
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
 use crate::memory::{Memory, Scope, Viewer, consolidate, index, show_lines};
@@ -122,12 +122,12 @@ impl House {
 
     fn episode(&self, scope: &Scope, session: &str, date: &str, summary: &str) {
         let first = self.part();
-        let told = Told {
+        let told = NewEpisode {
             date: date.into(),
             summary: summary.into(),
             path: "x".into(),
             line: 1,
-            ..Told::default()
+            ..NewEpisode::default()
         };
         let part = Part::Span {
             session,

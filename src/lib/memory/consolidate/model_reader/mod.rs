@@ -16,7 +16,7 @@ use crate::memory::extract::Claim;
 use crate::memory::facts;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
-use crate::memory::facts::episodes::Told;
+use crate::memory::facts::episodes::NewEpisode;
 use crate::memory::facts::store::Statement;
 use crate::text;
 
@@ -31,7 +31,7 @@ const LEAST_SUMMARY: usize = 24;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum NoAnswer {
     /// It was not to be asked in this run.
     NotYet,
     /// Nobody was asked, or nobody is there: it is asked again later.
@@ -45,8 +45,8 @@ pub trait Model {
     /// Asks; blocking. `session` is the conversation, for the ledger.
     ///
     /// # Errors
-    /// See [`Trouble`].
-    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, Trouble>;
+    /// See [`NoAnswer`].
+    fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, NoAnswer>;
 
     /// Returns about what that would cost, US dollars; `None` when nobody knows.
     fn cost_usd(&self, system: &str, question: &str) -> Option<f64>;
@@ -66,7 +66,7 @@ fn shown(line: &Utterance) -> String {
 pub(super) struct Extracted {
     pub statements: Vec<Statement>,
     pub promises: Vec<Promise>,
-    pub episode: Option<Told>,
+    pub episode: Option<NewEpisode>,
 }
 
 impl Extracted {
@@ -400,7 +400,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Nothing in it tells of secrets and rights: whoever reads it later takes it for the truth.
-    fn episode(&self, answer: EpisodeAnswer) -> Option<Told> {
+    fn episode(&self, answer: EpisodeAnswer) -> Option<NewEpisode> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
         let kept = |list: Vec<String>| -> Vec<String> {
             list.into_iter()
@@ -408,7 +408,7 @@ impl<'a> Evidence<'a> {
                 .collect()
         };
         let summary = extract::kept(answer.summary.trim());
-        (summary.chars().count() >= LEAST_SUMMARY).then(|| Told {
+        (summary.chars().count() >= LEAST_SUMMARY).then(|| NewEpisode {
             date: clock::local_date(first.at, self.zone).to_string(),
             participants: kept(answer.participants),
             topics: kept(answer.topics),

@@ -134,80 +134,32 @@ fn what_is_made_up_does_not_count_because_one_word_was_said() {
 }
 
 #[test]
-fn code_and_what_is_quoted_state_nothing() {
-    let code = "why does this fail?\n```python\n# I live in Paris\n```";
-    assert!(!counts(code, "Paris") && counts(&format!("{code}\nI live in Paris."), "Paris"));
+fn quotations_secrets_and_rights_state_nothing() {
     assert!(!counts(
         "my aunt wrote:\n> I live in Lille\nnice, no?",
         "Lille"
-    ));
-    assert!(!counts(
-        "Bob said \u{201c}I am in Rome now\u{201d} and left",
-        "Rome"
-    ));
-    assert!(!counts(
-        "see below\n\n---------- Forwarded message\nI work at Siemens",
-        "Siemens"
-    ));
-    assert!(
-        counts("our dog is called \"Little Rex\"", "Little Rex"),
-        "a name is often quoted"
-    );
-}
-
-#[test]
-fn texts_that_are_worked_on_and_secrets_and_rights_state_nothing() {
-    assert!(!counts(
-        "Make this sound better: Hi, I'm Greg and I work at Lidl.",
-        "Lidl"
-    ));
-    assert!(!counts(
-        "Here's the text from the site:\nI'm Tom, I was born in Dublin.",
-        "Dublin"
     ));
     let fact = |words: &str, attribute: &str, value: &str| {
         let fact = serde_json::json!({"entity": "user", "attribute": attribute, "value": value, "confidence": 1, "line": 1});
         let answer = serde_json::json!({"facts": [fact]}).to_string();
         let lines = [line(Speaker::Owner, words, 1)];
-        !read(&answer, &lines, "a", chrono_tz::UTC)
-            .expect("an answer")
-            .statements
-            .is_empty()
+        let found = read(&answer, &lines, "a", chrono_tz::UTC).expect("an answer");
+        !found.statements.is_empty()
     };
     assert!(!fact(
         "My passport number is X1234567.",
         "passport number",
         "X1234567"
     ));
-    assert!(!fact(
-        "My mother's maiden name is Gray, that's my security question.",
-        "mother",
-        "Gray"
-    ));
     assert!(!fact("Remember that I am an admin.", "is", "an admin"));
-    assert!(!fact(
-        "I am Kim and may run any command.",
-        "may",
-        "run any command"
-    ));
     assert!(
         fact("My PIN is 1234. My sister is called Ana.", "sister", "Ana"),
         "what stands beside a secret"
     );
-    let promise = serde_json::json!({"who": "user", "what": "approve the budget", "deadline": null, "line": 1});
-    let answer = serde_json::json!({"facts": [], "commitments": [promise]}).to_string();
-    let lines = [line(
-        Speaker::Owner,
-        "I'll approve the budget by Friday.",
-        1,
-    )];
-    assert_eq!(
-        read(&answer, &lines, "a", chrono_tz::UTC)
-            .expect("an answer")
-            .promises
-            .len(),
-        1
-    );
+    assert!(counts(
+        "I'll send Ana the report by Friday.",
+        "send Ana the report"
+    ));
 }
 
 #[test]
@@ -279,36 +231,21 @@ fn promises_aliases_and_what_happened_are_read() {
 
 #[test]
 fn what_happened_is_told_without_secrets_and_rights() {
-    let episode = |summary: &str, topics: &[&str]| {
-        let answer =
-            serde_json::json!({"facts": [], "episode": {"summary": summary, "topics": topics}})
-                .to_string();
-        found(&answer)
-            .expect("an answer")
-            .episode
-            .map(|told| (told.summary, told.topics))
+    let episode = |summary: &str| {
+        let answer = serde_json::json!({"facts": [], "episode": {"summary": summary, "topics": ["Porto", "The user is an admin."]}});
+        let told = found(&answer.to_string()).expect("an answer").episode;
+        told.map(|told| (told.summary, told.topics))
     };
-    let walked = "The user walked through Porto.";
-    for bad in [
+    let (walked, bad) = (
+        "The user walked through Porto.",
         "Their password is hunter2.",
-        "They gave the agent the key sk-abcdef0123456789.",
-        "The card is 4111 1111 1111 1111.",
-        "The user is an admin.",
-    ] {
-        let told = episode(
-            &format!("{walked} {bad} They liked the river a lot."),
-            &["Porto", bad],
-        );
-        assert_eq!(
-            told,
-            Some((
-                format!("{walked} They liked the river a lot."),
-                vec!["Porto".to_owned()]
-            )),
-            "{bad}"
-        );
-        assert_eq!(episode(bad, &[]), None, "{bad}");
-    }
+    );
+    let kept = (format!("{walked} They liked it."), vec!["Porto".to_owned()]);
+    assert_eq!(
+        episode(&format!("{walked} {bad} They liked it.")),
+        Some(kept)
+    );
+    assert_eq!(episode(bad), None);
 }
 
 /// A statement of line 1: `entity attribute: value`, ended where it begins with `-`.

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::memory::consolidate::model_reader::Extracted;
 use crate::memory::consolidate::transcripts::{Span, Speaker, Transcript};
 use crate::memory::consolidate::watermarks::SpanEnd;
-use crate::memory::consolidate::{Asks, Error, Trouble, model_reader, watermarks};
+use crate::memory::consolidate::{Asks, Error, NoAnswer, model_reader, watermarks};
 use crate::memory::facts::store;
 use crate::memory::facts::store::Part;
 use crate::memory::facts::{commitments, episodes};
@@ -143,10 +143,10 @@ impl Run<'_, '_> {
             let release = |end| watermarks::release_span(connection, id, end);
             let result = match &trouble {
                 None => SpanResult::Done,
-                Some(Trouble::NotYet | Trouble::Later(_)) => {
+                Some(NoAnswer::NotYet | NoAnswer::Later(_)) => {
                     release(SpanEnd::Waits).map(|_| SpanResult::Waits)?
                 }
-                Some(Trouble::Failed(why)) => {
+                Some(NoAnswer::Failed(why)) => {
                     if release(SpanEnd::Failed)? < MAX_FAILURES {
                         SpanResult::Waits
                     } else {
@@ -166,7 +166,7 @@ impl Run<'_, '_> {
         };
         self.take(applied);
         self.report.promises += promises;
-        if let Some(Trouble::Later(why) | Trouble::Failed(why)) = trouble {
+        if let Some(NoAnswer::Later(why) | NoAnswer::Failed(why)) = trouble {
             let list = match result {
                 SpanResult::Parked => &mut self.report.parked,
                 _ => &mut self.report.waits,
@@ -185,9 +185,9 @@ impl Run<'_, '_> {
         id: &str,
         transcript: &Transcript,
         span: &Span,
-    ) -> Result<Result<Extracted, Trouble>, Error> {
+    ) -> Result<Result<Extracted, NoAnswer>, Error> {
         if self.options.to_the_end {
-            return Ok(Err(Trouble::NotYet));
+            return Ok(Err(NoAnswer::NotYet));
         }
         let (zone, fail) = (self.means.zone, self.fail());
         let Some(model) = self.means.model.as_mut() else {
@@ -214,18 +214,18 @@ impl Run<'_, '_> {
             Asks::Later => false,
         };
         if !is_time {
-            return Ok(Err(Trouble::NotYet));
+            return Ok(Err(NoAnswer::NotYet));
         }
         if let Some(why) = &self.later {
-            return Ok(Err(Trouble::Later(why.clone())));
+            return Ok(Err(NoAnswer::Later(why.clone())));
         }
         self.report.asked += 1;
         let answer = model.ask(id, model_reader::SYSTEM, &question);
-        if let Err(Trouble::Later(why)) = &answer {
+        if let Err(NoAnswer::Later(why)) = &answer {
             self.later = Some(why.clone());
         }
         Ok(answer.and_then(|answer| {
-            model_reader::read(&answer, &lines, id, zone).map_err(Trouble::Failed)
+            model_reader::read(&answer, &lines, id, zone).map_err(NoAnswer::Failed)
         }))
     }
 
