@@ -443,7 +443,11 @@ impl Daemon {
     }
 
     /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.
-    async fn api(&self, loaded: &Loaded, secrets: &Secrets) -> Result<Option<http::Door>, Failure> {
+    async fn api(
+        &self,
+        loaded: &Loaded,
+        secrets: &Secrets,
+    ) -> Result<Option<http::BoundServer>, Failure> {
         let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once)
         else {
             return Ok(None);
@@ -451,7 +455,7 @@ impl Daemon {
         if let Some(warning) = &settings.warning {
             tracing::warn!("{warning}");
         }
-        http::Door::open(settings).await.map(Some)
+        http::BoundServer::open(settings).await.map(Some)
     }
 
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.
