@@ -210,7 +210,7 @@ fn skills(sources: &Sources) -> Vec<Remark> {
     let shelf = sources.shelf();
     let remark = |off: &Off| Remark {
         about: match off.why {
-            Why::Foreign(_) | Why::Changed | Why::Distrusted | Why::Unknown(_) => About::Trust,
+            Why::Untrusted(_) | Why::Changed | Why::Distrusted | Why::Unknown(_) => About::Trust,
             Why::Hidden(_) => About::Hidden,
             Why::Wrong(_) | Why::Taken(_) => About::Skill,
         },

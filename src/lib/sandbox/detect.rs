@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::{LANDLOCK_ALONE_ABI, LAUNCHER_ARG, Level, Plan, Report, Walls, run, syscalls};
+use super::{LANDLOCK_ALONE_ABI, LAUNCHER_ARG, Level, Report, Spec, Walls, run, syscalls};
 
 static LEVEL: OnceLock<Level> = OnceLock::new();
 
@@ -41,10 +41,10 @@ pub(super) fn known() -> Option<&'static Level> {
 
 /// A workspace for a command that does nothing. Not a new directory: a daemon that is killed just then would
 /// leave it behind, each time.
-const PLACE: &str = "/tmp";
+const WORKSPACE: &str = "/tmp";
 
 fn attempt(walls: Walls) -> Result<(), String> {
-    match launch(walls, PathBuf::from(PLACE)).map_err(|e| e.to_string())? {
+    match launch(walls, PathBuf::from(WORKSPACE)).map_err(|e| e.to_string())? {
         Report::Exited(0) => Ok(()),
         Report::Exited(code) => Err(format!("the test command exited with {code}")),
         Report::Signaled(signal) => Err(format!("signal {signal} ended the test command")),
@@ -53,19 +53,13 @@ fn attempt(walls: Walls) -> Result<(), String> {
 }
 
 fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
-    let plan = Plan {
-        walls,
+    let spec = Spec {
         command: ":".to_owned(),
         cwd: dir.clone(),
         workspace: dir,
-        writable: Vec::new(),
-        hidden: Vec::new(),
-        read_only: Vec::new(),
-        network: false,
-        env: Vec::new(),
-        cpu_secs: 10,
-        service: false,
+        ..Spec::default()
     };
+    let plan = spec.into_plan(walls);
     let mut child = Command::new(run::launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()

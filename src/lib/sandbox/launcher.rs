@@ -102,7 +102,7 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
         return Ok(());
     };
     if plan.walls == Walls::Namespaces {
-        enter_namespaces(plan.network)?;
+        enter_namespaces(plan.spec.network)?;
         if let Some(init) = syscalls::fork().at("fork")? {
             return wait_for(init);
         }
@@ -230,11 +230,11 @@ fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Fa
     syscalls::default_signals();
     SigSet::empty().thread_set_mask().at("unblock signals")?;
     umask(Mode::from_bits_truncate(0o022));
-    chdir(&plan.cwd).at(&format!("enter {}", plan.cwd.display()))?;
+    chdir(&plan.spec.cwd).at(&format!("enter {}", plan.spec.cwd.display()))?;
     restrict::limits(plan)?;
     let (shell, arguments, environment) = (
         c"/bin/sh",
-        [c"sh".into(), c"-c".into(), c_string(&plan.command)?],
+        [c"sh".into(), c"-c".into(), c_string(&plan.spec.command)?],
         environment(plan, access)?,
     );
     if let Some(access) = access {
@@ -252,6 +252,7 @@ fn environment(plan: &Plan, access: Option<&Access>) -> Result<Vec<CString>, Fai
         .map_or(Path::new("/tmp"), |access| &access.tmp)
         .to_string_lossy();
     let given = plan
+        .spec
         .env
         .iter()
         .filter(|(name, _)| name != "TMPDIR")

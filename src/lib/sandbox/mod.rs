@@ -103,7 +103,7 @@ impl std::fmt::Display for Level {
 }
 
 /// One command and what it may touch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Spec {
     /// What `/bin/sh -c` runs; at most 128 KiB (the kernel's limit of one argument).
     pub command: String,
@@ -179,21 +179,13 @@ pub enum Error {
     },
 }
 
-/// What the launcher is told: a [`Spec`] without what concerns only the running side.
+/// What the launcher is sent.
 #[derive(Debug, Serialize, Deserialize)]
 struct Plan {
     walls: Walls,
-    command: String,
-    cwd: PathBuf,
-    workspace: PathBuf,
-    writable: Vec<PathBuf>,
-    hidden: Vec<PathBuf>,
-    read_only: Vec<PathBuf>,
-    network: bool,
-    env: Vec<(String, String)>,
+    spec: Spec,
     cpu_secs: u64,
     /// Whether it is talked to while it runs.
-    #[serde(default)]
     service: bool,
 }
 

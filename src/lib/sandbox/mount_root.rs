@@ -88,18 +88,25 @@ impl Paths {
     pub(super) fn resolve(plan: &Plan) -> Result<Self, Failure> {
         // The home of a user who has none may be "/"; hiding that would leave no shell.
         let hidden = plan
+            .spec
             .hidden
             .iter()
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| path.parent().is_some());
         let hidden: Vec<PathBuf> = hidden.collect();
-        let mut writable = vec![plan.workspace.canonicalize().at("find the workspace")?];
+        let mut writable = vec![
+            plan.spec
+                .workspace
+                .canonicalize()
+                .at("find the workspace")?,
+        ];
         // A command may have put a symlink where a path of the configuration was, inside what it may
         // change: following it would grant what it points to.
         let bases: Vec<PathBuf> = plan
+            .spec
             .writable
             .iter()
-            .chain([&plan.workspace])
+            .chain([&plan.spec.workspace])
             .filter_map(|path| path.canonicalize().ok())
             .collect();
         let is_in_base = |path: PathBuf| bases.iter().any(|base| path.starts_with(base));
@@ -109,6 +116,7 @@ impl Paths {
                 .any(|above| above.canonicalize().is_ok_and(is_in_base))
         };
         let outside = plan
+            .spec
             .writable
             .iter()
             .filter(|path| !could_be_planted(path))
@@ -125,6 +133,7 @@ impl Paths {
         }
         let real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
         let read_only = plan
+            .spec
             .read_only
             .iter()
             .filter(real)
@@ -179,9 +188,9 @@ pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), F
         }
     }
     // The workspace may be named by a path with symlinks in it.
-    if fs::symlink_metadata(&plan.workspace).is_err() {
-        make_parent(&plan.workspace)?;
-        symlink(&paths.writable[0], &plan.workspace).at("name the workspace")?;
+    if fs::symlink_metadata(&plan.spec.workspace).is_err() {
+        make_parent(&plan.spec.workspace)?;
+        symlink(&paths.writable[0], &plan.spec.workspace).at("name the workspace")?;
     }
     for cover in &covers {
         syscalls::set_read_only(cover).at("close a hidden directory")?;
@@ -265,7 +274,7 @@ fn system_parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
         });
     }
     // systemd-resolved and others keep the real file in /run.
-    if plan.network
+    if plan.spec.network
         && let Ok(real) = Path::new("/etc/resolv.conf").canonicalize()
         && !SYSTEM.iter().any(|dir| real.starts_with(dir))
     {

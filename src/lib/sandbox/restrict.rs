@@ -103,7 +103,7 @@ impl Access {
                 .flat_map(|path| open_parts(path, &closed)),
         );
         readable.extend(PROC_READ.map(PathBuf::from));
-        if plan.network {
+        if plan.spec.network {
             readable.extend(Path::new("/etc/resolv.conf").canonicalize());
         }
         let mut writable: Vec<PathBuf> = paths
@@ -127,7 +127,7 @@ pub(super) fn landlock(plan: &Plan, access: &Access) -> Result<(), Failure> {
     let mut ruleset = Ruleset::default().handle_access(all).at(step)?;
     ruleset = ruleset.scope(Scope::from_all(ASKED)).at(step)?;
     // With namespaces the private loopback stays usable.
-    if plan.walls == Walls::Landlock && !plan.network {
+    if plan.walls == Walls::Landlock && !plan.spec.network {
         ruleset = ruleset.handle_access(AccessNet::from_all(ASKED)).at(step)?;
     }
     let mut ruleset = ruleset.create().at(step)?;

@@ -140,22 +140,12 @@ pub(super) fn status_of(report: &[u8]) -> Result<Status, Error> {
 
 impl Spec {
     pub(super) fn into_plan(self, walls: Walls) -> Plan {
+        let seconds = self.timeout.as_secs().saturating_mul(cores());
         Plan {
             walls,
-            command: self.command,
-            cwd: self.cwd,
-            workspace: self.workspace,
-            writable: self.writable,
-            hidden: self.hidden,
-            read_only: self.read_only,
-            network: self.network,
-            env: self.env,
-            cpu_secs: self
-                .timeout
-                .as_secs()
-                .saturating_mul(cores())
-                .saturating_add(10),
+            cpu_secs: seconds.saturating_add(10),
             service: false,
+            spec: self,
         }
     }
 }
@@ -165,6 +155,34 @@ impl Spec {
 fn cores() -> u64 {
     static CORES: OnceLock<u64> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
+}
+
+/// Starts a launcher in a process group of its own; its stderr, the report, is a pipe.
+pub(super) fn spawn_launcher(stdin: Stdio, stdout: Stdio) -> std::io::Result<Child> {
+    Command::new(launcher())
+        .arg(LAUNCHER_ARG)
+        .env_clear()
+        .current_dir("/")
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Returns a plan as the launcher reads it: one line of JSON.
+pub(super) fn line_of(plan: &Plan) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(plan)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Kills the process group of a launcher that takes too long, and waits for it.
+pub(super) async fn kill_group(child: &mut Child) {
+    if let Some(Ok(pid)) = child.id().map(i32::try_from) {
+        let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+    let _ = child.wait().await;
 }
 
 /// A launcher at work. It is not killed on drop: that closes its stdin, whereupon it kills the
@@ -180,17 +198,8 @@ struct Running {
 
 impl Running {
     fn start(plan: &Plan) -> std::io::Result<Self> {
-        let mut line = serde_json::to_vec(plan)?;
-        line.push(b'\n');
-        let mut child = Command::new(launcher())
-            .arg(LAUNCHER_ARG)
-            .env_clear()
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let line = line_of(plan)?;
+        let mut child = spawn_launcher(Stdio::piped(), Stdio::piped())?;
         let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         Ok(Self {
             child,
@@ -245,10 +254,7 @@ impl Running {
         )
         .await;
         if ended.is_err() && self.kill_is_complete {
-            if let Some(Ok(pid)) = self.child.id().map(i32::try_from) {
-                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            let _ = self.child.wait().await;
+            kill_group(&mut self.child).await;
         }
         let _ = timeout(DRAIN, drain(&mut self.output, keep)).await;
     }

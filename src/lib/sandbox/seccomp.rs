@@ -16,7 +16,10 @@ use seccompiler::{
 
 use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, syscalls};
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+/// What an argument, by its number, is compared with; only its lower half counts.
+type Condition = (u8, SeccompCmpOp, u64);
+/// A call that is refused when all conditions hold; without any, always.
+type Refusal = (c_long, Vec<Condition>);
 
 /// Refused with EPERM, whatever the arguments.
 const DENIED: &[c_long] = &[
@@ -138,118 +141,105 @@ pub(super) fn apply(plan: &Plan) -> Result<(), Failure> {
     let step = "refuse system calls";
     nix::sys::prctl::set_no_new_privs().at(step)?;
     refuse_x32().at(step)?;
-    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
-    install(unknown, libc::ENOSYS).at(step)?;
-    install(denied(plan).at(step)?, libc::EPERM).at(step)
+    install(always(UNKNOWN), libc::ENOSYS).at(step)?;
+    install(denied(plan), libc::EPERM).at(step)
 }
 
-fn install(rules: Rules, errno: i32) -> Result<(), seccompiler::Error> {
+fn install(refusals: Vec<Refusal>, errno: i32) -> Result<(), seccompiler::Error> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    let (always, conditional): (Vec<Refusal>, Vec<Refusal>) = refusals
+        .into_iter()
+        .partition(|(_, conditions)| conditions.is_empty());
+    for (call, conditions) in conditional {
+        let conditions: Result<Vec<_>, _> = conditions
+            .into_iter()
+            .map(|(argument, op, value)| SeccompCondition::new(argument, Dword, op, value))
+            .collect();
+        let rule = SeccompRule::new(conditions?)?;
+        rules.entry(call).or_default().push(rule);
+    }
+    // A call without rules is refused whatever its arguments, so these come last.
+    rules.extend(always.into_iter().map(|(call, _)| (call, Vec::new())));
     let arch = std::env::consts::ARCH.try_into()?;
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno.unsigned_abs()),
-        arch,
-    )?;
+    let refuse = SeccompAction::Errno(errno.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
     apply_filter(&seccompiler::BpfProgram::try_from(filter)?)
 }
 
-fn denied(plan: &Plan) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    let mut add = |call: c_long,
-                   conditions: Vec<SeccompCondition>|
-     -> Result<(), seccompiler::BackendError> {
-        rules
-            .entry(call)
-            .or_default()
-            .push(SeccompRule::new(conditions)?);
-        Ok(())
-    };
-    for flag in NEW_NAMESPACE {
-        add(libc::SYS_clone, vec![bits(0, flag)?])?;
-    }
-    for request in TYPE_INTO_TERMINAL {
-        add(libc::SYS_ioctl, vec![when(1, Eq, request)?])?;
-    }
+fn always(calls: &[c_long]) -> Vec<Refusal> {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+fn denied(plan: &Plan) -> Vec<Refusal> {
+    let mut refusals = always(DENIED);
+    refusals.extend(NEW_NAMESPACE.map(|flag| (libc::SYS_clone, vec![bits(0, flag)])));
+    refusals.extend(TYPE_INTO_TERMINAL.map(|request| (libc::SYS_ioctl, vec![(1, Eq, request)])));
     // Only the ordinary personality, and the question which one it is.
-    add(
+    refusals.push((
         libc::SYS_personality,
-        vec![when(0, Ne, 0)?, when(0, Ne, 0xffff_ffff)?],
-    )?;
-    // No set-id file for the host's other users to run: without namespaces the daemon's user would
-    // be theirs, and the workspace is the host's in any case.
-    for bit in SET_ID_BITS {
-        for (call, mode) in [
-            (libc::SYS_fchmod, 1),
-            (libc::SYS_fchmodat, 2),
-            (libc::SYS_fchmodat2, 2),
-            (libc::SYS_mknodat, 2),
-        ] {
-            add(call, vec![bits(mode, bit)?])?;
-        }
-        for creating in [libc::O_CREAT, TMPFILE_BIT] {
-            add(
-                libc::SYS_openat,
-                vec![bits(2, u64::from(creating.unsigned_abs()))?, bits(3, bit)?],
-            )?;
-            #[cfg(target_arch = "x86_64")]
-            add(
-                libc::SYS_open,
-                vec![bits(1, u64::from(creating.unsigned_abs()))?, bits(2, bit)?],
-            )?;
-        }
-        #[cfg(target_arch = "x86_64")]
-        for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_mknod] {
-            add(call, vec![bits(1, bit)?])?;
-        }
-    }
-    let other_families = socket_families(plan)
-        .iter()
-        .map(|af| family(Ne, *af))
-        .collect::<Result<Vec<_>, _>>()?;
-    // Of netlink only route(7): how getaddrinfo learns which addresses this machine has.
-    add(
-        libc::SYS_socket,
-        vec![family(Eq, libc::AF_NETLINK)?, when(2, Ne, 0)?],
-    )?;
-    add(libc::SYS_socketpair, vec![family(Ne, libc::AF_UNIX)?])?;
-    if other_families.is_empty() {
-        rules.insert(libc::SYS_socket, Vec::new());
-    } else {
-        rules
-            .entry(libc::SYS_socket)
-            .or_default()
-            .push(SeccompRule::new(other_families)?);
-    }
+        vec![(0, Ne, 0), (0, Ne, 0xffff_ffff)],
+    ));
+    refusals.extend(SET_ID_BITS.into_iter().flat_map(set_id_files));
+    refusals.extend(sockets(plan));
     if plan.walls == Walls::Landlock {
-        // Limits of other processes of the user, the daemon's among them.
-        rules.insert(
-            libc::SYS_prlimit64,
-            vec![SeccompRule::new(vec![when(0, Ne, 0)?])?],
-        );
-        // Their turn at the processor and the disk: without capabilities of its own the daemon is in reach.
-        for call in [
-            libc::SYS_sched_setaffinity,
-            libc::SYS_sched_setscheduler,
-            libc::SYS_sched_setparam,
-            libc::SYS_sched_setattr,
-        ] {
-            rules.insert(call, vec![SeccompRule::new(vec![when(0, Ne, 0)?])?]);
-        }
-        for (call, one_process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
-            let others = vec![
-                SeccompRule::new(vec![when(0, Ne, one_process)?])?,
-                SeccompRule::new(vec![when(1, Ne, 0)?])?,
-            ];
-            rules.insert(call, others);
-        }
-        rules.extend(
-            DENIED_WITHOUT_NAMESPACES
-                .iter()
-                .map(|call| (*call, Vec::new())),
-        );
+        refusals.extend(other_processes());
+        refusals.extend(always(DENIED_WITHOUT_NAMESPACES));
     }
-    Ok(rules)
+    refusals
+}
+
+/// No set-id file for the host's other users to run: without namespaces the daemon's user would
+/// be theirs, and the workspace is the host's in any case.
+fn set_id_files(bit: u64) -> Vec<Refusal> {
+    let mut refusals = vec![
+        (libc::SYS_fchmod, vec![bits(1, bit)]),
+        (libc::SYS_fchmodat, vec![bits(2, bit)]),
+        (libc::SYS_fchmodat2, vec![bits(2, bit)]),
+        (libc::SYS_mknodat, vec![bits(2, bit)]),
+    ];
+    for creating in [libc::O_CREAT, TMPFILE_BIT] {
+        let creating = u64::from(creating.unsigned_abs());
+        refusals.push((libc::SYS_openat, vec![bits(2, creating), bits(3, bit)]));
+        #[cfg(target_arch = "x86_64")]
+        refusals.push((libc::SYS_open, vec![bits(1, creating), bits(2, bit)]));
+    }
+    #[cfg(target_arch = "x86_64")]
+    for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_mknod] {
+        refusals.push((call, vec![bits(1, bit)]));
+    }
+    refusals
+}
+
+fn sockets(plan: &Plan) -> Vec<Refusal> {
+    let other_families = socket_families(plan).into_iter().map(|af| family(Ne, af));
+    vec![
+        // Of netlink only route(7): how getaddrinfo learns which addresses this machine has.
+        (
+            libc::SYS_socket,
+            vec![family(Eq, libc::AF_NETLINK), (2, Ne, 0)],
+        ),
+        (libc::SYS_socketpair, vec![family(Ne, libc::AF_UNIX)]),
+        // Without a family that is allowed: always.
+        (libc::SYS_socket, other_families.collect()),
+    ]
+}
+
+/// Without namespaces of its own a command reaches the user's other processes, the daemon among them.
+fn other_processes() -> Vec<Refusal> {
+    // Their limits, and their turn at the processor and the disk.
+    let of_others = [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+    ];
+    let mut refusals: Vec<Refusal> = of_others.map(|call| (call, vec![(0, Ne, 0)])).into();
+    for (call, one_process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        refusals.push((call, vec![(0, Ne, one_process)]));
+        refusals.push((call, vec![(1, Ne, 0)]));
+    }
+    refusals
 }
 
 /// The bit that O_TMPFILE adds to O_DIRECTORY.
@@ -258,7 +248,7 @@ const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 /// Returns the families of sockets that the walls hold in. Not vsock, for one: it knows no
 /// namespaces and talks to the host of a virtual machine.
 fn socket_families(plan: &Plan) -> Vec<i32> {
-    match (plan.walls, plan.network) {
+    match (plan.walls, plan.spec.network) {
         // Without mount namespaces the sockets of D-Bus or docker are in reach.
         (Walls::Landlock, false) => vec![],
         (Walls::Landlock, true) => vec![libc::AF_INET, libc::AF_INET6],
@@ -276,21 +266,13 @@ fn socket_families(plan: &Plan) -> Vec<i32> {
     }
 }
 
-fn family(op: SeccompCmpOp, family: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
-    when(0, op, u64::from(family.cast_unsigned()))
+fn family(op: SeccompCmpOp, family: i32) -> Condition {
+    (0, op, u64::from(family.cast_unsigned()))
 }
 
 /// Whether these bits, all of them in the lower half, are set.
-fn bits(argument: u8, bits: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
-    when(argument, MaskedEq(bits), bits)
-}
-
-fn when(
-    argument: u8,
-    op: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, Dword, op, value)
+fn bits(argument: u8, bits: u64) -> Condition {
+    (argument, MaskedEq(bits), bits)
 }
 
 /// Refuses the second table of numbers of x86-64 kernels: the filters above compare numbers, and

@@ -4,16 +4,16 @@
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::timeout;
 
-use super::run::{KILL_GRACE, MAX_REPORT, launcher, level_for, status_of, walls_of};
-use super::{Error, LAUNCHER_ARG, Level, Plan, Spec, Status, Walls};
+use super::run::{
+    KILL_GRACE, MAX_REPORT, kill_group, level_for, line_of, spawn_launcher, status_of, walls_of,
+};
+use super::{Error, Level, Plan, Spec, Status, Walls};
 
 /// A command that runs.
 pub struct Service {
@@ -62,18 +62,9 @@ pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
 }
 
 async fn start(plan: &Plan) -> std::io::Result<Service> {
-    let mut line = serde_json::to_vec(plan)?;
-    line.push(b'\n');
+    let line = line_of(plan)?;
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
-    let child = Command::new(launcher())
-        .arg(LAUNCHER_ARG)
-        .env_clear()
-        .current_dir("/")
-        .process_group(0)
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::from(heard))
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let child = spawn_launcher(Stdio::from(theirs), Stdio::from(heard))?;
     let (complaints, mut lifeline) = ours.into_split();
     // A launcher that did not listen has said why.
     let _ = lifeline.write_all(&line).await;
@@ -128,10 +119,7 @@ impl Life {
         } = self;
         drop(lifeline);
         if timeout(KILL_GRACE, child.wait()).await.is_err() && kill_is_complete {
-            if let Some(Ok(pid)) = child.id().map(i32::try_from) {
-                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            let _ = child.wait().await;
+            kill_group(&mut child).await;
         }
     }
 }

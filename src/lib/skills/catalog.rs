@@ -41,7 +41,7 @@ struct Seen {
 
 /// A skill as its owner is shown it, on or off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct SkillStatus {
     /// Its name.
     pub name: String,
     /// Its SKILL.md.
@@ -57,7 +57,7 @@ pub struct Standing {
     /// The hash that is trusted.
     pub trusted: Option<String>,
     /// Whether somebody else could have written it: then only a hash makes it good.
-    pub foreign: bool,
+    pub is_untrusted: bool,
 }
 
 /// One SKILL.md with everything that was found out about it.
@@ -69,19 +69,8 @@ struct Candidate<'a> {
     dir: PathBuf,
 }
 
-/// What was found out about a candidate.
-struct Judged<'a> {
-    candidate: Candidate<'a>,
-    said: Result<front_matter::Said, Why>,
-    looked: Looked,
-}
-
-/// What a judgement had to read: the SKILL.md, and the hash over all files with their names.
-#[derive(Default)]
-struct Looked {
-    bytes: Option<Vec<u8>>,
-    sum: Option<Result<(String, Vec<String>), String>>,
-}
+/// A candidate and what its SKILL.md says, when it may be used.
+type Judged<'a> = (Candidate<'a>, Result<front_matter::Contents, Why>);
 
 impl Skills {
     /// Returns the skills of `home` and those in the files that come with the programs (`share`).
@@ -119,12 +108,11 @@ impl Skills {
         if let Some(seen) = seen.as_ref().filter(is_same) {
             return seen.shelf.clone();
         }
-        let other = [self.own_dir(), self.approved.path().to_owned()];
-        let mut versions: Vec<(PathBuf, Option<Version>)> = Vec::new();
-        for path in other.into_iter().chain(self.bundled.clone()) {
-            let version = version_of(&path);
-            versions.push((path, version));
-        }
+        let roots = [self.own_dir(), self.approved.path().to_owned()].into_iter();
+        let mut versions: Vec<(PathBuf, Option<Version>)> = roots
+            .chain(self.bundled.clone())
+            .map(|path| (path.clone(), version_of(&path)))
+            .collect();
         let (own, bundled) = self.trees();
         versions.extend(own.versions().chain(bundled.versions()));
         let shelf = Arc::new(self.fill(&own, &bundled));
@@ -149,32 +137,24 @@ impl Skills {
     }
 
     /// Returns every skill, on or off, by name, with its hash. Blocks.
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn statuses(&self) -> Vec<SkillStatus> {
         let (own, bundled) = self.trees();
         let trusted = self.approved.read();
         let words = trusted.as_ref();
-        let standing = |Judged {
-                            candidate,
-                            said,
-                            looked,
-                        }: Judged<'_>| {
-            let bytes = looked
-                .bytes
-                .map_or_else(|| read(candidate.entry), Ok)
-                .map_err(|why| why.to_string());
-            let sum = looked
-                .sum
-                .unwrap_or_else(|| hash::of(candidate.tree, &candidate.dir, &bytes?));
-            let (sha256, files) = sum.map_or_else(
-                |why| (Err(why), Vec::new()),
-                |(sha256, files)| (Ok(sha256), files),
-            );
-            let (description, off) = said.map_or_else(
-                |why| (String::new(), Some(why)),
-                |said| (said.description, None),
-            );
-            Standing {
-                foreign: !candidate.bundled && self.stranger(&candidate).is_some(),
+        let status = |(candidate, contents): Judged<'_>| {
+            let sum = read(candidate.entry)
+                .map_err(|why| why.to_string())
+                .and_then(|bytes| hash::of(candidate.tree, &candidate.dir, &bytes));
+            let (sha256, files) = match sum {
+                Ok((sha256, files)) => (Ok(sha256), files),
+                Err(why) => (Err(why), Vec::new()),
+            };
+            let (description, off) = match contents {
+                Ok(contents) => (contents.description, None),
+                Err(why) => (String::new(), Some(why)),
+            };
+            SkillStatus {
+                is_untrusted: !candidate.bundled && self.untrusted(&candidate).is_some(),
                 trusted: words
                     .ok()
                     .and_then(|words| words.get(&candidate.name)?.sha256.clone()),
@@ -186,13 +166,13 @@ impl Skills {
                 files,
             }
         };
-        let mut standings: Vec<Standing> = self
+        let mut statuses: Vec<SkillStatus> = self
             .judged(&own, &bundled, &trusted)
             .into_iter()
-            .map(standing)
+            .map(status)
             .collect();
-        standings.sort_by(|a, b| a.name.cmp(&b.name));
-        standings
+        statuses.sort_by(|a, b| a.name.cmp(&b.name));
+        statuses
     }
 
     fn own_dir(&self) -> PathBuf {
@@ -209,24 +189,17 @@ impl Skills {
     fn fill(&self, own: &Tree, bundled: &Tree) -> Shelf {
         let mut skills: Vec<Skill> = Vec::new();
         let mut off: Vec<Off> = Vec::new();
-        for Judged {
-            candidate, said, ..
-        } in self.judged(own, bundled, &self.approved.read())
-        {
+        for (candidate, contents) in self.judged(own, bundled, &self.approved.read()) {
             let location = self.location(&candidate);
             let name = candidate.name;
-            match said {
-                Ok(said) => {
-                    let (description, always_on, body) =
-                        (said.description, said.always_on, said.body.into());
-                    skills.push(Skill {
-                        name,
-                        description,
-                        always_on,
-                        location,
-                        body,
-                    });
-                }
+            match contents {
+                Ok(contents) => skills.push(Skill {
+                    name,
+                    description: contents.description,
+                    always_on: contents.always_on,
+                    location,
+                    body: contents.body.into(),
+                }),
                 // That one of ours goes before a bundled one is no news.
                 Err(Why::Taken(_)) if candidate.bundled => {}
                 Err(why) => off.push(Off {
@@ -263,32 +236,26 @@ impl Skills {
     ) -> Vec<Judged<'a>> {
         let mut wins: HashMap<String, String> = HashMap::new();
         let judge = |candidate: Candidate<'a>| {
-            let mut looked = Looked::default();
-            let taken = wins
-                .get(&candidate.name)
-                .map(|winner| Why::Taken(winner.clone()));
-            let said = taken.map_or_else(|| self.judge(&candidate, trusted, &mut looked), Err);
+            let contents = match wins.get(&candidate.name) {
+                Some(winner) => Err(Why::Taken(winner.clone())),
+                None => self.judge(&candidate, trusted),
+            };
             // One that the owner keeps off hides a bundled one, too; one that is broken does not.
-            let has_won = said.as_ref().map_or_else(Why::is_about_trust, |_| true);
+            let has_won = contents.as_ref().map_or_else(Why::is_about_trust, |_| true);
             if has_won {
                 wins.insert(candidate.name.clone(), self.location(&candidate));
             }
-            Judged {
-                candidate,
-                said,
-                looked,
-            }
+            (candidate, contents)
         };
         candidates(own, bundled).into_iter().map(judge).collect()
     }
 
-    /// Says what a SKILL.md says, when it may be used. What was read for that is left in `looked`.
+    /// Returns what a SKILL.md says, when it may be used.
     fn judge(
         &self,
         candidate: &Candidate<'_>,
         trusted: &Result<Approved, String>,
-        looked: &mut Looked,
-    ) -> Result<front_matter::Said, Why> {
+    ) -> Result<front_matter::Contents, Why> {
         let Candidate { tree, dir, .. } = candidate;
         let top = tree.entries.first().map_or(dir, |top| &top.path);
         if top == dir {
@@ -308,8 +275,8 @@ impl Skills {
                 shown(part)
             )));
         }
-        let bytes = looked.bytes.insert(read(candidate.entry)?);
-        let said = front_matter::parse(bytes, &candidate.name)?;
+        let bytes = read(candidate.entry)?;
+        let contents = front_matter::parse(&bytes, &candidate.name)?;
         let word = match trusted {
             Ok(trusted) => trusted.get(&candidate.name),
             Err(_) if candidate.bundled => None,
@@ -318,7 +285,7 @@ impl Skills {
         match word.map(|word| &word.sha256) {
             Some(None) => return Err(Why::Distrusted),
             // What comes with the programs changes with them.
-            _ if candidate.bundled => return Ok(said),
+            _ if candidate.bundled => return Ok(contents),
             _ => {}
         }
         // The owner's word would be about less than what lies there.
@@ -326,19 +293,19 @@ impl Skills {
             return Err(Why::Wrong(why));
         }
         match word.and_then(|word| word.sha256.as_ref()) {
-            Some(sha256) => match looked.sum.insert(hash::of(tree, dir, bytes)) {
-                Ok((now, _)) if now == sha256 => Ok(said),
+            Some(sha256) => match hash::of(tree, dir, &bytes) {
+                Ok((now, _)) if now == *sha256 => Ok(contents),
                 Ok(_) => Err(Why::Changed),
-                Err(why) => Err(Why::Wrong(why.clone())),
+                Err(why) => Err(Why::Wrong(why)),
             },
-            None => match self.stranger(candidate) {
-                Some(why) => Err(Why::Foreign(why)),
-                None => Ok(said),
+            None => match self.untrusted(candidate) {
+                Some(why) => Err(Why::Untrusted(why)),
+                None => Ok(contents),
             },
         }
     }
 
-    fn stranger(&self, candidate: &Candidate<'_>) -> Option<String> {
+    fn untrusted(&self, candidate: &Candidate<'_>) -> Option<String> {
         let workspace = self.workspace.metadata().ok()?;
         let mut way: Vec<(&Path, &Metadata)> = vec![(&self.workspace, &workspace)];
         way.extend(
@@ -348,7 +315,7 @@ impl Skills {
                 .into_iter()
                 .map(|entry| (entry.path.as_path(), &entry.metadata)),
         );
-        ownership::stranger(&way, candidate.tree, &candidate.dir, workspace.uid())
+        ownership::untrusted(&way, candidate.tree, &candidate.dir, workspace.uid())
     }
 
     fn location(&self, candidate: &Candidate<'_>) -> String {

@@ -18,7 +18,7 @@ const MAX_HIDDEN: usize = 20;
 
 /// What a SKILL.md says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Contents {
     pub description: String,
     pub always_on: bool,
     pub body: String,
@@ -33,7 +33,7 @@ struct Head {
 }
 
 /// Reads the SKILL.md of the directory called `dir`.
-pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
+pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Contents, Why> {
     let wrong = |why: &str| Why::Wrong(why.to_owned());
     let file = std::str::from_utf8(bytes).map_err(|error| {
         Why::Wrong(format!(
@@ -92,7 +92,7 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
     if body.is_empty() {
         return Err(wrong("it has no text below its head"));
     }
-    Ok(Said {
+    Ok(Contents {
         description,
         always_on: head.always_on.unwrap_or(false),
         body: body.to_owned(),

@@ -63,12 +63,5 @@ pub(super) fn of(
         update(name.as_os_str().as_bytes());
         update(&content);
     }
-    Ok((
-        all.finish()
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
-        files,
-    ))
+    Ok((crate::text::hex(all.finish().as_ref()), files))
 }

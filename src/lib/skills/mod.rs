@@ -23,7 +23,7 @@ mod front_matter;
 mod hash;
 mod ownership;
 
-pub use catalog::{Skills, Standing};
+pub use catalog::{SkillStatus, Skills};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub enum Why {
     Taken(String),
     /// Somebody else could have written it.
     #[error("{0}, so it may not be yours")]
-    Foreign(String),
+    Untrusted(String),
     /// It is another one than the owner trusted.
     #[error("it changed since you trusted it")]
     Changed,
@@ -109,7 +109,7 @@ pub enum Why {
 impl Why {
     /// Returns true when the owner's word would help.
     pub fn is_about_trust(&self) -> bool {
-        matches!(self, Self::Foreign(_) | Self::Changed | Self::Distrusted)
+        matches!(self, Self::Untrusted(_) | Self::Changed | Self::Distrusted)
     }
 
     /// Returns which kind of reason it is, without a word of whoever wrote the skill: what a model may read.
@@ -118,7 +118,7 @@ impl Why {
             Self::Wrong(_) => "it cannot be used as it is",
             Self::Hidden(_) => "it has hidden characters",
             Self::Taken(_) => "another one has its name",
-            Self::Foreign(_) => "somebody else could have written it",
+            Self::Untrusted(_) => "somebody else could have written it",
             Self::Changed => "it changed since the owner trusted it",
             Self::Distrusted => "the owner distrusted it",
             Self::Unknown(_) => "nobody can say whom to trust",

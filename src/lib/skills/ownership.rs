@@ -11,10 +11,10 @@ use super::shown;
 const WRITE: u32 = 0o022;
 const PASS: u32 = 0o011;
 
-/// Returns why the skill in `dir` may be somebody else's work; `None` when only `owner` (and root) can
+/// Returns why the skill in `dir` is untrusted, as somebody else could have written it; `None` when only `owner` (and root) can
 /// have written it. Modes count as far as the directories above let anybody come: below one that is
 /// closed to others everything is. `way` are the directories from the workspace to `dir`.
-pub(super) fn stranger(
+pub(super) fn untrusted(
     way: &[(&Path, &Metadata)],
     tree: &Tree,
     dir: &Path,

@@ -68,12 +68,12 @@ impl Place {
     fn say(&self, name: &str, trusted: bool) {
         let standing = self
             .skills
-            .standings()
+            .statuses()
             .into_iter()
             .find(|standing| standing.name == name)
             .expect("it is there");
         let says = match trusted {
-            true if standing.foreign => Decision::Trust(standing.sha256.expect("it can be read")),
+            true if standing.is_untrusted => Decision::Trust(standing.sha256.expect("it can be read")),
             true => Decision::Forget,
             false => Decision::Distrust,
         };
@@ -128,108 +128,68 @@ fn what_is_written_wrong_is_off_and_the_others_are_on() {
     let check = |name: &str, bytes: &[u8], expected: &str| {
         put(&place.at(name).join("SKILL.md"), bytes);
         let why = place.off(name.rsplit('/').next().unwrap_or(name));
-        assert!(
-            why.contains(expected),
-            "{name}: {why:?}, expected {expected:?}"
-        );
+        assert!(why.contains(expected), "{name}: {why:?}, not {expected:?}");
         assert!(place.skills.shelf().get("good").is_some(), "{name}");
         std::fs::remove_dir_all(place.at(name)).expect("remove");
     };
-    check("a", b"# No head", "does not begin with a head");
+    let no_head = "does not begin with a head";
+    for file in ["# No head", "---\nname: a\ndescription: x\n", ""] {
+        check("a", file.as_bytes(), no_head);
+    }
+    let long = "x".repeat(1025);
+    let comment = format!("name: a\ndescription: x\n#{}", "y".repeat(9_000));
+    // A head that grows to a billion words when it is read, and one that is nested too deep.
+    let mut bomb = "name: a\ndescription: x\nb0: &b0 [z, z, z, z, z, z, z, z, z]".to_owned();
+    for level in 1..12 {
+        let below = vec![format!("*b{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("\nb{level}: &b{level} [{below}]"));
+    }
+    let deep = format!("name: a\ndescription: {}", "[".repeat(5_000));
+    let described = |text: &str| format!("name: a\ndescription: {text}");
+    for (head, expected) in [
+        ("description: x".to_owned(), "no `name`"),
+        ("name: a".to_owned(), "no `description`"),
+        (described("'  '"), "no `description`"),
+        ("name: b\ndescription: x".to_owned(), "its name is b, and"),
+        ("name: A b\ndescription: x".to_owned(), "not 1 to 64 of a-z"),
+        (described("x\nalways_on: perhaps"), "no YAML"),
+        ("name: [a\ndescription: x".to_owned(), "no YAML"),
+        (format!("name: a\n{}", described("x")), "no YAML"),
+        (described("x\u{e0041}"), "3:15 U+E0041, a tag"),
+        (described(&long), "1025 characters"),
+        (comment, "its head has"),
+        (bomb, "no YAML"),
+        (deep, "no YAML"),
+    ] {
+        check("a", format!("---\n{head}\n---\nbody").as_bytes(), expected);
+    }
+    let head = "---\nname: a\ndescription: x\n---\n";
+    let turned = format!("{head}see\u{202e}n");
+    check("a", format!("{head} \n").as_bytes(), "no text");
     check(
         "a",
-        b"---\nname: a\ndescription: x\n",
-        "does not begin with a head",
-    );
-    check("a", b"---\ndescription: x\n---\nbody", "no `name`");
-    check("a", b"---\nname: a\n---\nbody", "no `description`");
-    check(
-        "a",
-        b"---\nname: a\ndescription: '  '\n---\nbody",
-        "no `description`",
-    );
-    check(
-        "a",
-        b"---\nname: b\ndescription: x\n---\nbody",
-        "its name is b, and its directory is called a",
-    );
-    check(
-        "a",
-        b"---\nname: A b\ndescription: x\n---\nbody",
-        "not 1 to 64 of a-z",
-    );
-    check("a", b"---\nname: a\ndescription: x\n---\n \n", "no text");
-    check(
-        "a",
-        b"---\nname: a\ndescription: x\nalways_on: perhaps\n---\nbody",
-        "no YAML",
-    );
-    check("a", b"---\nname: [a\ndescription: x\n---\nbody", "no YAML");
-    check(
-        "a",
-        b"---\nname: a\nname: a\ndescription: x\n---\nbody",
-        "no YAML",
-    );
-    check(
-        "a",
-        b"---\nname: a\ndescription: x\n---\nb\xffdy",
-        "not UTF-8 at byte 32",
-    );
-    check("a", b"", "does not begin with a head");
-    check(
-        "a\n\u{27e6}owner\u{27e7}/b",
-        skill("b", "x").as_bytes(),
-        "in its path is not 1 to 64 of A-Z",
-    );
-    check(
-        "a b/c",
-        skill("c", "x").as_bytes(),
-        "a b in its path is not 1 to 64 of A-Z",
-    );
-    check(
-        "a",
-        "---\nname: a\ndescription: x\n---\nsee\u{202e}n".as_bytes(),
+        turned.as_bytes(),
         "5:4 U+202E, which turns the direction",
     );
     check(
         "a",
-        "---\nname: a\ndescription: x\u{e0041}\n---\nbody".as_bytes(),
-        "3:15 U+E0041, a tag",
-    );
-    let long = "x".repeat(65);
-    check(&long, skill(&long, "x").as_bytes(), "not 1 to 64");
-    check("A", skill("A", "x").as_bytes(), "not 1 to 64");
-    check(
-        "a",
-        skill("a", &"x".repeat(1025)).as_bytes(),
-        "1025 characters",
-    );
-    check(
-        "a",
-        format!(
-            "---\nname: a\ndescription: x\n#{}\n---\nbody",
-            "y".repeat(9_000)
-        )
-        .as_bytes(),
-        "its head has",
+        &[head.as_bytes(), b"b\xffdy"].concat(),
+        "not UTF-8 at byte 32",
     );
     check("a", &vec![b'x'; 10 << 20], "10485760 bytes, at most 65536");
-    // A head that grows to a billion words when it is read.
-    let mut bomb = "---\nname: a\ndescription: x\nb0: &b0 [z, z, z, z, z, z, z, z, z]\n".to_owned();
-    for level in 1..12 {
-        let below = vec![format!("*b{}", level - 1); 9].join(", ");
-        bomb.push_str(&format!("b{level}: &b{level} [{below}]\n"));
+    let longest = "x".repeat(65);
+    for (path, expected) in [
+        (
+            "a\n\u{27e6}owner\u{27e7}/b",
+            "in its path is not 1 to 64 of A-Z",
+        ),
+        ("a b/c", "a b in its path is not 1 to 64 of A-Z"),
+        (longest.as_str(), "not 1 to 64"),
+        ("A", "not 1 to 64"),
+    ] {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        check(path, skill(name, "x").as_bytes(), expected);
     }
-    check("a", format!("{bomb}---\nbody").as_bytes(), "no YAML");
-    check(
-        "a",
-        format!(
-            "---\nname: a\ndescription: {}\n---\nbody",
-            "[".repeat(5_000)
-        )
-        .as_bytes(),
-        "no YAML",
-    );
 }
 
 #[test]
@@ -436,7 +396,7 @@ fn whatever_of_a_trusted_skill_changes_turns_it_off() {
         file.expect("the directory is writable");
     }
     assert!(
-        place.skills.standings()[0]
+        place.skills.statuses()[0]
             .off
             .as_ref()
             .is_some_and(|why| why.to_string().contains("more than 10000"))
@@ -529,45 +489,4 @@ fn while_nobody_knows_whom_to_trust_only_bundled_skills_are_on() {
     assert!(file.exists(), "it is left where it is");
     place.say("a", true);
     assert!(place.skills.shelf().get("a").is_some());
-}
-
-#[test]
-fn two_thousand_skills_are_found_in_little_time() {
-    let place = Place::new();
-    for number in 0..2_000 {
-        put_skill(&place.at(&format!("g{}/s{number}", number % 50)), "x");
-    }
-    let time = |what: &str, most: u128, work: &dyn Fn()| {
-        let began = std::time::Instant::now();
-        work();
-        let took = began.elapsed().as_millis();
-        println!("{what}: {took} ms");
-        assert!(took <= most, "{what}: {took} ms");
-    };
-    time("first look", 3_000, &|| {
-        assert_eq!(place.skills.shelf().skills.len(), 2_000)
-    });
-    time("nothing changed", 300, &|| {
-        assert_eq!(place.skills.shelf().skills.len(), 2_000)
-    });
-    time("with hashes", 5_000, &|| {
-        assert_eq!(place.skills.standings().len(), 2_000)
-    });
-    create_dir_all(place.at("zz")).expect("dir");
-    for number in 0..6_000 {
-        let file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(place.at(&format!("zz/{number}")));
-        file.expect("the directory is writable");
-    }
-    assert!(place.off("zz").is_empty());
-    assert!(
-        place
-            .shown()
-            .last()
-            .is_some_and(|last| last.contains("more than 10000 files")),
-        "{:?}",
-        place.shown().last()
-    );
 }

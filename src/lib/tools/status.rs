@@ -68,31 +68,3 @@ fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
     }
     lines.join("\n")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::Head;
-
-    #[test]
-    fn a_status_names_what_is_known() {
-        let head = Head {
-            session_id: "s".into(),
-            key: "cli:cli".into(),
-            contact: "cli".into(),
-            created_at: "T".into(),
-        };
-        let state = State {
-            head: Some(head),
-            model: Some("primary".into()),
-            message_count: 3,
-            context_tokens: 1200,
-            cost_nano_usd: 12_300_000,
-            ..State::default()
-        };
-        let expected = "session: s\nkey: cli:cli\nbegun: T\nmodel: primary\nmessages: 3\ncontext: 1200 of 200000 tokens\n\
-                        tokens so far: 0\ncost so far: $0.0123";
-        assert_eq!(describe(&state, Some(200_000), true), expected);
-        assert!(!describe(&state, None, false).contains("cost"));
-    }
-}

@@ -13,6 +13,7 @@ use super::{Error, MAX_OLD, is_run};
 use crate::clock;
 use crate::sys;
 use crate::sys::{atomic, jsonl};
+use crate::text::{hex, sha256_hex};
 use crate::workspace::Marks;
 
 /// The journals of all runs, and the marks on files that go with them.
@@ -44,7 +45,7 @@ pub struct Change<'a> {
 /// A line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub(super) enum Line {
+pub(super) enum Record {
     /// A file is about to be changed.
     Change(Entry),
     /// An undo begins.
@@ -127,47 +128,38 @@ impl Store {
         make_dir(&self.dir)?;
         make_dir(&dir)?;
         let journal = dir.join("journal.jsonl");
-        let n = self
-            .lines(change.run)?
-            .iter()
-            .filter_map(|line| entry_of(line).map(|entry| entry.n))
-            .max()
-            .unwrap_or(0)
-            + 1;
+        let lines = self.lines(change.run)?;
+        let numbers = lines.iter().filter_map(entry_of).map(|entry| entry.n);
+        let n = numbers.max().unwrap_or(0) + 1;
         let kept = dir.join(n.to_string());
         let old = change.old.map(|(old, mode)| {
-            Ok::<_, Error>(Old {
-                sha256: keep(old, &kept)?,
-                mode: mode & 0o777,
-            })
+            let sha256 = keep(old, &kept).inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
+            let mode = mode & 0o777;
+            Ok::<_, Error>(Old { sha256, mode })
         });
-        let before = old
-            .transpose()
-            .inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
-        let after = change.new.map(sha256);
+        let before = old.transpose()?;
+        let after = change.new.map(sha256_hex);
         if before.as_ref().map(|old| &old.sha256) == after.as_ref() {
             // Best effort: the next change has the same number.
             let _ = std::fs::remove_file(&kept);
             return Ok(false);
         }
-        let marked = self.marks.has(change.key);
-        let (conversation, path) = (change.conversation.to_owned(), change.key.to_owned());
         let entry = Entry {
             n,
             at: clock::now_ms(),
-            conversation,
-            path,
+            conversation: change.conversation.to_owned(),
+            path: change.key.to_owned(),
             before,
             after,
             made: change.made,
-            marked,
+            marked: self.marks.has(change.key),
         };
-        append(&journal, &Line::Change(entry))?;
+        append(&journal, &Record::Change(entry))?;
         Ok(true)
     }
 
     /// Returns the lines of a run's journal; one that nobody understands is left out.
-    pub(super) fn lines(&self, run: &str) -> Result<Vec<Line>, Error> {
+    pub(super) fn lines(&self, run: &str) -> Result<Vec<Record>, Error> {
         let mut lines = Vec::new();
         jsonl::for_each_line(&self.dir_of(run)?.join("journal.jsonl"), 0, |line, _| {
             match serde_json::from_slice(line) {
@@ -189,28 +181,23 @@ impl Store {
     }
 }
 
-pub(super) fn entry_of(line: &Line) -> Option<&Entry> {
+pub(super) fn entry_of(line: &Record) -> Option<&Entry> {
     match line {
-        Line::Change(entry) => Some(entry),
-        Line::Asked { .. } | Line::Undone { .. } | Line::Over { .. } => None,
+        Record::Change(entry) => Some(entry),
+        Record::Asked { .. } | Record::Undone { .. } | Record::Over { .. } => None,
     }
 }
 
-pub(super) fn append(journal: &Path, line: &Line) -> Result<(), sys::Error> {
+pub(super) fn append(journal: &Path, line: &Record) -> Result<(), sys::Error> {
     let mut bytes = serde_json::to_vec(line).expect("a line is plain data");
     bytes.push(b'\n');
     jsonl::Appender::open(journal)?.append(&bytes, true)?;
     Ok(())
 }
 
-/// Returns the SHA-256 of bytes, in hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
 /// Returns the SHA-256 of what is read.
-pub(super) fn sha256_of(source: &mut dyn Read) -> std::io::Result<String> {
-    hash(source, &mut |_| Ok(()))
+pub(super) fn sha256_of(source: &mut dyn Read) -> Result<String, Error> {
+    hash(source, |_| Ok(()))
 }
 
 /// Copies what is read to `target`, 0600, and returns its SHA-256 when it is on the disk.
@@ -225,41 +212,30 @@ fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
         .open(target)
         .map_err(|error: std::io::Error| at(error))?;
     let mut size = 0_u64;
-    let mut failed = None;
-    let sum = hash(source, &mut |bytes| {
+    let sum = hash(source, |bytes| {
         size += bytes.len() as u64;
         if size > MAX_OLD {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
+            return Err(Error::TooLarge);
         }
-        file.write_all(bytes).map_err(|error| {
-            let kind = error.kind();
-            failed = Some(error);
-            kind.into()
-        })
-    });
-    match (sum, failed) {
-        (_, Some(error)) => Err(at(error).into()),
-        (Err(_), None) if size > MAX_OLD => Err(Error::TooLarge),
-        (Err(error), None) => Err(Error::Unreadable(error)),
-        (Ok(sum), None) => {
-            file.sync_all()
-                .and_then(|()| atomic::sync_parent(target))
-                .map_err(at)?;
-            Ok(sum)
-        }
-    }
+        Ok(file.write_all(bytes).map_err(at)?)
+    })?;
+    file.sync_all()
+        .and_then(|()| atomic::sync_parent(target))
+        .map_err(at)?;
+    Ok(sum)
 }
 
+/// Gives `each` what is read, block by block, and returns the SHA-256 of all.
 fn hash(
     source: &mut dyn Read,
-    each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
-) -> std::io::Result<String> {
+    mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<String, Error> {
     let mut context = digest::Context::new(&digest::SHA256);
     let mut block = vec![0_u8; 1 << 16];
     loop {
         let count = match source.read(&mut block) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            count => count?,
+            count => count.map_err(Error::Unreadable)?,
         };
         let bytes = block.get(..count).unwrap_or_default();
         if bytes.is_empty() {
@@ -268,10 +244,6 @@ fn hash(
         context.update(bytes);
         each(bytes)?;
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Makes a directory that outlasts a power cut; one that is there is fine.

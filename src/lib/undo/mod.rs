@@ -11,14 +11,12 @@
 //! change of `RUN`. Nothing is overwritten that somebody else has changed since.
 
 mod journal;
-mod prune;
 mod restore;
 mod runs;
 
 pub use journal::{Change, Store};
-pub use prune::{KEEP, MAX_BYTES};
 pub use restore::Undone;
-pub use runs::RunInfo;
+pub use runs::{KEEP, MAX_BYTES, RunInfo};
 
 use crate::sys;
 

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::journal::{Change, Entry, Line, Old, Store, append, entry_of, sha256, sha256_of};
+use super::journal::{Change, Entry, Old, Record, Store, append, entry_of, sha256_of};
 use super::{Error, MAX_OLD, counterpart, runs};
 use crate::clock;
 use crate::sandbox::Existing;
 use crate::sys;
-use crate::text::visible;
+use crate::text::{sha256_hex, visible};
 use crate::workspace::{PathPolicy, WriteTarget};
 
 /// What came of an undo.
@@ -44,15 +44,10 @@ impl Store {
     pub fn undo(&self, run: &str, by: &str, path_policy: &PathPolicy) -> Result<Undone, Error> {
         let _busy = self.busy.lock();
         let lines = self.known(run)?;
-        let at = lines
-            .iter()
-            .filter_map(entry_of)
-            .map(|entry| entry.at)
-            .max()
-            .unwrap_or_default();
+        let times = lines.iter().filter_map(entry_of).map(|entry| entry.at);
         let mut undone = Undone {
             run: run.to_owned(),
-            at,
+            at: times.max().unwrap_or_default(),
             files: Vec::new(),
             back: None,
         };
@@ -61,39 +56,23 @@ impl Store {
             return Ok(undone);
         }
         let journal = self.dir_of(run)?.join("journal.jsonl");
-        append(
-            &journal,
-            &Line::Asked {
-                at: clock::now_ms(),
-                by: by.to_owned(),
-            },
-        )?;
+        let (at_now, by) = (clock::now_ms(), by.to_owned());
+        append(&journal, &Record::Asked { at: at_now, by })?;
         // Each file once; the one that was changed last comes first.
-        let mut paths: Vec<&str> = Vec::new();
-        for entry in open.iter().rev() {
-            if !paths.contains(&entry.path.as_str()) {
-                paths.push(&entry.path);
-            }
-        }
-        for path in paths {
-            let newest_first: Vec<&Entry> = open
-                .iter()
-                .rev()
-                .filter(|entry| entry.path == path)
-                .copied()
-                .collect();
-            let outcome = self.take_back(run, &newest_first, path_policy)?;
+        let mut newest_first = open;
+        newest_first.reverse();
+        while let Some(path) = newest_first.first().map(|entry| entry.path.clone()) {
+            let (of_file, others): (Vec<&Entry>, Vec<&Entry>) =
+                newest_first.iter().partition(|entry| entry.path == path);
+            newest_first = others;
+            let outcome = self.take_back(run, &of_file, path_policy)?;
             undone.files.push(outcome.line);
             if outcome.changed {
                 undone.back = Some(counterpart(run));
             }
         }
-        append(
-            &journal,
-            &Line::Over {
-                at: clock::now_ms(),
-            },
-        )?;
+        let at = clock::now_ms();
+        append(&journal, &Record::Over { at })?;
         Ok(undone)
     }
 
@@ -132,10 +111,10 @@ impl Store {
         };
         let now = match state_of(existing.as_ref()) {
             Ok(now) => now,
-            Err(error) => return left(format!("it cannot be read: {error}")),
+            Err(error) => return left(error.to_string()),
         };
         let chain = Chain::of(newest_first, &now);
-        let Some(first) = chain.first else {
+        let Some(first) = chain.done.last() else {
             let since = if now.is_none() {
                 "was removed since"
             } else {
@@ -158,12 +137,10 @@ impl Store {
             }
         }
         let of = chain.done.iter().map(|entry| entry.n).collect();
+        let at = clock::now_ms();
         append(
             &self.dir_of(run)?.join("journal.jsonl"),
-            &Line::Undone {
-                at: clock::now_ms(),
-                of,
-            },
+            &Record::Undone { at, of },
         )?;
         let line = match (chain.is_whole, changed, chain.state.is_none()) {
             (false, true, _) => {
@@ -245,7 +222,7 @@ impl Store {
             File::open(&path).and_then(|file| file.take(MAX_OLD + 1).read_to_end(&mut bytes));
         match read.map_err(sys::Error::at("read", &path)) {
             Err(error) => Err(error.to_string()),
-            Ok(_) if sha256(&bytes) != old.sha256 => {
+            Ok(_) if sha256_hex(&bytes) != old.sha256 => {
                 Err("what was kept of it is damaged".to_owned())
             }
             Ok(_) => Ok(bytes),
@@ -257,8 +234,6 @@ impl Store {
 struct Chain<'a> {
     /// Those that are taken back, the newest first.
     done: Vec<&'a Entry>,
-    /// The oldest of them.
-    first: Option<&'a Entry>,
     /// What was there before it.
     state: State,
     /// Whether these are all.
@@ -269,7 +244,6 @@ impl<'a> Chain<'a> {
     fn of(newest_first: &[&'a Entry], now: &State) -> Self {
         let mut chain = Self {
             done: Vec::new(),
-            first: None,
             state: now.clone(),
             is_whole: true,
         };
@@ -283,14 +257,15 @@ impl<'a> Chain<'a> {
             }
             chain.state = before;
             chain.done.push(entry);
-            chain.first = Some(entry);
         }
         chain
     }
 }
 
-fn state_of(existing: Option<&Existing>) -> std::io::Result<State> {
-    existing
-        .map(|existing| sha256_of(&mut existing.open()?))
-        .transpose()
+fn state_of(existing: Option<&Existing>) -> Result<State, Error> {
+    let sum = |existing: &Existing| {
+        let mut file = existing.open().map_err(Error::Unreadable)?;
+        sha256_of(&mut file)
+    };
+    existing.map(sum).transpose()
 }

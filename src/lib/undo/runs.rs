@@ -1,7 +1,15 @@
-//! Which runs changed files.
+//! Which runs changed files, and how long that is kept.
 
-use super::journal::{Entry, Line, Store, entry_of};
+use std::time::Duration;
+
+use super::journal::{Entry, Record, Store, entry_of};
 use super::{Error, UNDO};
+use crate::sys;
+
+/// How long a run can be taken back: as long as its messages are kept.
+pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The most bytes that all runs together keep; beyond it the oldest go, and the newest stays in any case.
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// A run that changed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +40,7 @@ impl Store {
 
     /// Returns the run whose undo the input `by` has begun already.
     pub fn asked(&self, by: &str) -> Option<String> {
-        let is_it = |line: &Line| matches!(line, Line::Asked { by: input, .. } if input == by);
+        let is_it = |line: &Record| matches!(line, Record::Asked { by: input, .. } if input == by);
         self.names()
             .find(|run| self.lines(run).is_ok_and(|lines| lines.iter().any(is_it)))
     }
@@ -48,11 +56,11 @@ impl Store {
         let newest = lines.iter().filter_map(entry_of).next_back()?;
         let last_change = lines
             .iter()
-            .rposition(|line| matches!(line, Line::Change(_)))?;
+            .rposition(|line| matches!(line, Record::Change(_)))?;
         let is_fresh = !lines
             .iter()
             .skip(last_change)
-            .any(|line| matches!(line, Line::Over { .. }));
+            .any(|line| matches!(line, Record::Over { .. }));
         let mut files: Vec<String> = Vec::new();
         for entry in open(&lines) {
             if !files.contains(&entry.path) {
@@ -79,8 +87,45 @@ impl Store {
         self.runs().into_iter().find(is_meant)
     }
 
+    /// Removes what is older than `keep`, and the oldest runs while all take more than `max` bytes.
+    ///
+    /// # Errors
+    /// When a directory cannot be removed.
+    pub fn prune(&self, keep: Duration, max: u64) -> Result<(), sys::Error> {
+        let _busy = self.busy.lock();
+        let mut runs = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let dir = entry.path();
+            let journal = dir
+                .join("journal.jsonl")
+                .metadata()
+                .or_else(|_| entry.metadata());
+            let Ok(age) = journal
+                .and_then(|meta| meta.modified())
+                .map(|time| time.elapsed().unwrap_or_default())
+            else {
+                continue;
+            };
+            let files = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+            let bytes: u64 = files
+                .filter_map(|file| file.metadata().ok())
+                .map(|meta| meta.len())
+                .sum();
+            runs.push((age, dir, bytes));
+        }
+        runs.sort_by_key(|(age, ..)| *age);
+        let mut total = 0_u64;
+        for (number, (age, dir, bytes)) in runs.into_iter().enumerate() {
+            total = total.saturating_add(bytes);
+            if age > keep || (number > 0 && total > max) {
+                std::fs::remove_dir_all(&dir).map_err(sys::Error::at("remove", &dir))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the journal of a run that is known.
-    pub(super) fn known(&self, run: &str) -> Result<Vec<Line>, Error> {
+    pub(super) fn known(&self, run: &str) -> Result<Vec<Record>, Error> {
         let lines = self.lines(run)?;
         if lines.is_empty() {
             Err(Error::Unknown(crate::text::visible(run)))
@@ -91,12 +136,12 @@ impl Store {
 }
 
 /// Returns the changes that were not taken back, in their order.
-pub(super) fn open(lines: &[Line]) -> Vec<&Entry> {
+pub(super) fn open(lines: &[Record]) -> Vec<&Entry> {
     let undone: Vec<u32> = lines
         .iter()
         .flat_map(|line| match line {
-            Line::Undone { of, .. } => of.as_slice(),
-            Line::Change(_) | Line::Asked { .. } | Line::Over { .. } => &[],
+            Record::Undone { of, .. } => of.as_slice(),
+            Record::Change(_) | Record::Asked { .. } | Record::Over { .. } => &[],
         })
         .copied()
         .collect();

@@ -1,5 +1,5 @@
-//! The agent's own directory: the files a new home begins with ([`init`]) and those that go into
-//! prompts ([`Files`]).
+//! The agent's own directory: the files a new home begins with ([`init`]), what tools may use of it and beside
+//! it ([`PathPolicy`]), and the files that are protected.
 //!
 //! ```text
 //! SOUL.md IDENTITY.md AGENTS.md USER.md TOOLS.md    stable: in every request, in this order

@@ -1,7 +1,8 @@
-//! The files that shape the agent itself: the owner changes them in an editor, a tool only with
-//! the owner's yes (specification §22).
+//! The files that shape the agent itself, which a tool changes only with the owner's yes (specification §22),
+//! and the memory, which only the owner's own conversations see.
 
 use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,16 +15,15 @@ const FILES: [&str; 6] = [
     "HEARTBEAT.md",
 ];
 const DIRS: [&str; 2] = ["skills", "prompts"];
-/// What has no room in this build; a tool is not to fill it before it has.
-const LATER: [&str; 1] = ["cron"];
+/// A directory that this build does not use yet; no tool may fill it before.
+const RESERVED_DIR: &str = "cron";
+/// What only the owner's own conversations see.
+const MEMORY: [&str; 3] = ["MEMORY.md", "USER.md", "memory"];
 
-/// Returns where they are in the workspace `dir`.
+/// Returns the protected files and directories of the workspace `dir`.
 pub fn protected_paths(dir: &Path) -> Vec<PathBuf> {
-    FILES
-        .iter()
-        .chain(&DIRS)
-        .map(|name| dir.join(name))
-        .collect()
+    let names = FILES.iter().chain(&DIRS);
+    names.map(|name| dir.join(name)).collect()
 }
 
 /// Makes those that are missing, empty: a command could create what is not there, for only what
@@ -32,21 +32,15 @@ pub fn protected_paths(dir: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// When one can neither be found nor made.
 pub fn create_protected(dir: &Path) -> std::io::Result<()> {
-    let made = FILES.iter().map(|name| {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(dir.join(name))
-            .map(drop)
-    });
-    let made = made.chain(
-        DIRS.iter()
-            .map(|name| DirBuilder::new().mode(0o700).create(dir.join(name))),
-    );
-    for result in made {
-        match result {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+    let mut new_file = OpenOptions::new();
+    new_file.write(true).create_new(true).mode(0o600);
+    for path in protected_paths(dir) {
+        let made = match DIRS.iter().any(|name| path.ends_with(name)) {
+            true => DirBuilder::new().mode(0o700).create(&path),
+            false => new_file.open(&path).map(drop),
+        };
+        match made {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
     }
@@ -56,27 +50,14 @@ pub fn create_protected(dir: &Path) -> std::io::Result<()> {
 /// Returns true when `path`, relative to the workspace and without links, is one of them or
 /// inside one. Letter case does not matter: some file systems ignore it.
 pub fn is_protected(path: &Path) -> bool {
-    let mut names = path
-        .components()
-        .map(|part| fold(&part.as_os_str().to_string_lossy()));
-    let Some(first) = names.next() else {
-        return false;
-    };
-    let is = |known: &&str| fold(known) == first;
-    DIRS.iter().chain(&LATER).any(is) || (names.next().is_none() && FILES.iter().any(is))
+    let is_file = path.components().count() == 1 && starts_with_one_of(path, &FILES);
+    is_file || starts_with_one_of(path, &DIRS) || starts_with_one_of(path, &[RESERVED_DIR])
 }
-
-/// What only the owner's own conversations see.
-const MEMORY: [&str; 3] = ["MEMORY.md", "USER.md", "memory"];
 
 /// Returns true when `path`, relative to the workspace and without links, is what only the owner's own
 /// conversations see, whoever speaks.
 pub fn is_memory(path: &Path) -> bool {
-    let first = path
-        .components()
-        .next()
-        .map(|first| fold(&first.as_os_str().to_string_lossy()));
-    first.is_some_and(|first| MEMORY.into_iter().any(|name| fold(name) == first))
+    starts_with_one_of(path, &MEMORY)
 }
 
 /// Returns what of the workspace `dir` only the owner's own conversations see, in whatever letter case it is
@@ -88,6 +69,13 @@ pub fn memory_paths(dir: &Path) -> Vec<PathBuf> {
         .filter(|name| is_memory(Path::new(name)))
         .map(|name| dir.join(name))
         .collect()
+}
+
+fn starts_with_one_of(path: &Path, names: &[&str]) -> bool {
+    path.components().next().is_some_and(|first| {
+        let first = fold(&first.as_os_str().to_string_lossy());
+        names.iter().any(|name| fold(name) == first)
+    })
 }
 
 /// Returns a name as file systems compare it that ignore the case of letters: some letters beyond ASCII

@@ -12,7 +12,7 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
 use crate::config::Home;
-use crate::skills::{Skills, Standing, Why};
+use crate::skills::{SkillStatus, Skills, Why};
 use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
@@ -91,14 +91,14 @@ pub(super) fn distrusted(context: &Context<'_>, name: &str) -> Result<Exit, Fail
 }
 
 /// Returns how a skill is called that may only be as it is now.
-fn exactly(standing: &Standing) -> Option<String> {
+fn exactly(standing: &SkillStatus) -> Option<String> {
     let hash = standing.sha256.as_ref().ok()?.get(..SHOWN)?;
     Some(format!("{}@{hash}", standing.name))
 }
 
-fn named(skills: &Skills, name: &str) -> Result<Standing, Failure> {
+fn named(skills: &Skills, name: &str) -> Result<SkillStatus, Failure> {
     let found = skills
-        .standings()
+        .statuses()
         .into_iter()
         .find(|standing| standing.name == name);
     found.ok_or_else(|| {
@@ -113,7 +113,7 @@ fn named(skills: &Skills, name: &str) -> Result<Standing, Failure> {
 fn trust(
     context: &Context<'_>,
     skills: &Skills,
-    standing: &Standing,
+    standing: &SkillStatus,
     listed: Option<String>,
 ) -> Result<Exit, Failure> {
     let home = context.home;
@@ -124,7 +124,7 @@ fn trust(
     };
     match &standing.off {
         Some(why @ (Why::Wrong(_) | Why::Hidden(_) | Why::Taken(_))) => return Err(cannot(why)),
-        Some(Why::Foreign(_) | Why::Changed | Why::Distrusted | Why::Unknown(_)) | None => {}
+        Some(Why::Untrusted(_) | Why::Changed | Why::Distrusted | Why::Unknown(_)) | None => {}
     }
     if let Some(listed) = &listed {
         let now = standing.sha256.as_ref().map_err(|why| cannot(why))?;
@@ -139,7 +139,7 @@ fn trust(
             );
         }
     }
-    let (says, words) = if standing.foreign {
+    let (says, words) = if standing.is_untrusted {
         let sha256 = standing.sha256.clone().map_err(|why| cannot(&why))?;
         (
             Decision::Trust(sha256),
@@ -173,7 +173,7 @@ fn trust(
     Ok(context.done(&json!({"trusted": name, "sha256": sha256}), &words))
 }
 
-fn over(standing: &Standing, sha256: &str) -> Vec<String> {
+fn over(standing: &SkillStatus, sha256: &str) -> Vec<String> {
     let mut lines: Vec<String> = standing
         .files
         .iter()
@@ -192,7 +192,7 @@ fn over(standing: &Standing, sha256: &str) -> Vec<String> {
 
 fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     let home = context.home;
-    let standings = skills.standings();
+    let standings = skills.statuses();
     if context.json {
         let skills: Vec<serde_json::Value> = standings
             .iter()
@@ -232,7 +232,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn document(home: &Home, standing: &Standing) -> serde_json::Value {
+fn document(home: &Home, standing: &SkillStatus) -> serde_json::Value {
     json!({
         "name": standing.name,
         "path": home.display(&standing.path),

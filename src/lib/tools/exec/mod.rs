@@ -311,85 +311,48 @@ mod tests {
             command: command.to_owned(),
             ..Args::default()
         };
-        let ask = |settings: &ExecSettings, args: Args| settings.question(&args);
+        let in_dir = |cwd: &str| Args {
+            cwd: cwd.to_owned(),
+            ..args("wc -l a")
+        };
         let plain = settings(&workspace);
-        let asked = ask(&plain, args("wc -l a"));
+        let asked = plain.question(&args("wc -l a"));
         assert_eq!(
             (asked.text.as_str(), asked.repeatable),
             ("run: wc -l a", true)
         );
-        let bound = asked.bound_to.as_array().unwrap().clone();
-        let expected = [
-            json!("exec"),
-            json!("wc -l a"),
-            json!(workspace),
-            bound[3].clone(),
-            json!(false),
-            json!(false),
-            json!(120),
-        ];
-        assert_eq!(
-            (bound[3].as_str().unwrap().len(), bound.as_slice()),
-            (64, expected.as_slice())
-        );
-        let again = ExecSettings {
-            env: plain.env.iter().rev().cloned().collect(),
-            ..plain.clone()
-        };
-        assert_eq!(
-            ask(
-                &again,
-                Args {
-                    cwd: "sub/..".into(),
-                    ..args("wc -l a")
-                }
-            ),
-            asked
-        );
+        let hash = plain.env_hash();
+        let expected = json!(["exec", "wc -l a", workspace, hash, false, false, 120]);
+        assert_eq!((asked.bound_to.clone(), hash.len()), (expected, 64));
+        let mut same = plain.clone();
+        same.env.reverse();
+        assert_eq!(same.question(&in_dir("sub/..")), asked);
 
-        let mut other_env = plain.clone();
-        other_env.env.push(("LD_PRELOAD".into(), "/x.so".into()));
-        let mut online = plain.clone();
-        online.rules.network = true;
-        let open = ExecSettings {
-            off: true,
-            ..plain.clone()
+        let changed = |change: &dyn Fn(&mut ExecSettings)| {
+            let mut other = plain.clone();
+            change(&mut other);
+            other.question(&args("wc -l a"))
         };
         let others = [
-            ask(&plain, args("wc -l b")),
-            ask(
-                &plain,
-                Args {
-                    cwd: "sub".into(),
-                    ..args("wc -l a")
-                },
-            ),
-            ask(
-                &plain,
-                Args {
-                    timeout_secs: Some(5),
-                    ..args("wc -l a")
-                },
-            ),
-            ask(&other_env, args("wc -l a")),
-            ask(&online, args("wc -l a")),
-            ask(&open, args("wc -l a")),
+            plain.question(&in_dir("sub")),
+            changed(&|other| other.rules.network = true),
+            changed(&|other| other.off = true),
+            changed(&|other| other.env.push(("LD_PRELOAD".into(), "/x.so".into()))),
+            plain.question(&args("wc -l b")),
+            plain.question(&Args {
+                timeout_secs: Some(5),
+                ..args("wc -l a")
+            }),
         ];
         for (at, other) in others.iter().enumerate() {
-            let alike = others
-                .iter()
-                .filter(|another| another.bound_to == other.bound_to)
-                .count();
-            assert!(
-                alike == 1 && other.bound_to != asked.bound_to,
-                "{at}: {other:?}"
-            );
+            let is_same = |one: &&Question| one.bound_to == other.bound_to;
+            assert_eq!(others.iter().filter(is_same).count(), 1, "{at}: {other:?}");
+            assert_ne!(other.bound_to, asked.bound_to, "{at}");
         }
-        assert_eq!(
-            others[1].text,
-            format!("run: wc -l a\nin: {}", workspace.join("sub").display())
-        );
-        assert_eq!(others[4].text, "run: wc -l a\nwith the network");
+        let sub = workspace.join("sub");
+        let text = format!("run: wc -l a\nin: {}", sub.display());
+        assert_eq!(others[0].text, text);
+        assert_eq!(others[1].text, "run: wc -l a\nwith the network");
         for command in [
             "wc a; rm b",
             "sh -c x",
@@ -400,7 +363,7 @@ mod tests {
             "env ls",
             "wc *",
         ] {
-            assert!(!ask(&plain, args(command)).repeatable, "{command}");
+            assert!(!plain.question(&args(command)).repeatable, "{command}");
         }
     }
 

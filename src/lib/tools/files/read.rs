@@ -12,7 +12,7 @@ use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Reach};
 use crate::media;
 use crate::memory::Scope;
-use crate::text::visible;
+use crate::text::{count, visible};
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::workspace::ReadTarget;
 
@@ -128,11 +128,12 @@ fn content(
         .map_err(io)?;
     if bytes.len() as u64 <= MAX_FILE {
         return match media::text(&bytes, true) {
-            Some(text) => Ok(format!(
-                "{}{}",
-                render::encoding(&bytes),
-                render::numbered(&text, window)
-            )),
+            Some(text) if text.is_empty() => Ok("(the file is empty)".to_owned()),
+            Some(text) => {
+                let of = format!("of {}", text.lines().count());
+                let lines = render::lines(text.as_bytes(), window, &of, is_over).map_err(io)?;
+                Ok(format!("{}{lines}", render::encoding(&bytes)))
+            }
             None => binary("no text"),
         };
     }
@@ -142,5 +143,6 @@ fn content(
     if head.contains(&0) {
         return binary("no text, or a very large one in UTF-16");
     }
-    render::lines(BufReader::new(bytes.chain(file)), window, size, is_over).map_err(io)
+    let of = format!("of many, the file has {}B", count(size));
+    render::lines(BufReader::new(bytes.chain(file)), window, &of, is_over).map_err(io)
 }

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use crate::media::Kind;
 use crate::sandbox::{Entry, Kind as EntryKind};
-use crate::text::{count, counted, head, visible};
+use crate::text::{counted, head, visible};
 
 /// Characters of a line that are shown.
 const MAX_LINE: usize = 2000;
@@ -32,34 +32,12 @@ impl Window {
     }
 }
 
-/// Returns the lines of a text in the window, each as `N<TAB>line`, and how to go on.
-pub(super) fn numbered(text: &str, window: Window) -> String {
-    if text.is_empty() {
-        return "(the file is empty)".to_owned();
-    }
-    let total = text.lines().count() as u64;
-    if window.first > total {
-        return format!("(the file has only {})", counted(total, "line"));
-    }
-    let mut page = Page::default();
-    for (number, line) in (1..)
-        .zip(text.lines())
-        .skip_while(|(number, _)| *number < window.first)
-    {
-        if number > window.last() || !page.add(number, line, 0) {
-            break;
-        }
-    }
-    page.end(window.first, |last| {
-        (last < total).then(|| format!("of {total}"))
-    })
-}
-
-/// Returns the lines in the window of a file that is too large to be held, `size` bytes long.
+/// Returns the lines of a file in the window, each as `N<TAB>line`, and how to go on when something follows:
+/// `rest` says of how much. A file of any length takes the memory of one page.
 pub(super) fn lines(
     mut file: impl BufRead,
     window: Window,
-    size: u64,
+    rest: &str,
     is_over: &dyn Fn() -> bool,
 ) -> std::io::Result<String> {
     let mut page = Page::default();
@@ -75,18 +53,18 @@ pub(super) fn lines(
         }
         let text = crate::media::text(&line, true)
             .unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned());
-        if number > window.last()
-            || !page.add(number, text.strip_suffix('\r').unwrap_or(&text), left_out)
-        {
-            return Ok(page.end(window.first, |_| {
-                Some(format!("of many, the file has {}B", count(size)))
-            }));
+        let text = text.strip_suffix('\r').unwrap_or(&text);
+        if number > window.last() || !page.add(number, text, left_out) {
+            let (first, last) = (window.first, page.last);
+            let next = last + 1;
+            let end = format!("[lines {first} to {last} {rest}; go on with offset {next}]");
+            return Ok(page.text + &end);
         }
     }
     if number < window.first {
-        return Ok(format!("(the file has only {number} lines)"));
+        return Ok(format!("(the file has only {})", counted(number, "line")));
     }
-    Ok(page.end(window.first, |_| None))
+    Ok(page.text)
 }
 
 /// Reads a line without its end into `line`, and returns how many bytes of it were left out; `None` at the
@@ -96,8 +74,11 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Opt
     let (mut left_out, mut any) = (0, false);
     loop {
         let block = file.fill_buf()?;
+        if block.is_empty() && !any {
+            return Ok(None);
+        }
         if block.is_empty() {
-            return Ok(any.then_some(left_out));
+            break;
         }
         any = true;
         let end = block.iter().position(|byte| *byte == b'\n');
@@ -108,9 +89,18 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Opt
         let used = part.len() + usize::from(end.is_some());
         file.consume(used);
         if end.is_some() {
-            return Ok(Some(left_out));
+            break;
         }
     }
+    // A letter that the bound went through is left out whole: the rest is still UTF-8.
+    if left_out > 0
+        && let Err(torn) = std::str::from_utf8(line)
+        && torn.error_len().is_none()
+    {
+        left_out += (line.len() - torn.valid_up_to()) as u64;
+        line.truncate(torn.valid_up_to());
+    }
+    Ok(Some(left_out))
 }
 
 /// Lines that are shown together.
@@ -140,18 +130,6 @@ impl Page {
         self.text.push_str(&shown);
         self.last = number;
         true
-    }
-
-    /// Ends it with the way to what comes after; `rest` says of how many, when something does.
-    fn end(mut self, first: u64, rest: impl FnOnce(u64) -> Option<String>) -> String {
-        if let Some(of) = rest(self.last) {
-            let last = self.last;
-            self.text.push_str(&format!(
-                "[lines {first} to {last} {of}; go on with offset {}]",
-                last + 1
-            ));
-        }
-        self.text
     }
 }
 

@@ -247,20 +247,4 @@ mod tests {
             prop_assert_eq!(whole, text);
         }
     }
-
-    #[test]
-    fn the_title_goes_first() {
-        let page = |title: &str, text: &str| Page {
-            title: title.into(),
-            text: text.into(),
-        };
-        assert_eq!(
-            composed(&page("T", "x"), "https://a.example/"),
-            "# T\nhttps://a.example/\n\nx"
-        );
-        assert_eq!(
-            composed(&page("", ""), "https://a.example/"),
-            "https://a.example/\n\n[the page has no text]"
-        );
-    }
 }

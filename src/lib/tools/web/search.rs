@@ -269,19 +269,6 @@ mod tests {
     }
 
     #[test]
-    fn results_are_numbered_lines_and_no_more_than_wanted() {
-        let found = [
-            hit("A", "https://a.example/", "about a"),
-            hit("B", "https://b.example/", ""),
-            hit("C", "https://c.example/", ""),
-        ];
-        assert_eq!(
-            listed(&found, 2),
-            "[1] A\nhttps://a.example/\nabout a\n\n[2] B\nhttps://b.example/"
-        );
-    }
-
-    #[test]
     fn a_refusal_names_what_the_owner_can_do() {
         let check = |engine, status, expected: &str| {
             let answer = Answer {

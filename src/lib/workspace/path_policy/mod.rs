@@ -1,5 +1,6 @@
-//! Where file tools work: the workspace, and the directories of `[tools] allowed_paths`. What a path means,
-//! what the file is called, and which rules hold for it are decided here, for tools and for an undo alike.
+//! Path policy: which files the tools may use, in the workspace and in the directories of `[tools] allowed_paths`.
+//! What a path means, what the file is called, and which rules hold for it are decided here, for tools and for an
+//! undo alike.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -36,14 +37,11 @@ pub enum Error {
 }
 
 fn beside(allowed: &[PathBuf]) -> String {
-    let names: Vec<String> = allowed
-        .iter()
-        .map(|dir| text::visible(&dir.display().to_string()))
-        .collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(" and of {} ([tools] allowed_paths)", names.join(", "))
+    let name = |dir: &PathBuf| text::visible(&dir.display().to_string());
+    let names: Vec<String> = allowed.iter().map(name).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" and of {} ([tools] allowed_paths)", names.join(", ")),
     }
 }
 
@@ -54,7 +52,7 @@ fn words(error: &BeneathError) -> String {
     })
 }
 
-/// Where file tools work.
+/// The workspace and the directories beside it that tools may use, and those they may never use.
 #[derive(Debug)]
 pub struct PathPolicy {
     workspace: Arc<Root>,
@@ -92,16 +90,11 @@ impl WriteTarget {
 
     /// Returns the keys of the directories that a write makes, outermost first.
     pub fn to_be_made(&self) -> Vec<String> {
-        let dirs = self.file.to_be_made();
-        dirs.iter()
-            .map(|dir| {
-                if self.inside {
-                    lossy(dir)
-                } else {
-                    lossy(&self.root.join(dir))
-                }
-            })
-            .collect()
+        let key = |dir: &PathBuf| match self.inside {
+            true => lossy(dir),
+            false => lossy(&self.root.join(dir)),
+        };
+        self.file.to_be_made().iter().map(key).collect()
     }
 }
 
@@ -177,18 +170,14 @@ impl PathPolicy {
         if self.workspace.relative(Path::new(path)).is_ok() {
             return Ok(self.workspace.clone());
         }
-        let real = |dir: &PathBuf| {
-            dir.canonicalize()
-                .is_ok_and(|real| Path::new(path).starts_with(real))
+        let holds = |dir: &&PathBuf| {
+            let is_below = |dir: PathBuf| Path::new(path).starts_with(dir);
+            Path::new(path).starts_with(dir) || dir.canonicalize().is_ok_and(is_below)
         };
-        let mut dirs: Vec<&PathBuf> = self
-            .allowed
-            .iter()
-            .filter(|dir| Path::new(path).starts_with(dir) || real(dir))
-            .collect();
-        dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
-        match dirs.first() {
-            // Opened anew each time: it may be a disk that comes and goes.
+        let holding = self.allowed.iter().filter(holds);
+        // The innermost; of equals the first.
+        match holding.min_by_key(|dir| std::cmp::Reverse(dir.components().count())) {
+            // Opened again each time: it may be a disk that comes and goes.
             Some(dir) => Ok(Arc::new(Root::open(dir)?)),
             None => Err(Error::Outside {
                 path: path.to_owned(),

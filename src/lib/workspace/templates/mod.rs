@@ -68,13 +68,8 @@ pub enum Fate {
 pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     home.create()?;
     let providers = home.providers_dir();
-    for dir in [&providers, &home.workspace().join("prompts")] {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(write_error(dir))?;
-    }
+    make_dir(&providers)?;
+    make_dir(&home.workspace().join("prompts"))?;
     let agent_toml = AGENT_TOML.replace("@ZONE@", zone.name());
     let mut created = vec![write_new(home.config_file().to_owned(), &agent_toml)?];
     for (name, text) in PROVIDERS {
@@ -105,13 +100,14 @@ pub fn add_provider(home: &Home, name: &str) -> Result<Option<PathBuf>, Error> {
         return Ok(None);
     };
     let dir = home.providers_dir();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&dir)
-        .map_err(write_error(&dir))?;
+    make_dir(&dir)?;
     let file = write_new(dir.join(format!("{name}.toml")), text)?;
     Ok((file.fate == Fate::Written).then_some(file.path))
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(write_error(dir))
 }
 
 /// O_EXCL: two `init` at once do not overwrite each other either. What a full disk cut short is
@@ -121,32 +117,21 @@ fn write_new(path: PathBuf, text: &str) -> Result<Created, Error> {
     if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         std::fs::remove_file(&path).map_err(write_error(&path))?;
     }
-    let mut file = match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-    {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Ok(Created {
-                path,
-                fate: Fate::Kept,
-            });
+    let mut new_file = OpenOptions::new();
+    new_file.write(true).create_new(true).mode(0o600);
+    let fate = match new_file.open(&path) {
+        Ok(mut file) => {
+            let written = file.write_all(text.as_bytes());
+            written
+                .and_then(|()| file.sync_all())
+                .inspect_err(|_| drop(std::fs::remove_file(&path)))
+                .map_err(write_error(&path))?;
+            Fate::Written
         }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Fate::Kept,
         Err(error) => return Err(write_error(&path)(error)),
     };
-    if let Err(error) = file
-        .write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-    {
-        let _ = std::fs::remove_file(&path);
-        return Err(write_error(&path)(error));
-    }
-    Ok(Created {
-        path,
-        fate: Fate::Written,
-    })
+    Ok(Created { path, fate })
 }
 
 fn write_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
