@@ -9,7 +9,7 @@ use crate::config::Environment;
 
 /// When to use colour: the value of `--color`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb
     #[default]
     Auto,
@@ -21,18 +21,19 @@ pub enum Color {
 
 /// Puts text into colour, or leaves it as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Paint {
+pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
     /// Leaves every text as it is.
-    pub const PLAIN: Self = Self { on: false };
+    pub(crate) const PLAIN: Self = Self { on: false };
     /// Puts every text into colour.
-    pub const ALWAYS: Self = Self { on: true };
+    #[cfg(test)]
+    pub(crate) const ALWAYS: Self = Self { on: true };
 
     /// Returns the paint for standard output.
-    pub fn new(color: Color, env: &Environment) -> Self {
+    pub(crate) fn new(color: Color, env: &Environment) -> Self {
         Self::decide(color, env, std::io::stdout().is_terminal())
     }
 
@@ -52,27 +53,27 @@ impl Paint {
     }
 
     /// Returns `text` in bold letters.
-    pub fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.sgr("1", text)
     }
 
     /// Returns `text` in faint letters.
-    pub fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.sgr("2", text)
     }
 
     /// Returns `text` in green: all is well.
-    pub fn green(self, text: &str) -> String {
+    pub(crate) fn green(self, text: &str) -> String {
         self.sgr("32", text)
     }
 
     /// Returns `text` in yellow: look at this.
-    pub fn yellow(self, text: &str) -> String {
+    pub(crate) fn yellow(self, text: &str) -> String {
         self.sgr("33", text)
     }
 
     /// Returns `text` in red: something is wrong.
-    pub fn red(self, text: &str) -> String {
+    pub(crate) fn red(self, text: &str) -> String {
         self.sgr("31", text)
     }
 

@@ -1,13 +1,12 @@
 //! The five programs. Only here is anything printed and an exit code chosen.
 
 pub mod cli;
-pub mod color;
+pub(crate) mod color;
 mod commitment_reminders;
 pub mod consolidate;
 pub mod daemon;
 pub(crate) mod doctor;
-pub mod documents;
-mod forget;
+pub(crate) mod documents;
 pub(crate) mod http;
 pub mod index;
 mod llm_client;

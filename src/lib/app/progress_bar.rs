@@ -30,7 +30,6 @@ impl Bar {
         }
     }
 
-    /// Takes it away.
     pub(super) fn end(self) {
         if let Some(bar) = self.0 {
             bar.finish_and_clear();

@@ -7,15 +7,12 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text;
 
-/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// A column.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::app) struct Column {
     title: &'static str,
     right: bool,
-    /// The width to which it may be cut.
     least: usize,
 }
 
@@ -29,7 +26,6 @@ impl Column {
         }
     }
 
-    /// Returns a column of numbers.
     pub(in crate::app) const fn right(title: &'static str) -> Self {
         Self {
             title,

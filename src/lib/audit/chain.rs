@@ -8,10 +8,10 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 
 use super::Place;
-use super::entry::{Entry, Event, Head, sha256};
+use super::entry::{Entry, Event, Head};
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
-use crate::{clock, sys};
+use crate::{clock, sys, text::sha256_hex};
 
 /// The end of the file in which the last whole entry is looked for. Ten thousand entries wait at most while
 /// the disk is full, and the head is as old as they are.
@@ -62,7 +62,7 @@ impl Chain {
             Some(_) => None,
         };
         let left = end.left.strip_suffix(b"\n").unwrap_or(&end.left);
-        let (bytes, digest) = (left.len() as u64, sha256(left));
+        let (bytes, digest) = (left.len() as u64, sha256_hex(left));
         let event = match why {
             Some(why) => Event::Damage {
                 why,

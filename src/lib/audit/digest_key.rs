@@ -3,10 +3,10 @@
 use ring::hmac;
 
 use super::Place;
-use super::entry::hex;
 use crate::sys;
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
+use crate::text::hex;
 
 const LEN: usize = 32;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
+use crate::{clock, text::hex};
 
 /// The hash before the first entry.
 pub(super) const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -206,14 +206,4 @@ fn hash(prev: &str, body: &[u8]) -> String {
     context.update(prev.as_bytes());
     context.update(body);
     hex(context.finish().as_ref())
-}
-
-/// Returns the SHA-256 of `bytes`, 64 hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(ring::digest::digest(&SHA256, bytes).as_ref())
-}
-
-/// Returns two digits a byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

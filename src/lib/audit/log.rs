@@ -12,10 +12,11 @@ use serde_json::Value;
 use super::Place;
 use super::chain;
 use super::digest_key::Key;
-use super::entry::{Asked, Event, sha256};
+use super::entry::{Asked, Event};
 use super::writer::{MOST, Shared, Word, Writer};
 use crate::clock;
 use crate::config::Home;
+use crate::text::sha256_hex;
 
 /// The record, as those see it who write it. Clones write the same one.
 #[derive(Clone)]
@@ -268,7 +269,7 @@ pub fn settings(home: &Home) -> BTreeMap<String, String> {
             .into_owned()
     };
     paths
-        .filter_map(|path| Some((name(&path), sha256(&std::fs::read(&path).ok()?))))
+        .filter_map(|path| Some((name(&path), sha256_hex(&std::fs::read(&path).ok()?))))
         .collect()
 }
 

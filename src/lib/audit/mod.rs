@@ -26,9 +26,9 @@ mod recent;
 mod verify;
 mod writer;
 
-pub use log::{Call, Log, Running, settings};
+pub use log::{Call, Log, settings};
 pub use recent::newest;
-pub use verify::{Damage, Kind, Note, Report, verify};
+pub use verify::{Report, verify};
 
 use std::path::PathBuf;
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::Place;
 use super::chain::read_head;
-use super::entry::{Entry, Head, Unfit, hex};
-use crate::sys;
+use super::entry::{Entry, Head, Unfit};
+use crate::{sys, text::hex};
 
 /// A line that is being written is looked at again after this long, so often.
 const AGAIN: (Duration, u32) = (Duration::from_millis(50), 20);

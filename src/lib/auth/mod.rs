@@ -29,7 +29,7 @@ pub use callback::{Callback, Listener};
 pub use keys::{Keys, Origin, ProviderKey, Source};
 pub use oauth::{Flow, Granted, OPENROUTER, is_openrouter};
 pub use refresh::Renewals;
-pub use store::{Contents, Entry, Grip, State, Store, Tokens};
+pub use store::{Contents, State};
 pub use verify_key::{Verdict, probe};
 
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ mod degrade;
 mod metered_speech;
 mod router;
 
-pub use circuit_breaker::{Health, Outage};
+pub use circuit_breaker::Health;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

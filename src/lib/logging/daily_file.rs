@@ -30,7 +30,6 @@ struct Today {
     file: Option<File>,
     /// Lines lost since the last one that was written.
     lost: u64,
-    lost_ever: u64,
     /// A full disk took only a part of the last line.
     torn: bool,
 }
@@ -50,10 +49,6 @@ impl Daily {
             now_ms,
             today: Mutex::default(),
         }
-    }
-
-    pub(super) fn lost_lines(&self) -> u64 {
-        self.lock().lost_ever
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Today> {
@@ -84,7 +79,6 @@ impl Daily {
                     let _ = std::io::stderr().write_all(secret::redact(&words).as_bytes());
                 }
                 today.lost += 1;
-                today.lost_ever += 1;
             }
         }
     }

@@ -96,34 +96,22 @@ pub enum Error {
     Twice(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Says that logging runs, and how well.
-#[derive(Debug)]
-#[must_use = "it knows how many lines were lost"]
-pub struct Guard(Option<Arc<Daily>>);
-
-impl Guard {
-    /// Returns the number of lines the file could not take (a full disk, a missing directory).
-    pub fn lost_lines(&self) -> u64 {
-        self.0.as_ref().map_or(0, |file| file.lost_lines())
-    }
-}
-
 /// Starts logging for the whole process and sends panics there too, redacted like everything.
 /// Old files are deleted. A directory that cannot be written is reported once on stderr and does
 /// not stop the program.
 ///
 /// # Errors
 /// [`Error::Twice`] when it was called before.
-pub fn init(options: &Options) -> Result<Guard, Error> {
+pub fn init(options: &Options) -> Result<(), Error> {
     let file = options
         .dir
         .as_ref()
         .map(|dir| Arc::new(Daily::open(dir.clone(), options.zone, options.keep_days)));
-    subscriber(options, Stderr, file.clone())
+    subscriber(options, Stderr, file)
         .try_init()
         .map_err(Error::Twice)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(Guard(file))
+    Ok(())
 }
 
 /// A panic is a bug of ours. Its words go to the log and not, unredacted, to the terminal.

@@ -225,7 +225,7 @@ fn a_disk_that_takes_nothing_stops_nothing_and_is_reported_when_it_does_again() 
     let dir = home.path().join("logs");
     let file = Arc::new(Daily::open(dir.clone(), Tz::UTC, 14));
     tracing::subscriber::with_default(
-        subscriber(&options(), Screen::default(), Some(Arc::clone(&file))),
+        subscriber(&options(), Screen::default(), Some(file)),
         || {
             tracing::info!("lost");
             tracing::info!("lost too");
@@ -244,7 +244,6 @@ fn a_disk_that_takes_nothing_stops_nothing_and_is_reported_when_it_does_again() 
         .map(|line| line["message"].clone())
         .collect();
     assert_eq!(messages, ["kept", "2 log lines could not be written"]);
-    assert_eq!(file.lost_lines(), 2);
 }
 
 #[test]

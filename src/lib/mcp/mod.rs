@@ -38,7 +38,7 @@ use tokio_util::task::TaskTracker;
 pub use server::{Program, Server, Settings, Way};
 pub use tool_list::{Offer, Offered};
 pub use tool_result::Answer;
-pub use trust::{Off, Seen, SeenServer, Standing, Trust, Trusted, Verdict, standing};
+pub use trust::{Off, Seen, SeenServer, Standing, Trust, Verdict, standing};
 
 /// Servers that are told to end have so long.
 const LAST_WORDS: Duration = Duration::from_secs(3);

@@ -7,8 +7,8 @@ mod pdf;
 mod pictures;
 mod sniff;
 
-pub use decode_text::{is_text_name, text};
-pub use inspect::{Content, Seen, look};
+pub use decode_text::text;
+pub use inspect::{Content, look};
 pub use pdf::{PDF_ARG, Pdf, pdf, pdf_main};
 pub use pictures::Pictures;
 pub use sniff::{Kind, sniff};

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use listener::{Listener, Stream, probe};
 pub use ssrf_guard::refusal::Error;
 pub use ssrf_guard::target::{Origin, Rules, join, parameter, with_query};
-pub use ssrf_guard::{Answer, Guard, Limits, Request, Resolve};
+pub use ssrf_guard::{Answer, Guard, Request};
 
 use crate::secret::redact;
 use crate::text;

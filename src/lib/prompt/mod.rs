@@ -12,7 +12,6 @@ mod prompt_files;
 mod system_prompt;
 
 pub use attachment_label::Label;
-pub use budget::Cut;
 pub use carry_over::{carried, pinned};
 pub use file_checks::{About, Remark, survey};
 pub use system_prompt::{Section, Sources};

@@ -28,14 +28,14 @@ mod view;
 
 pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
 pub use erase::erase;
-pub use inbox::{Accepted, Arrival, Ended, Finish, Finished, Progress, Started, Stopped, Verdict};
+pub use inbox::{Accepted, Arrival, Ended, Finish, Progress, Started, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::Note;
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
-    Counts, Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results,
+    Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results,
 };
 
 use std::path::Path;

@@ -65,17 +65,6 @@ impl Store {
             })
             .await
     }
-
-    /// Keeps a word of ours for the next turn of `session`.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn note(&self, session: &SessionKey, note: Note) -> Result<(), db::Error> {
-        let key = session.clone();
-        self.writer
-            .write(move |connection| insert(connection, &key, &note))
-            .await
-    }
 }
 
 pub(super) fn insert(

@@ -100,7 +100,7 @@ async fn a_refused_input_leaves_its_key_and_its_notice_only() {
     assert_eq!((accepted.len(), notices.len(), again.1.len()), (0, 1, 0));
     assert_eq!(
         counts(&dir.path().join("queue.db")).expect("counts"),
-        Counts {
+        super::view::Counts {
             inbox: 0,
             outbox: 1,
             dead: 0

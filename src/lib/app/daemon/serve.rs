@@ -23,7 +23,6 @@ use super::stdio::Stdio;
 use super::{assemble, background_tasks, command_intake, publish_state, ticker};
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
-use crate::app::forget;
 use crate::app::http;
 use crate::audit;
 use crate::auth::{Keys, Renewals};
@@ -32,6 +31,7 @@ use crate::config;
 use crate::config::{Environment, Home, Loaded, Secrets};
 
 use crate::cost::Ledger;
+use crate::forget;
 use crate::llm::Outages;
 use crate::mcp::Servers;
 use crate::memory::{Memory, embedder};
@@ -73,7 +73,7 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at(
+    workspace::create_protected(home.workspace()).map_err(sys::Error::at(
         "make the agent's files in",
         home.workspace(),
     ))?;
@@ -86,7 +86,7 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
         zone: loaded.config.agent.timezone.0,
         keep_days: loaded.config.log.keep_days,
     };
-    let _guard = logging::init(&log).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    logging::init(&log).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -130,7 +130,7 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
         });
         let told = orders
             .into_iter()
-            .map(|order| order.carry_out(home, env))
+            .map(|order| order.carry_out(home, env).map_err(Failure::from))
             .collect();
         drop(done);
         told
@@ -443,7 +443,11 @@ impl Daemon {
     }
 
     /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.
-    async fn api(&self, loaded: &Loaded, secrets: &Secrets) -> Result<Option<http::Door>, Failure> {
+    async fn api(
+        &self,
+        loaded: &Loaded,
+        secrets: &Secrets,
+    ) -> Result<Option<http::BoundServer>, Failure> {
         let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once)
         else {
             return Ok(None);
@@ -451,7 +455,7 @@ impl Daemon {
         if let Some(warning) = &settings.warning {
             tracing::warn!("{warning}");
         }
-        http::Door::open(settings).await.map(Some)
+        http::BoundServer::open(settings).await.map(Some)
     }
 
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.

@@ -11,26 +11,20 @@ use crate::sys::lock;
 
 /// `audit`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Audit {
+pub(crate) struct Audit {
     /// Entries as they were written, oldest first; a line that is none has the kind `unreadable`.
     pub entries: Vec<Map<String, Value>>,
 }
 
 /// Returns the newest `count` entries; none when nothing was recorded.
-///
-/// # Errors
-/// When the audit log cannot be read.
-pub fn audit(home: &Home, count: usize) -> Result<Audit, Failure> {
+pub(crate) fn audit(home: &Home, count: usize) -> Result<Audit, Failure> {
     Ok(Audit {
         entries: audit::newest(&Place::of(home), count)?,
     })
 }
 
 /// Returns what the audit log is, from its first line to its last; a daemon may be writing it.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn verify(home: &Home) -> Result<Report, Failure> {
+pub(crate) fn verify(home: &Home) -> Result<Report, Failure> {
     let is_alive = || lock::holder(&home.lock()).is_ok_and(|holder| holder.is_some());
     Ok(audit::verify(&Place::of(home), &is_alive)?)
 }

@@ -11,27 +11,22 @@ use crate::jobs::run_log;
 use crate::jobs::run_log::Run;
 use crate::{clock, jobs, monitor_state, people, pipeline, prompt, queue, skills, text};
 
-/// Runs that are shown of a job.
 const RUNS: usize = 5;
 /// Tokens of the tools that every turn is offered: 6,000 bytes at most.
 const TOOLS_TOKENS: u64 = 1_800;
-/// Tokens of an answer that says that nothing needs the owner, and a little more.
 const ANSWER_TOKENS: u64 = 50;
 
 /// `jobs`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// In the order in which they were added.
     pub jobs: Vec<Job>,
-    /// Entries of the file that make no sense: where, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<(String, String)>,
 }
 
-/// A job.
 #[derive(Debug, Clone, Serialize)]
-pub struct Job {
-    /// Its fields.
+pub(crate) struct Job {
     #[serde(flatten)]
     pub fields: Value,
     /// What came of its last times, the newest last.
@@ -39,10 +34,7 @@ pub struct Job {
 }
 
 /// Returns the jobs document; a daemon need not run.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn jobs(home: &Home) -> Result<Jobs, Failure> {
+pub(crate) fn jobs(home: &Home) -> Result<Jobs, Failure> {
     let known = jobs::read(&home.jobs())?;
     let one = |job: &jobs::Job| {
         let runs = run_log::newest(&home.job_runs(), &job.id, RUNS).unwrap_or_default();
@@ -60,33 +52,24 @@ pub fn jobs(home: &Home) -> Result<Jobs, Failure> {
     })
 }
 
-/// Whether a heartbeat would wake the agent, and what it would cost.
 #[derive(Debug, Clone, Serialize)]
-pub struct Wake {
-    /// Whether it would wake now.
+pub(crate) struct Wake {
     pub would_wake: bool,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it is thought of next, RFC 3339 UTC.
     pub next_at: String,
-    /// The model that would be asked.
-    pub model: String,
-    /// Tokens that it would read, by an estimate.
+    pub(crate) model: String,
     pub input_tokens: u64,
     /// US dollars of a wake in which nothing needs the owner, by an estimate; absent when the model has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The same for every time of a day in the active hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day_usd: Option<f64>,
 }
 
-/// Returns whether the agent would wake now.
-///
-/// # Errors
-/// When the settings cannot be read.
-pub fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
+pub(crate) fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
     let loaded = config::load(home, env, &[])?;
     let (config, models) = (&loaded.config, &loaded.models);
     let now = clock::now_ms();

@@ -11,17 +11,14 @@ use crate::{logging, text};
 
 /// `log`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Log {
+pub(crate) struct Log {
     /// Entries as they were written (`timestamp`, `level`, `message` and the fields of the event),
     /// oldest first.
     pub entries: Vec<Map<String, Value>>,
 }
 
 /// Returns the newest `count` entries; none when there is no log.
-///
-/// # Errors
-/// When the log cannot be read.
-pub fn log(home: &Home, count: usize) -> Result<Log, Failure> {
+pub(crate) fn log(home: &Home, count: usize) -> Result<Log, Failure> {
     Ok(Log {
         entries: logging::newest(&home.logs(), count)?,
     })
@@ -29,7 +26,7 @@ pub fn log(home: &Home, count: usize) -> Result<Log, Failure> {
 
 /// Returns what an entry says, on one line: its message, then the fields of the event and of its span. The
 /// module it came from is left out.
-pub fn log_words(entry: &Map<String, Value>) -> String {
+pub(crate) fn log_words(entry: &Map<String, Value>) -> String {
     let mut line = text::visible(
         entry
             .get("message")

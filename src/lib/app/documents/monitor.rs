@@ -10,10 +10,8 @@ use crate::monitor_state::State;
 /// `monitor`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Monitor {
-    /// monitor.json.
+pub(crate) enum Monitor {
     Known(Box<State>),
-    /// No daemon ever wrote it.
     Unknown {
         /// `unknown`.
         state: &'static str,
@@ -21,8 +19,7 @@ pub enum Monitor {
 }
 
 impl Monitor {
-    /// Returns the document for what was read of monitor.json.
-    pub fn of(state: Option<State>) -> Self {
+    pub(crate) fn of(state: Option<State>) -> Self {
         state.map_or(Self::Unknown { state: "unknown" }, |state| {
             Self::Known(Box::new(state))
         })
@@ -30,9 +27,6 @@ impl Monitor {
 }
 
 /// Returns the monitor document; a daemon need not run.
-///
-/// # Errors
-/// When monitor.json is there and cannot be read.
-pub fn monitor(home: &Home) -> Result<Monitor, Failure> {
+pub(crate) fn monitor(home: &Home) -> Result<Monitor, Failure> {
     Ok(Monitor::of(monitor_state::read(&home.monitor())?))
 }

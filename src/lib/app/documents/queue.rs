@@ -9,7 +9,7 @@ use crate::{clock, queue, sys};
 
 /// `queue`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Queue {
+pub(crate) struct Queue {
     /// Inputs not yet answered, oldest first.
     pub inbox: Vec<Open>,
     /// Parts not yet sent, oldest first.
@@ -22,16 +22,12 @@ pub struct Queue {
 
 /// Something that the agent may do only when its owner says so.
 #[derive(Debug, Clone, Serialize)]
-pub struct Waiting {
-    /// By what it is approved or denied.
+pub(crate) struct Waiting {
     pub id: String,
-    /// The conversation.
     pub session: String,
-    /// The tool.
     pub tool: String,
     /// What would be done; others may have chosen these words.
     pub text: String,
-    /// Why it is asked.
     pub why: String,
     /// Since when, RFC 3339 UTC.
     pub created_at: String,
@@ -39,39 +35,32 @@ pub struct Waiting {
     pub expires_at: String,
 }
 
-/// A row that is on its way.
 #[derive(Debug, Clone, Serialize)]
-pub struct Open {
+pub(crate) struct Open {
     /// The input's id, or `out-<n>`.
     pub id: String,
-    /// The session or the chat.
     pub place: String,
-    /// Its state.
     pub state: String,
-    /// How often it was tried.
     pub attempts: i64,
     /// Since when, RFC 3339 UTC.
     pub created_at: String,
 }
 
-/// A dead letter.
 #[derive(Debug, Clone, Serialize)]
-pub struct Dead {
+pub(crate) struct Dead {
     /// The input's id, or `out-<n>`.
     pub id: String,
     /// `inbox` or `outbox`.
     pub kind: String,
     /// Since when, RFC 3339 UTC.
     pub created_at: String,
-    /// How often it was tried.
     pub attempts: i64,
-    /// Why it was given up.
     pub reason: String,
 }
 
 /// `approvals`: the part of `queue` that waits for the owner.
 #[derive(Debug, Clone, Serialize)]
-pub struct Approvals {
+pub(crate) struct Approvals {
     /// What waits for the owner's word, oldest first.
     pub approvals: Vec<Waiting>,
 }
@@ -89,10 +78,7 @@ fn waiting(request: queue::Request) -> Waiting {
 }
 
 /// Returns the queue document; a daemon need not run.
-///
-/// # Errors
-/// When `queue.db` exists and cannot be read.
-pub fn queue(home: &Home) -> Result<Queue, Failure> {
+pub(crate) fn queue(home: &Home) -> Result<Queue, Failure> {
     let listing = queue::listing(&home.queue_db())?;
     let open = |row: queue::Open| Open {
         id: row.id,
@@ -132,10 +118,7 @@ pub fn queue(home: &Home) -> Result<Queue, Failure> {
 }
 
 /// Returns the approvals document; a daemon need not run.
-///
-/// # Errors
-/// When `queue.db` exists and cannot be read.
-pub fn approvals(home: &Home) -> Result<Approvals, Failure> {
+pub(crate) fn approvals(home: &Home) -> Result<Approvals, Failure> {
     let requests = queue::approvals(&home.queue_db(), clock::now_ms())?;
     Ok(Approvals {
         approvals: requests.into_iter().map(waiting).collect(),

@@ -14,10 +14,7 @@ use crate::queue;
 
 /// Returns an answer, from its file or, when that is not the last word, from the queue, which is the record: a
 /// file may be gone, or could not be written. `None` when nothing is known of the command.
-///
-/// # Errors
-/// When the file or the queue cannot be read.
-pub fn reply(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
+pub(crate) fn reply(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
     let file = replies::read(&home.replies(), id)?;
     if file.as_ref().is_some_and(Reply::is_final) {
         return Ok(file);
@@ -25,20 +22,18 @@ pub fn reply(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
     Ok(queue::result(&home.queue_db(), id.as_str())?.or(file))
 }
 
-/// A reply being written, as far as it was read.
-pub struct Part {
+pub(crate) struct Part {
     path: PathBuf,
     file: Option<File>,
     /// Bytes of a letter that is not whole yet.
     rest: Vec<u8>,
     read: String,
-    /// What comes next was begun anew, by a daemon that was started again.
     again: bool,
 }
 
 impl Part {
     /// Waits for the file of command `id`.
-    pub fn of(home: &Home, id: &Id) -> Self {
+    pub(crate) fn of(home: &Home, id: &Id) -> Self {
         let path = replies::part_path(&home.replies(), id.as_str());
         Self {
             path,
@@ -50,7 +45,7 @@ impl Part {
     }
 
     /// Returns what is new; nothing, most of the time.
-    pub fn read(&mut self) -> String {
+    pub(crate) fn read(&mut self) -> String {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }
@@ -66,7 +61,7 @@ impl Part {
     }
 
     /// Returns what is missing of `reply` when nothing more will be written.
-    pub fn end(&mut self, reply: &str) -> String {
+    pub(crate) fn end(&mut self, reply: &str) -> String {
         let mut new = self.read();
         if !says(&self.read, reply) {
             if !self.read.is_empty() {

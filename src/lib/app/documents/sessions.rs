@@ -11,50 +11,38 @@ use crate::session::{Index, Listed};
 
 /// `sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Sessions {
-    /// The last used first.
+pub(crate) struct Sessions {
     pub sessions: Vec<Session>,
     /// Why no `context_pct` is known, when the settings cannot be read.
     #[serde(skip)]
     pub unknown_windows: Option<String>,
 }
 
-/// A conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Session {
-    /// Its id.
+pub(crate) struct Session {
     pub session_id: String,
-    /// Its key.
     pub key: String,
-    /// Whom we talk to.
     pub contact: String,
     /// When it began, RFC 3339 UTC.
     pub created_at: String,
     /// When it was last used, RFC 3339 UTC.
     pub updated_at: String,
     /// The configured name of the model that spoke last; `null` before the first answer.
-    pub model: Option<String>,
-    /// Messages of people and of the model.
+    pub(crate) model: Option<String>,
     pub message_count: u64,
-    /// How often it was compacted.
     pub compaction_count: u64,
     /// Tokens of the newest model call.
     pub context_tokens: u64,
     /// Those as percent of the model's window, to a tenth; `null` when the window is unknown.
     pub context_pct: Option<f64>,
-    /// US dollars of the answers in it.
     pub cost_usd: f64,
-    /// Files of its transcript.
     pub log_files: u64,
     /// Their bytes.
     pub log_bytes: u64,
 }
 
 /// Returns the sessions document; empty when there are none.
-///
-/// # Errors
-/// When the transcripts cannot be read.
-pub fn sessions(home: &Home, env: &Environment) -> Result<Sessions, Failure> {
+pub(crate) fn sessions(home: &Home, env: &Environment) -> Result<Sessions, Failure> {
     let index = Index::read(&home.sessions_index(), &home.sessions())?;
     if index.is_empty() {
         return Ok(Sessions::default());

@@ -10,51 +10,36 @@ use crate::{clock, cost, monitor_state, queue};
 
 /// `status`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Status {
-    /// Whether a daemon holds the lock.
+pub(crate) struct Status {
     pub running: bool,
-    /// Its process id.
     pub pid: Option<i32>,
-    /// Its version.
     pub version: Option<String>,
-    /// How long it has run.
     pub uptime_secs: Option<i64>,
-    /// Its channels.
     pub channels: Vec<monitor_state::ChannelState>,
-    /// The providers of its models.
     pub providers: Vec<monitor_state::ProviderState>,
-    /// Its models.
-    pub models: Vec<String>,
-    /// Conversations there are.
+    pub(crate) models: Vec<String>,
     pub active_sessions: usize,
-    /// Open and dead rows.
     pub queue: monitor_state::Queue,
-    /// US dollars since the local midnight.
     pub today_cost_usd: f64,
     /// The most they may become today, 0 = no cap.
     pub today_cap_usd: f64,
     /// Calls since then that have no price and are not in the sum.
     pub today_unpriced_calls: i64,
-    /// How far the limits of today and this month are used up, once each step.
     pub alerts: Vec<Alert>,
     /// The wall around `exec`.
     pub sandbox: String,
-    /// What a hostile command could still do behind it.
     pub sandbox_risk: String,
     /// The newest trouble.
     pub last_error: Option<String>,
 }
 
-/// That a part of a limit is used up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Alert {
+pub(crate) struct Alert {
     /// The limit: `day_usd` or `month_usd`.
     pub setting: &'static str,
-    /// Its value.
     pub limit_usd: f64,
     /// 50, 80, or 100: all of it, or a call was refused.
     pub percent: i64,
-    /// What was spent then, US dollars.
     pub spent_usd: f64,
     /// When.
     pub at: String,
@@ -73,18 +58,11 @@ impl From<&cost::Alert> for Alert {
 }
 
 /// Returns the status document; a daemon need not run.
-///
-/// # Errors
-/// When state files exist and cannot be read.
-pub fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
+pub(crate) fn status(home: &Home, env: &Environment) -> Result<Status, Failure> {
     status_with(home, env, monitor_state::read(&home.monitor())?)
 }
 
-/// Returns the status document for what was read of monitor.json already.
-///
-/// # Errors
-/// As [`status`].
-pub fn status_with(
+pub(crate) fn status_with(
     home: &Home,
     env: &Environment,
     last: Option<monitor_state::State>,
@@ -144,7 +122,6 @@ fn silence(runs: bool, last: &monitor_state::State) -> Option<String> {
     })
 }
 
-/// Returns the settings and what was spent since the local midnight.
 fn today(home: &Home, env: &Environment) -> Result<(Config, Vec<cost::Line>), Failure> {
     let config = config::load_config(home, env).unwrap_or_default();
     let lines = cost::by_model(

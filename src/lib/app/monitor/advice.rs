@@ -6,11 +6,8 @@ use crate::config::{Environment, Home};
 /// The next steps; a command and what it is for are four spaces apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Advice {
-    /// How a daemon of this home is started.
     pub(super) start_it: Vec<String>,
-    /// Where the reason of its silence may be found.
     pub(super) look_at: Vec<String>,
-    /// The directory of its log.
     pub(super) logs: String,
 }
 

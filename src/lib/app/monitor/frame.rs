@@ -8,34 +8,23 @@ use super::sections;
 use super::styled_line::{Ink, Line, clean, cut, width, wrap};
 use crate::app::color::Paint;
 
-/// Where what is said begins, after its name.
 const TEXT: usize = 10;
-/// A longer name is cut.
 const MAX_NAME: usize = 16;
-/// A cut table of lanes shows at least so many before facts give way.
 const FEW_LANES: usize = 3;
 
-/// The room there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Letters on a line.
     pub(super) columns: usize,
-    /// Lines.
     pub(super) rows: usize,
 }
 
-/// How much is said.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Detail {
     /// Lines a long text may take; with one, a lane does not say why it waits.
     pub(super) text_rows: usize,
-    /// What is well and seldom changes.
     pub(super) quiet: bool,
-    /// Empty lines, and the head of the table.
     pub(super) air: bool,
-    /// What is well.
     pub(super) facts: bool,
-    /// Lanes.
     pub(super) lanes: usize,
 }
 
@@ -143,7 +132,6 @@ fn compose(view: &View<'_>, columns: usize, detail: Detail) -> Vec<Line> {
     page.lines
 }
 
-/// The lines so far, and how more are added.
 pub(super) struct Page {
     pub(super) columns: usize,
     pub(super) detail: Detail,
@@ -182,7 +170,6 @@ impl Page {
     }
 }
 
-/// Adds the pieces that must be there, and of the others those that fit whole.
 pub(super) fn join(
     mut line: Line,
     must: &[(Ink, String)],

@@ -8,7 +8,6 @@ use crate::monitor_state::State;
 use crate::sys;
 use crate::sys::lock;
 
-/// One look at the lock and at monitor.json.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Pulse {
     /// The process that holds the lock, 0 when it says none; `None` when nobody holds it.
@@ -17,15 +16,10 @@ pub(super) struct Pulse {
     pub(super) file: Option<State>,
     /// When the lock was taken, or a file that cannot be read was written, whichever is later.
     touched_at: Option<i64>,
-    /// This boot of the machine, where a dead daemon makes it worth to know.
     boot_id: String,
 }
 
 impl Pulse {
-    /// Reads both.
-    ///
-    /// # Errors
-    /// When one is there and may not be read.
     pub(super) fn take(home: &Home) -> Result<Self, sys::Error> {
         let mut file = monitor_state::read(&home.monitor())?;
         let pid = lock::holder(&home.lock())?;
@@ -48,7 +42,6 @@ impl Pulse {
         })
     }
 
-    /// Returns a look at which both were so.
     #[cfg(test)]
     pub(super) fn of(pid: Option<i32>, file: Option<State>) -> Self {
         Self {
@@ -59,7 +52,6 @@ impl Pulse {
         }
     }
 
-    /// Returns how the daemon is.
     pub(super) fn life(&self, now: i64) -> Life {
         let signs = Signs {
             pid: self.pid,

@@ -6,36 +6,26 @@ use super::styled_line::{Ink, Line, clean, cut, cut_front, width};
 use crate::clock;
 use crate::monitor_state::{Lane, TurnLine};
 
-/// Between two columns.
 const GAP: usize = 2;
-/// From this width on there is room for a head, and for names in full.
 const ROOMY: usize = 60;
-/// From this width on each model call is shown with its time and tokens.
 const WIDE: usize = 120;
-/// From this width on the session is named.
 const VERY_WIDE: usize = 180;
 /// The last column is left out when it would be narrower.
 const MIN_LAST: usize = 12;
 /// Spans and what is done change all the time; with room for the longest of every day they do not
 /// move what stands beside them: `59m 59s`, `waiting to retry`.
 const STEADY: (usize, usize) = (7, 16);
-/// Below this width there is no such room.
 const TIGHT: usize = 36;
 
-/// How much of the table is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// Columns of the frame.
     pub(super) columns: usize,
     /// Lanes; those beyond are named in one line.
     pub(super) lanes: usize,
-    /// Whether the columns have a head.
     pub(super) head: bool,
-    /// Whether to say why a lane waits, and what its tool says.
     pub(super) reasons: bool,
 }
 
-/// One column: its head, its cells, whether numbers stand at its right edge.
 struct Column {
     head: &'static str,
     right: bool,
@@ -151,7 +141,6 @@ fn family(lanes: &[Lane], has_room: bool) -> Vec<(usize, Lane)> {
     family
 }
 
-/// Returns the columns that fit, from left to right.
 fn choose(lanes: &[Lane], now: i64, room: usize) -> Vec<Column> {
     let column = |head: &'static str, right, limits, cell: &dyn Fn(&Lane) -> (Ink, String)| {
         Column::new(head, right, limits, lanes.iter().map(cell).collect())
@@ -248,7 +237,6 @@ fn row<'a>(cells: impl Iterator<Item = (&'a Column, Ink, String)>) -> Line {
     line
 }
 
-/// Returns what a lane does.
 fn doing(lane: &Lane) -> (Ink, String) {
     let ink = if lane.state == "retry_wait" {
         Ink::Yellow
@@ -261,12 +249,10 @@ fn doing(lane: &Lane) -> (Ink, String) {
     }
 }
 
-/// Returns the tools that run, as words.
 pub(super) fn running(lane: &Lane) -> String {
     clean(&list(lane.tools_in_flight.iter().map(String::as_str)))
 }
 
-/// Returns the words for a state of monitor.json.
 pub(super) fn state(state: &str) -> &str {
     match state {
         "tools" => "running tools",

@@ -4,54 +4,40 @@ use crate::app::cli::Exit;
 use crate::clock;
 use crate::monitor_state::{STALE_MS, State};
 
-/// How the daemon is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It left no file and no lock.
     Never,
     /// It holds the lock and has not written yet; a file there is another's.
     Starting {
-        /// Since it took the lock.
         for_ms: i64,
     },
-    /// It runs.
     Up,
-    /// It lets running turns finish and ends.
     Stopping,
-    /// It holds the lock and writes nothing.
     Stale {
-        /// Since it last wrote.
         silent_ms: i64,
     },
-    /// It ended by itself.
     Stopped {
         /// When.
         ago_ms: i64,
     },
-    /// It was killed or broke down.
     Dead {
-        /// Since it last wrote.
         ago_ms: i64,
-        /// Whether the machine was started anew since.
         rebooted: bool,
     },
 }
 
-/// What there is to tell it by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signs<'a> {
     /// The process id in the lock that is held, 0 when it says none; `None` when nobody holds it.
     pub(super) pid: Option<i32>,
     /// When the lock was taken last, or an unreadable file was written; `None` when neither ever was.
     pub(super) locked_at: Option<i64>,
-    /// monitor.json.
     pub(super) state: Option<&'a State>,
     /// This boot of the machine; empty where that is not known.
     pub(super) boot_id: &'a str,
 }
 
 impl Life {
-    /// Reads the signs.
     pub(super) fn of(signs: Signs<'_>, now: i64) -> Self {
         let Signs {
             pid,
@@ -91,7 +77,6 @@ impl Life {
         }
     }
 
-    /// Returns what a script is told.
     pub(super) fn exit(self) -> Exit {
         match self {
             Self::Up | Self::Starting { .. } | Self::Stopping => Exit::Ok,

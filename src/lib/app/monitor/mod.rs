@@ -26,7 +26,7 @@ use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use super::color::{Color, Paint};
 use super::documents;
-use super::documents::Status;
+use super::documents::status::Status;
 use crate::config::{Environment, Home};
 use crate::monitor_state::{Lane, State};
 use crate::{clock, jobs};
@@ -126,7 +126,7 @@ pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Fa
     if json {
         let pulse = Pulse::take(&home)?;
         let life = pulse.life(clock::now_ms());
-        cli::json(&documents::Monitor::of(pulse.file));
+        cli::json(&documents::monitor::Monitor::of(pulse.file));
         return Ok(life.exit());
     }
     let (pulse, status) = look(&home, &env)?;
@@ -148,7 +148,7 @@ pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Fa
 /// Reads what is known of the daemon.
 fn look(home: &Home, env: &Environment) -> Result<(Pulse, Status), Failure> {
     let pulse = Pulse::take(home)?;
-    let mut status = documents::status_with(home, env, pulse.file.clone())?;
+    let mut status = documents::status::status_with(home, env, pulse.file.clone())?;
     // It may have come or gone between the two looks.
     (status.pid, status.running) = (pulse.pid, pulse.pid.is_some());
     if pulse.own().is_none() {

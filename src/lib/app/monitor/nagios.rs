@@ -9,13 +9,12 @@ use super::numbers::{dollars, some, span};
 use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::app::documents::Status;
+use crate::app::documents::status::Status;
 use crate::monitor_state::STALE_MS;
 use crate::{clock, text};
 
 /// Some read the first 4096 bytes, many show a line on a page: what is wrong is cut here.
 const MAX_WORDS: usize = 300;
-/// From this share of the day's limit on somebody should know.
 const NEAR: f64 = 0.8;
 
 /// How bad it is; the exit code.
@@ -39,7 +38,6 @@ impl Level {
     }
 }
 
-/// Prints the line, and returns its level as an exit code.
 pub(super) fn main(shared: &Shared) -> ExitCode {
     let level = Cell::new(None);
     let ended = cli::end("agent-monitor", false, || {
@@ -80,13 +78,10 @@ fn unknown(failure: &Failure) -> String {
     format!("AGENT UNKNOWN - {}", words(&message))
 }
 
-/// What is judged.
 struct Facts<'a> {
     life: Life,
     status: &'a Status,
-    /// What it does.
     state: &'a str,
-    /// Since it last wrote.
     age: Option<i64>,
     now: i64,
 }
@@ -133,7 +128,6 @@ fn life(facts: &Facts<'_>) -> (Level, String) {
     }
 }
 
-/// Returns what is wrong. Without anybody who answers it is critical, else somebody should know.
 fn troubles(facts: &Facts<'_>) -> Vec<(Level, String)> {
     let status = facts.status;
     let mut found = Vec::new();

@@ -12,7 +12,6 @@ pub(super) fn span(millis: i64) -> String {
     }
 }
 
-/// Returns how long something took that is over: short spans with tenths.
 pub(super) fn took(millis: u64) -> String {
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
     if millis < 10_000 {
@@ -35,7 +34,6 @@ pub(super) fn count(n: u64) -> String {
     }
 }
 
-/// Returns US dollars: cents, or four places where cents would hide the sum.
 pub(super) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 1.0 {
         format!("${usd:.4}")

@@ -11,9 +11,7 @@ use super::styled_line::{Ink, Line, clean};
 use crate::clock;
 use crate::monitor_state::Lane;
 
-/// From this width on the budget has its bar, and how long that is.
 const BAR: (usize, usize) = (60, 20);
-/// A trouble older than this is history.
 const OLD_TROUBLE_MS: i64 = 3_600_000;
 
 /// Returns the first line: how the daemon is, which process, since when.
@@ -134,7 +132,6 @@ pub(super) fn next_step(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// What is wrong, and what to do about it.
 pub(super) fn troubles(page: &mut Page, view: &View<'_>) {
     let status = view.status;
     for channel in status
@@ -236,7 +233,6 @@ pub(super) fn troubles(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// What is well.
 pub(super) fn facts(page: &mut Page, view: &View<'_>) {
     if !page.detail.facts {
         return;
@@ -273,7 +269,6 @@ pub(super) fn facts(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// The channels that are well.
 pub(super) fn channels(page: &mut Page, view: &View<'_>) {
     for channel in view
         .status
@@ -292,7 +287,6 @@ pub(super) fn channels(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// The job that comes next. Where no daemon runs nothing comes.
 pub(super) fn next_job(page: &mut Page, view: &View<'_>) {
     if let Some((name, at)) = view.next_job.as_ref().filter(|_| is_fresh(view)) {
         let left = at - view.now;
@@ -351,7 +345,6 @@ pub(super) fn share(spent: f64, cap: f64, columns: usize) -> Vec<(Ink, String)> 
     pieces
 }
 
-/// Returns what no sum of money knows.
 pub(super) fn unpriced(calls: i64) -> Option<(Ink, String)> {
     (calls > 0).then(|| {
         (

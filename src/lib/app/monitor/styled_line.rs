@@ -9,27 +9,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::app::color::Paint;
 use crate::text;
 
-/// Longer texts are cut before anything else is done with them: no frame has more room.
 const MAX_CHARS: usize = 4000;
 
-/// How a piece of text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// As the terminal has it.
     Plain,
-    /// What the eye should meet first.
     Bold,
     /// What is there when it is looked for.
     Dim,
-    /// All is well.
     Green,
-    /// Look at this.
     Yellow,
-    /// Something is wrong.
     Red,
 }
 
-/// One line of a frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pieces: Vec<(Ink, String)>,
@@ -37,14 +29,12 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Returns a line of one piece.
     pub(super) fn of(ink: Ink, words: &str) -> Self {
         let mut line = Self::default();
         line.push(ink, words);
         line
     }
 
-    /// Adds a piece at the end.
     pub(super) fn push(&mut self, ink: Ink, words: &str) {
         let words = clean(words);
         if !words.is_empty() {
@@ -62,12 +52,10 @@ impl Line {
         }
     }
 
-    /// Returns how many columns it takes.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns its pieces, from left to right.
     pub(super) fn pieces(&self) -> &[(Ink, String)] {
         &self.pieces
     }
@@ -198,7 +186,6 @@ pub(super) fn cut_front(words: &str, columns: usize) -> String {
     format!("…{}", words.get(start..).unwrap_or_default())
 }
 
-/// Returns the first letters that fit.
 fn fitting(words: &str, columns: usize) -> &str {
     let (mut used, mut end) = (0, 0);
     for (at, letter) in words.grapheme_indices(true) {

@@ -5,36 +5,34 @@ use std::fmt::Write as _;
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::Audit;
+use crate::app::documents::audit::Audit;
 use crate::audit::Report;
 use crate::{clock, text};
 
-/// What stands in the first columns, or says nothing to a person.
 const SHOWN: [&str; 12] = [
     "v", "seq", "ts", "kind", "tool", "channel", "chat", "verdict", "outcome", "who", "prev",
     "hash",
 ];
-/// Digits of a digest that are enough to compare by eye.
 const DIGITS: usize = 12;
 
 /// Shows the newest entries.
-pub(crate) fn audit(asker: &Asker<'_>, audit: &Audit) -> Exit {
-    asker.entries(audit, &audit.entries, line, "the audit log is empty")
+pub(crate) fn audit(context: &Context<'_>, audit: &Audit) -> Exit {
+    context.entries(audit, &audit.entries, line, "the audit log is empty")
 }
 
 /// Says whether the audit log is whole: 65 when it is not.
-pub(crate) fn verify(asker: &Asker<'_>, report: &Report) -> Exit {
-    asker.answer(report, |report| {
-        let zone = asker.zone();
+pub(crate) fn verify(context: &Context<'_>, report: &Report) -> Exit {
+    context.answer(report, |report| {
+        let zone = context.zone();
         told(report, zone).iter().for_each(|line| cli::out(line));
     });
     if report.whole {
         return Exit::Ok;
     }
-    if !asker.json {
+    if !context.json {
         cli::err("agent-send: the audit log is not as it was written");
         cli::err(
             "hint: keep a copy; what the conversations say of the same time: agent-send --history, and the log: agent-send --log 1000",
@@ -84,7 +82,6 @@ fn told(report: &Report, zone: Tz) -> Vec<String> {
     lines
 }
 
-/// Returns the local time, what it is about, what became of it and by whom, then the rest.
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
     let time = clock::parse_rfc3339(word("ts"))
@@ -134,7 +131,6 @@ fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     line
 }
 
-/// Returns the beginning of a digest, any other text as it is.
 fn short(text: &str) -> String {
     let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_digest {

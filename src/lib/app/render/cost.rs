@@ -1,16 +1,15 @@
 //! What was spent, as a table with its sum, then what the limits leave.
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::{By, Cost, Group, Numbers, Period};
+use crate::app::documents::cost::{By, Cost, Group, Numbers, Period};
 use crate::app::table;
 use crate::app::table::Column;
 use crate::text;
 
-/// Shows what was spent.
-pub(crate) fn cost(asker: &Asker<'_>, cost: &Cost) -> Exit {
-    asker.answer(cost, |cost| {
+pub(crate) fn cost(context: &Context<'_>, cost: &Cost) -> Exit {
+    context.answer(cost, |cost| {
         lines(cost, table::room())
             .iter()
             .for_each(|line| cli::out(line))
@@ -167,7 +166,7 @@ fn dollars(usd: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::documents::{Caps, Model};
+    use crate::app::documents::cost::{Caps, Model};
 
     fn numbers(calls: i64, unpriced_calls: i64, cost_usd: f64) -> Numbers {
         Numbers {

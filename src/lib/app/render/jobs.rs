@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::{Job, Jobs, Wake};
+use crate::app::documents::jobs::{Job, Jobs, Wake};
 use crate::app::table;
 use crate::app::table::Column;
 use crate::{clock, text};
@@ -19,11 +19,10 @@ const COLUMNS: [Column; 6] = [
     Column::left("RESULT").cut_to(10),
 ];
 
-/// Shows the jobs.
-pub(crate) fn jobs(asker: &Asker<'_>, jobs: &Jobs) -> Exit {
-    let exit = asker.answer(jobs, |jobs| {
+pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
+    let exit = context.answer(jobs, |jobs| {
         if !jobs.jobs.is_empty() {
-            let zone = asker.zone();
+            let zone = context.zone();
             let rows: Vec<Vec<String>> = jobs.jobs.iter().map(|job| row(job, zone)).collect();
             table::lines(&COLUMNS, &rows, table::room())
                 .iter()
@@ -31,10 +30,10 @@ pub(crate) fn jobs(asker: &Asker<'_>, jobs: &Jobs) -> Exit {
         }
     });
     if jobs.jobs.is_empty() {
-        asker.note_nothing("there is no job yet: agent-send --job add");
+        context.note_nothing("there is no job yet: agent-send --job add");
     }
     for (id, why) in &jobs.broken {
-        asker.note(&format!(
+        context.note(&format!(
             "state/cron/jobs.json: the entry {} makes no sense: {}",
             text::visible(id),
             text::visible(why)
@@ -90,9 +89,8 @@ fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
     ]
 }
 
-/// Shows whether the agent would wake.
-pub(crate) fn wake(asker: &Asker<'_>, wake: &Wake) -> Exit {
-    asker.answer(wake, |wake| {
+pub(crate) fn wake(context: &Context<'_>, wake: &Wake) -> Exit {
+    context.answer(wake, |wake| {
         cli::out(&match &wake.reason {
             None => "The agent would wake now.".to_owned(),
             Some(reason) => format!("The agent would not wake: {reason}."),
@@ -110,7 +108,7 @@ pub(crate) fn wake(asker: &Asker<'_>, wake: &Wake) -> Exit {
         if let Some(at) = clock::parse_rfc3339(&wake.next_at) {
             cli::out(&format!(
                 "It is thought of next at {}.",
-                clock::local_text(at, asker.zone())
+                clock::local_text(at, context.zone())
             ));
         }
     })

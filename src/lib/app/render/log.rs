@@ -3,18 +3,17 @@
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
-use super::Asker;
+use super::Context;
 use crate::app::cli::Exit;
 use crate::app::documents;
-use crate::app::documents::Log;
+use crate::app::documents::log::Log;
 use crate::{clock, text};
 
 /// Shows the newest entries of the log.
-pub(crate) fn log(asker: &Asker<'_>, log: &Log) -> Exit {
-    asker.entries(log, &log.entries, line, "the log is empty")
+pub(crate) fn log(context: &Context<'_>, log: &Log) -> Exit {
+    context.entries(log, &log.entries, line, "the log is empty")
 }
 
-/// Returns the local time, the level, then what it says.
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
     let time = clock::parse_rfc3339(word("timestamp")).map_or_else(
@@ -24,7 +23,7 @@ fn line(entry: &Map<String, Value>, zone: Tz) -> String {
     format!(
         "{time}  {:<5}  {}",
         text::visible(word("level")),
-        documents::log_words(entry)
+        documents::log::log_words(entry)
     )
 }
 

@@ -28,28 +28,34 @@ pub(crate) use log::log;
 pub(crate) use sessions::sessions;
 pub(crate) use status::{queue, status};
 
-/// What a log has of an event.
 type Entry = Map<String, Value>;
 
-/// Whose agent it is, and how its answer is wanted.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct Context<'a> {
     pub shared: &'a Shared,
     pub home: &'a Home,
     pub env: &'a Environment,
-    /// One document.
     pub json: bool,
-    /// No talk beside the answer.
     pub quiet: bool,
 }
 
-impl Asker<'_> {
+impl Context<'_> {
     /// Prints a document: as it is, or by `draw`.
     fn answer<T: serde::Serialize>(&self, document: &T, draw: impl FnOnce(&T)) -> Exit {
         if self.json {
             cli::json(document)
         } else {
             draw(document)
+        }
+        Exit::Ok
+    }
+
+    /// Says that something was done: `document`, or `words`.
+    pub(crate) fn done(&self, document: &serde_json::Value, words: &str) -> Exit {
+        if self.json {
+            cli::json(document);
+        } else {
+            cli::out(words);
         }
         Exit::Ok
     }
@@ -76,7 +82,6 @@ impl Asker<'_> {
         exit
     }
 
-    /// Says a word beside the data.
     fn note(&self, words: &str) {
         if !self.quiet {
             cli::err(&format!("agent-send: {words}"));
@@ -104,6 +109,6 @@ impl Asker<'_> {
 }
 
 /// Shows what the daemon does right now; a daemon that is not there is an answer too.
-pub(crate) fn monitor(asker: &Asker<'_>) -> Result<Exit, Failure> {
-    monitor::show(asker.shared, asker.json, Color::Auto).map(|_| Exit::Ok)
+pub(crate) fn monitor(context: &Context<'_>) -> Result<Exit, Failure> {
+    monitor::show(context.shared, context.json, Color::Auto).map(|_| Exit::Ok)
 }

@@ -1,9 +1,9 @@
 //! The conversations as a table, the last used first.
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::{Session, Sessions};
+use crate::app::documents::sessions::{Session, Sessions};
 use crate::app::table;
 use crate::app::table::Column;
 use crate::{clock, text};
@@ -17,9 +17,8 @@ const COLUMNS: [Column; 6] = [
     Column::right("COST"),
 ];
 
-/// Shows the conversations.
-pub(crate) fn sessions(asker: &Asker<'_>, sessions: &Sessions) -> Exit {
-    let exit = asker.answer(sessions, |sessions| {
+pub(crate) fn sessions(context: &Context<'_>, sessions: &Sessions) -> Exit {
+    let exit = context.answer(sessions, |sessions| {
         if !sessions.sessions.is_empty() {
             lines(&sessions.sessions, clock::now_ms(), table::room())
                 .iter()
@@ -27,10 +26,10 @@ pub(crate) fn sessions(asker: &Asker<'_>, sessions: &Sessions) -> Exit {
         }
     });
     if sessions.sessions.is_empty() {
-        asker.note_nothing("there is no conversation yet");
+        context.note_nothing("there is no conversation yet");
     }
     if let Some(why) = &sessions.unknown_windows {
-        asker.note(&format!("how full a context is cannot be told: {why}"));
+        context.note(&format!("how full a context is cannot be told: {why}"));
     }
     exit
 }
@@ -57,7 +56,6 @@ fn row(session: &Session, now: i64) -> Vec<String> {
     ]
 }
 
-/// Returns how long ago something was: a date with its time has no room.
 fn ago(millis: i64) -> String {
     match millis / 60_000 {
         ..1 => "just now".to_owned(),

@@ -1,15 +1,16 @@
 //! What the daemon is, and what is open.
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::{Queue, Status};
+use crate::app::documents::queue::Queue;
+use crate::app::documents::status::Status;
 use crate::app::table::{Column, lines};
 use crate::text;
 
 /// Shows the status; 69 when no daemon runs.
-pub(crate) fn status(asker: &Asker<'_>, status: &Status) -> Exit {
-    asker.answer(status, draw);
+pub(crate) fn status(context: &Context<'_>, status: &Status) -> Exit {
+    context.answer(status, draw);
     if status.running {
         Exit::Ok
     } else {
@@ -91,9 +92,8 @@ fn draw(status: &Status) {
     }
 }
 
-/// Shows what waits, what is on its way out, and the dead letters.
-pub(crate) fn queue(asker: &Asker<'_>, queue: &Queue) -> Exit {
-    let exit = asker.answer(queue, |queue| {
+pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
+    let exit = context.answer(queue, |queue| {
         rows(queue).iter().for_each(|row| cli::out(row))
     });
     if queue.inbox.is_empty()
@@ -101,7 +101,7 @@ pub(crate) fn queue(asker: &Asker<'_>, queue: &Queue) -> Exit {
         && queue.dead.is_empty()
         && queue.approvals.is_empty()
     {
-        asker.note_nothing("nothing waits");
+        context.note_nothing("nothing waits");
     }
     exit
 }
@@ -153,7 +153,7 @@ fn rows(queue: &Queue) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::documents::{Dead, Open, Waiting};
+    use crate::app::documents::queue::{Dead, Open, Waiting};
 
     #[test]
     fn the_queue_is_a_table_with_whole_ids() {

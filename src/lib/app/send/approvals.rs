@@ -6,9 +6,12 @@ use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::arguments::parse_request;
 use super::submit;
+use super::wait;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
+use crate::app::render::Context;
 use crate::config::Home;
 use crate::control::replies::{Ask, Reply};
 use crate::message;
@@ -18,42 +21,54 @@ use crate::{clock, control, text};
 /// More of a question is not shown: the rest is in the document of `--queue`.
 const LONGEST: usize = 4000;
 
-/// Decides about a request.
-pub(super) fn decide(
-    home: &Home,
+/// `--approve ID`.
+pub(super) fn approve(context: &Context<'_>, id: &str, for_session: bool) -> Result<Exit, Failure> {
+    let verdict = if for_session {
+        Approval::Session
+    } else {
+        Approval::Approve
+    };
+    decide(context, parse_request(id)?, verdict, None)
+}
+
+/// `--deny ID WHY`.
+pub(super) fn deny(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let (id, why) = words
+        .split_first()
+        .map_or(("", String::new()), |(id, why)| {
+            (id.as_str(), why.join(" "))
+        });
+    let why = Some(why).filter(|why| !why.trim().is_empty());
+    decide(context, parse_request(id)?, Approval::Deny, why)
+}
+
+fn decide(
+    context: &Context<'_>,
     request: String,
     verdict: Approval,
     why: Option<String>,
-    json: bool,
 ) -> Result<Exit, Failure> {
-    let reply = word(home, request, verdict, why)?;
-    if json {
-        cli::json(&reply);
-        return Ok(if reply.error.is_some() {
-            Exit::Failed
-        } else {
-            Exit::Ok
-        });
+    let reply = send(context.home, request, verdict, why)?;
+    if context.json {
+        return wait::print(&reply, true);
     }
     cli::out(&outcome(reply)?);
     Ok(Exit::Ok)
 }
 
-fn word(
+fn send(
     home: &Home,
     request: String,
     verdict: Approval,
     why: Option<String>,
 ) -> Result<Reply, Failure> {
-    submit::order(
-        home,
-        &control::Command::Approval {
-            request,
-            verdict,
-            why,
-        },
-        "nothing is known to be decided",
-    )
+    let command = control::Command::Approval {
+        request,
+        verdict,
+        why,
+    };
+    let unknown = "nothing is known to be decided";
+    submit::call(home, &command, unknown, submit::COMMAND_WAIT, false)
 }
 
 fn outcome(reply: Reply) -> Result<String, Failure> {
@@ -64,7 +79,6 @@ fn outcome(reply: Reply) -> Result<String, Failure> {
     }
 }
 
-/// The requests that were shown.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     told: Vec<String>,
@@ -78,7 +92,6 @@ impl Asks {
         reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
     }
 
-    /// Returns true while something waits for the owner's word.
     pub(super) fn are_open(&self) -> bool {
         self.open
     }
@@ -101,7 +114,6 @@ impl Asks {
     }
 }
 
-/// Returns a question as it is shown: nothing in it can command a terminal or be taken for our words.
 fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     let id = text::visible(&ask.id);
     let left = clock::parse_rfc3339(&ask.expires_at)
@@ -139,7 +151,7 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
 
 /// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
 /// lines then, so reading one never waits.
-pub(super) fn heed(home: &Home) {
+pub(super) fn read_typed(home: &Home) {
     let stdin = std::io::stdin();
     let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     if poll(&mut there, PollTimeout::ZERO).unwrap_or(0) == 0 {
@@ -155,7 +167,7 @@ pub(super) fn heed(home: &Home) {
     });
     match spoken {
         Some(message::Command::Approval { id, verdict, why }) => {
-            match word(home, id, verdict, why).and_then(outcome) {
+            match send(home, id, verdict, why).and_then(outcome) {
                 Ok(outcome) => cli::err(&format!("agent-send: {outcome}")),
                 Err(failure) => cli::complain("agent-send", &failure),
             }

@@ -8,23 +8,24 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
-use super::arguments::Chat;
+use super::arguments::MessageFlags;
+use super::message::words;
 use super::submit;
+use super::submit::Posted;
 use super::wait;
 use super::wait::{Ended, News, Show};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
-use crate::config::Home;
-use crate::control::{Command, Id, Words};
-use crate::sys::fifo::Rung;
+use crate::app::render::Context;
+use crate::control::{Command, Id};
 
-/// Lines that are remembered.
 const HISTORY: usize = 1000;
 
 /// Talks until end of file. Returns 1 when standard input is no terminal and a line was not
 /// answered.
-pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failure> {
-    if !submit::listens(home)? {
+pub(super) fn chat(context: &Context<'_>, flags: &MessageFlags) -> Result<Exit, Failure> {
+    let (home, quiet) = (context.home, context.quiet);
+    if !submit::is_running(home)? {
         return Err(submit::no_daemon(home));
     }
     let person = std::io::stdin().is_terminal();
@@ -35,7 +36,7 @@ pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failur
         hear_interrupts(tell.clone());
         if !quiet {
             cli::err(
-                "/help shows what I understand, /new begins anew; Ctrl-C stops an answer, Ctrl-D ends",
+                "/help shows what I understand, /new starts a new session; Ctrl-C stops an answer, Ctrl-D ends",
             );
         }
     }
@@ -50,7 +51,7 @@ pub(super) fn chat(home: &Home, chat: &Chat, quiet: bool) -> Result<Exit, Failur
         if person {
             remember(&mut editor, &history, &text);
         }
-        match answer(home, chat, text, quiet, &tell, &news) {
+        match answer(context, flags, text, &tell, &news) {
             Ok(()) => {}
             Err(failure) if person || failure.exit == Exit::Failed => {
                 exit = if person { Exit::Ok } else { Exit::Failed };
@@ -120,41 +121,28 @@ fn line(editor: &mut Editor<(), FileHistory>, person: bool) -> Result<Option<Str
     }
 }
 
-/// Sends a line and prints the answer as it is written.
 fn answer(
-    home: &Home,
-    chat: &Chat,
+    context: &Context<'_>,
+    flags: &MessageFlags,
     text: String,
-    quiet: bool,
     tell: &Sender<News>,
     news: &Receiver<News>,
 ) -> Result<(), Failure> {
-    let id = Id::new();
-    let words = Words {
-        text,
-        context: None,
-        tier: chat.tier.clone(),
-        model: chat.model.clone(),
-        untrusted: chat.untrusted,
-    };
-    let (sender, session) = (chat.from.clone(), chat.session.clone());
+    let (home, id) = (context.home, Id::new());
     let command = Command::User {
-        words,
-        sender,
-        session,
+        words: words(flags, text),
+        sender: flags.from.clone(),
+        session: flags.session.clone(),
         stream: true,
         attachments: Vec::new(),
     };
-    if submit::leave(home, &id, &command)? == Rung::NoReader {
-        return Err(Failure::new(
-            Exit::TryAgain,
-            format!("the daemon has gone; {id} waits for it"),
-        )
-        .hint("agent-daemon run"));
+    if submit::post(home, &id, &command, true)? == Posted::Queued {
+        let what = format!("the daemon has stopped; {id} waits for it");
+        return Err(Failure::new(Exit::TryAgain, what).hint("agent-daemon run"));
     }
     let show = Show {
         stream: true,
-        quiet,
+        quiet: context.quiet,
         person: std::io::stdin().is_terminal(),
     };
     // Interrupts of before this line mean nothing any more.
@@ -163,10 +151,8 @@ fn answer(
         Ended::Answered(_, true) => Ok(()),
         Ended::Answered(reply, false) => wait::print(&reply, false).map(drop),
         Ended::TimedOut | Ended::Interrupted => {
-            let session = chat
-                .session
-                .clone()
-                .unwrap_or_else(|| format!("cli:{}", chat.from));
+            let session = flags.session.clone();
+            let session = session.unwrap_or_else(|| format!("cli:{}", flags.from));
             cli::words("\n");
             submit::stop(home, Some(session), false).map(drop)
         }

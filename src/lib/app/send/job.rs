@@ -1,145 +1,105 @@
-//! `--job`: what the agent does at its times. The list is read from the file; everything else is an order for
+//! `--job`: what the agent does at its times. The list is read from the file; everything else is a command for
 //! the daemon, left in the spool when none runs.
 
 use serde_json::Value;
 
-use super::arguments::parse_id;
+use super::arguments::{Arguments, parse_id};
 use super::submit;
-use super::submit::ORDER_WAIT;
+use super::submit::{COMMAND_WAIT, Posted};
 use super::wait;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
 use crate::app::render;
-use crate::app::render::Asker;
+use crate::app::render::Context;
 use crate::control::replies::Status;
 use crate::control::{Command, Id};
 use crate::jobs::Ask;
 use crate::message::JobOrder;
-use crate::sys::fifo::Rung;
 use crate::{clock, config};
 
-/// What is asked of jobs.
-pub(super) enum Ordered {
-    /// Which there are.
-    List,
-    /// Something is to become of one.
-    Order {
-        /// The command.
-        id: Id,
-        order: JobOrder,
-        /// Whether it may wait for a daemon.
-        queue: bool,
-    },
-}
-
-/// Returns what the words after `--job` ask for.
-pub(super) fn ordered(
+/// Lists the jobs, or sends what is to become of one to the daemon.
+pub(super) fn job(
+    context: &Context<'_>,
     words: &[String],
-    ask: Option<Value>,
-    id: Option<&str>,
-    queue: bool,
-) -> Result<Ordered, Failure> {
-    let usage = |what: String| {
-        Failure::new(Exit::Usage, what)
-            .hint("--job list, add, remove ID, run ID, pause ID, resume ID")
+    arguments: &Arguments,
+) -> Result<Exit, Failure> {
+    let fields = arguments.jobs.fields(&arguments.message);
+    let named = arguments.message.id.as_deref().map(parse_id).transpose()?;
+    let Some((id, order)) = parse(words, fields, named)? else {
+        return Ok(render::jobs(context, &documents::jobs(context.home)?));
     };
-    let named = id.map(parse_id).transpose()?;
-    let (verb, job) = match words {
-        [verb] => (verb.as_str(), None),
-        [verb, job, ..] => (verb.as_str(), Some(job.as_str())),
-        [] => return Err(usage("--job needs a verb".to_owned())),
-    };
-    if verb != "add" && ask.is_some() {
-        return Err(usage(format!(
-            "the flags of a new job do not go with --job {verb}"
-        )));
+    let command = Command::Job(checked(context, &id, order)?);
+    if submit::post(context.home, &id, &command, !arguments.no_queue)? == Posted::Queued {
+        return Ok(submit::queued(&id, context.json));
     }
-    let job = match (verb, job) {
-        ("list" | "add", Some(more)) => {
-            return Err(usage(format!("--job {verb} takes no {more:?}")));
+    let Some(reply) = wait::reply(context.home, &id, COMMAND_WAIT, context.quiet)? else {
+        let secs = COMMAND_WAIT.as_secs();
+        let what = format!("the daemon did not answer within {secs} s");
+        return Err(Failure::new(Exit::TryAgain, what).hint(format!(
+            "it is carried out as soon as it can: agent-send --result {id} --wait"
+        )));
+    };
+    match &reply.job {
+        Some(job) if context.json && reply.status == Status::Done => {
+            cli::json(job);
+            Ok(Exit::Ok)
         }
-        ("list", None) => return Ok(Ordered::List),
-        ("add", None) => named.clone(),
-        (_, Some(job)) => Some(parse_id(job)?),
-        (_, None) => return Err(usage(format!("--job {verb} needs the id of a job"))),
-    };
-    // A job that is named is the same job however often it is added; the order is a new one each time.
-    let id = if verb == "add" {
-        Id::new()
-    } else {
-        named.unwrap_or_default()
-    };
-    let name = |job: Option<Id>| job.map(|job| job.as_str().to_owned()).unwrap_or_default();
-    let order = match verb {
-        "add" => {
-            let job = job.map_or_else(|| id.short(), |job| job.as_str().to_owned());
-            JobOrder::Add {
-                job,
-                ask: ask.unwrap_or_default(),
-            }
-        }
-        "remove" => JobOrder::Remove { job: name(job) },
-        "run" => JobOrder::Run { job: name(job) },
-        "pause" => JobOrder::Pause { job: name(job) },
-        "resume" => JobOrder::Resume { job: name(job) },
-        other => return Err(usage(format!("--job has no verb {other:?}"))),
-    };
-    Ok(Ordered::Order { id, order, queue })
+        _ => wait::print(&reply, context.json)
+            .map_err(|failure| failure.hint("agent-send --job list shows what there is")),
+    }
 }
 
-/// Answers, or gives the order.
-pub(super) fn job(asker: &Asker<'_>, ordered: Ordered) -> Result<Exit, Failure> {
-    let Ordered::Order { id, order, queue } = ordered else {
-        return Ok(render::jobs(asker, &documents::jobs(asker.home)?));
+/// Returns the command that the words after `--job` mean, and its id; `None` for the list.
+fn parse(
+    words: &[String],
+    fields: Option<Value>,
+    named: Option<Id>,
+) -> Result<Option<(Id, JobOrder)>, Failure> {
+    let usage = |what: String| {
+        Err(Failure::new(Exit::Usage, what)
+            .hint("--job list, add, remove ID, run ID, pause ID, resume ID"))
     };
-    let home = asker.home;
-    let order = checked(asker, &id, order)?;
-    if !queue && !submit::listens(home)? {
-        return Err(submit::no_daemon(home));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let [verb, ..] = words.as_slice()
+        && *verb != "add"
+        && fields.is_some()
+    {
+        return usage(format!(
+            "the flags of a new job do not go with --job {verb}"
+        ));
     }
-    match submit::leave(home, &id, &Command::Job(order))? {
-        Rung::NoReader if queue => return submit::queued(&id, asker.json),
-        Rung::NoReader if submit::withdraw(home, &id) => return Err(submit::no_daemon(home)),
-        Rung::NoReader | Rung::Heard | Rung::Full => {}
-    }
-    let (tell, news) = std::sync::mpsc::channel();
-    match wait::wait(
-        home,
-        &id,
-        Some(ORDER_WAIT),
-        wait::Show::default(),
-        &tell,
-        &news,
-    )? {
-        wait::Ended::Answered(reply, _) => match reply
-            .job
-            .as_ref()
-            .filter(|_| asker.json && reply.status == Status::Done)
-        {
-            Some(job) => {
-                cli::json(job);
-                Ok(Exit::Ok)
-            }
-            None if asker.json => wait::print(&reply, true),
-            None => wait::print(&reply, false)
-                .map_err(|failure| failure.hint("agent-send --job list shows what there is")),
-        },
-        wait::Ended::TimedOut | wait::Ended::Interrupted => Err(Failure::new(
-            Exit::TryAgain,
-            format!(
-                "the daemon did not answer within {} s",
-                ORDER_WAIT.as_secs()
-            ),
-        )
-        .hint(format!(
-            "it is carried out as soon as it can: agent-send --result {id} --wait"
-        ))),
-    }
+    let (verb, job) = match words.as_slice() {
+        ["list"] => return Ok(None),
+        ["add"] => {
+            // A job that is named is the same job however often it is added; the command is a new one each time.
+            let id = Id::new();
+            let job = named.map_or_else(|| id.short(), |job| job.as_str().to_owned());
+            let ask = fields.unwrap_or_default();
+            return Ok(Some((id, JobOrder::Add { job, ask })));
+        }
+        [verb @ ("list" | "add"), more, ..] => {
+            return usage(format!("--job {verb} takes no {more:?}"));
+        }
+        [verb @ ("remove" | "run" | "pause" | "resume")] => {
+            return usage(format!("--job {verb} needs the id of a job"));
+        }
+        [verb, job, ..] => (*verb, parse_id(job)?.as_str().to_owned()),
+        [other] => return usage(format!("--job has no verb {other:?}")),
+        [] => return usage("--job needs a verb".to_owned()),
+    };
+    let order = match verb {
+        "remove" => JobOrder::Remove { job },
+        "run" => JobOrder::Run { job },
+        "pause" => JobOrder::Pause { job },
+        "resume" => JobOrder::Resume { job },
+        other => return usage(format!("--job has no verb {other:?}")),
+    };
+    Ok(Some((named.unwrap_or_default(), order)))
 }
 
 /// Refuses what the daemon would refuse, where somebody sees it, and writes the time zone down that was meant.
-fn checked(asker: &Asker<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Failure> {
+fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Failure> {
     let JobOrder::Add { job, ask } = order else {
         return Ok(order);
     };
@@ -153,9 +113,12 @@ fn checked(asker: &Asker<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Fail
         .as_deref()
         .filter(|to| *to != "owner" && to.parse::<i64>().is_err())
     {
-        submit::check_contact(asker.home, to)?;
+        submit::check_contact(context.home, to)?;
     }
-    let zone = config::load_config(asker.home, asker.env)?.agent.timezone.0;
+    let zone = config::load_config(context.home, context.env)?
+        .agent
+        .timezone
+        .0;
     ask.tz.get_or_insert_with(|| zone.name().to_owned());
     ask.clone()
         .job(id.as_str(), zone, clock::now_ms())

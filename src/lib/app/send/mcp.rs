@@ -4,72 +4,50 @@
 //! All words of a server are shown escaped, and what is hidden in them is named: they are what a model
 //! would read.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::skill::{SHOWN, hash_begins};
+use super::skill::{SHOWN, TrustVerb, distrusted};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
+use crate::app::render::Context;
 use crate::config;
-use crate::config::{Environment, Home};
 use crate::mcp;
 use crate::mcp::{Off, Offered, Seen, Standing, Trust};
 use crate::text;
 use crate::text::hidden_chars;
 use crate::{clock, logging};
 
-/// Hidden characters of one text that are named.
 const MAX_NAMED: usize = 4;
 
-pub(super) fn mcp(
-    home: &Home,
-    env: &Environment,
-    words: &[String],
-    json: bool,
-) -> Result<Exit, Failure> {
+pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let home = context.home;
     cli::must_be_there(home)?;
-    let standings = standings(home, env)?;
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["list"] => {
-            list(&standings, json);
-            Ok(Exit::Ok)
-        }
-        [verb @ ("trust" | "distrust"), name] => {
-            let (name, listed) = match name.split_once('@') {
-                Some((name, hash)) if *verb == "trust" => {
-                    (name, Some(hash_begins(hash, "agent-send --mcp list")?))
-                }
-                _ => (*name, None),
-            };
-            cli::may_write(home)?;
-            // A damaged file is set aside; that must be seen.
-            let _guard = logging::init(&logging::Options::stderr_only(0, false));
-            let standing = standings
-                .iter()
-                .find(|standing| standing.name == name)
-                .ok_or_else(|| {
-                    let message = format!("no tool server is called {}", text::visible(name));
-                    Failure::new(Exit::Failed, message).hint(
-                        "agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]",
-                    )
-                })?;
-            let trust = Trust::new(&home.trusted_servers());
-            match *verb {
-                "trust" => say_yes(&trust, standing, listed.as_deref(), json),
-                _ => say_no(&trust, standing, json),
-            }
-        }
-        _ => Err(Failure::new(
-            Exit::Usage,
-            "--mcp takes list, trust NAME[@HASH] or distrust NAME",
-        )
-        .hint("agent-send --help")),
+    let standings = standings(context)?;
+    let verb = TrustVerb::parse("--mcp", words)?;
+    let (TrustVerb::Trust(name, _) | TrustVerb::Distrust(name)) = verb else {
+        list(&standings, context.json);
+        return Ok(Exit::Ok);
+    };
+    cli::may_write(home)?;
+    // A damaged file is set aside; that must be seen.
+    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let standing = standings.iter().find(|standing| standing.name == name);
+    let standing = standing.ok_or_else(|| {
+        let message = format!("no tool server is called {}", text::visible(name));
+        Failure::new(Exit::Failed, message)
+            .hint("agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]")
+    })?;
+    let trusted = Trust::new(&home.trusted_servers());
+    if let TrustVerb::Trust(_, hash) = verb {
+        return trust(context, &trusted, standing, hash.as_deref());
     }
+    trusted.say(name, None, clock::now_ms())?;
+    distrusted(context, name)
 }
 
-/// Returns how each server of agent.toml stands.
-fn standings(home: &Home, env: &Environment) -> Result<Vec<Standing>, Failure> {
-    let config = config::load_config(home, env)?;
+fn standings(context: &Context<'_>) -> Result<Vec<Standing>, Failure> {
+    let home = context.home;
+    let config = config::load_config(home, context.env)?;
     let seen = Seen::read(&home.tool_servers());
     let trusted = Trust::new(&home.trusted_servers()).read();
     let standing = |(name, server): (&String, &config::McpServer)| {
@@ -86,11 +64,11 @@ fn standings(home: &Home, env: &Environment) -> Result<Vec<Standing>, Failure> {
     Ok(config.mcp.servers.iter().map(standing).collect())
 }
 
-fn say_yes(
-    trust: &Trust,
+fn trust(
+    context: &Context<'_>,
+    trusted: &Trust,
     standing: &Standing,
     listed: Option<&str>,
-    json: bool,
 ) -> Result<Exit, Failure> {
     let name = &standing.name;
     let Some(offer) = &standing.offer else {
@@ -118,7 +96,7 @@ fn say_yes(
                 .hint("agent-send --mcp list"),
         );
     }
-    trust.say(name, Some(offer.sha256.clone()), clock::now_ms())?;
+    trusted.say(name, Some(offer.sha256.clone()), clock::now_ms())?;
     let count = offer
         .tools
         .iter()
@@ -132,30 +110,7 @@ fn say_yes(
     let words = format!(
         "{name} is trusted: {tools} offered from the next message on, until it offers something else"
     );
-    done(
-        json,
-        &json!({"trusted": name, "sha256": offer.sha256}),
-        &words,
-    );
-    Ok(Exit::Ok)
-}
-
-fn say_no(trust: &Trust, standing: &Standing, json: bool) -> Result<Exit, Failure> {
-    trust.say(&standing.name, None, clock::now_ms())?;
-    done(
-        json,
-        &json!({"distrusted": standing.name}),
-        &format!("{} is off from now on", standing.name),
-    );
-    Ok(Exit::Ok)
-}
-
-fn done(json: bool, document: &Value, words: &str) {
-    if json {
-        cli::json(document)
-    } else {
-        cli::out(words)
-    }
+    Ok(context.done(&json!({"trusted": name, "sha256": offer.sha256}), &words))
 }
 
 /// Returns how a server is called that may only offer what it offers now.
@@ -254,9 +209,6 @@ fn shown(words: &str) -> String {
 
 /// Collects the parameters, and all words of a schema that a model reads, with their places.
 fn collect(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
-    let Value::Object(fields) = schema else {
-        return;
-    };
     let below = |name: &str| {
         if path.is_empty() {
             name.to_owned()
@@ -264,71 +216,54 @@ fn collect(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
             format!("{path}.{name}")
         }
     };
-    let properties = fields.get("properties").and_then(Value::as_object);
+    let properties = schema.get("properties").and_then(Value::as_object);
     for (name, inner) in properties.into_iter().flatten() {
-        let words = inner
-            .get("description")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let kind = inner.get("type").and_then(Value::as_str).unwrap_or("any");
-        out.push((
-            below(name),
-            format!("{kind}. {words}")
-                .trim_end_matches([' ', '.'])
-                .to_owned(),
-        ));
+        let word = |key: &str| inner.get(key).and_then(Value::as_str);
+        let kind = word("type").unwrap_or("any");
+        let words = format!("{kind}. {}", word("description").unwrap_or_default());
+        let words = words.trim_end_matches([' ', '.']).to_owned();
+        out.push((below(name), words));
         collect(inner, &below(name), out);
     }
-    let mut schema_at = |inner: &Value, place: &str| {
-        let words = inner.get("description").and_then(Value::as_str);
-        out.extend(words.map(|words| (place.to_owned(), words.to_owned())));
-        collect(inner, place, out);
-    };
-    if path.is_empty() {
-        let words = fields
-            .get("description")
-            .map(|words| json!({"description": words}));
-        words.iter().for_each(|words| schema_at(words, "(all)"));
-    }
-    let mut values = Vec::new();
-    for (key, inner) in fields {
-        match (key.as_str(), inner) {
-            // These are said already, or are no words of the server's.
-            ("properties" | "description" | "type", _) => {}
-            ("$defs" | "definitions", Value::Object(named)) => {
-                named
-                    .iter()
-                    .for_each(|(name, inner)| schema_at(inner, &below(&format!("{key}.{name}"))));
+    for (key, inner) in schema.as_object().into_iter().flatten() {
+        match key.as_str() {
+            // These are said already.
+            "properties" => {}
+            "description" | "type" if !path.is_empty() && inner.is_string() => {}
+            "type" if inner == "object" => {}
+            "items" if inner.is_object() => {
+                let words = inner.get("description").map(plain);
+                out.extend(words.map(|words| (below(key), words)));
+                collect(inner, &below(key), out);
             }
-            (
-                "items" | "additionalProperties" | "anyOf" | "oneOf" | "allOf",
-                Value::Array(schemas),
-            ) => {
-                schemas
-                    .iter()
-                    .for_each(|inner| schema_at(inner, &below(key)));
-            }
-            ("items" | "additionalProperties", inner) => schema_at(inner, &below(key)),
-            ("required", Value::Array(names)) => {
-                let is_said = |name: &&Value| {
-                    name.as_str()
-                        .is_some_and(|name| properties.is_some_and(|all| all.contains_key(name)))
-                };
-                let others: Vec<&Value> = names.iter().filter(|name| !is_said(name)).collect();
-                values
-                    .extend((!others.is_empty()).then(|| (below(key), json!(others).to_string())));
-            }
-            (_, value) => {
+            "required" if names_properties(inner, properties) => {}
+            _ => {
                 let mut words = Vec::new();
-                strings(value, &mut words);
-                values.extend((!words.is_empty()).then(|| (below(key), value.to_string())));
+                strings(inner, &mut words);
+                if !words.is_empty() {
+                    out.push((below(key), plain(inner)));
+                }
             }
         }
     }
-    out.extend(values);
 }
 
-/// Collects every string in a value, names among them.
+fn names_properties(required: &Value, properties: Option<&Map<String, Value>>) -> bool {
+    let is_property = |name: &Value| {
+        let name = name.as_str();
+        name.is_some_and(|name| properties.is_some_and(|all| all.contains_key(name)))
+    };
+    required
+        .as_array()
+        .is_some_and(|names| names.iter().all(is_property))
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
 fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     match value {
         Value::String(words) => out.push(words),
@@ -392,7 +327,7 @@ mod tests {
             "       a: array. What",
             "       a.items.b: string. Deep",
             "       a.items.b.enum: [\"x\"]",
-            "       $defs.X: Elsewhere.",
+            "       $defs: {\"X\":{\"description\":\"Elsewhere.\"}}",
             "       hidden characters, which the model does not get: 1:4 U+200B, which has no width; 2:6 U+001B, a control character",
             "     s_: left out: it has no name",
             "       Add\\u{200b} it. Then \\u{1b}[2Jmore.",

@@ -8,6 +8,7 @@ mod arguments;
 mod chat;
 mod job;
 mod mcp;
+mod message;
 mod pair;
 mod progress;
 mod skill;
@@ -19,12 +20,13 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use super::render::Asker;
-use arguments::{Arguments, Verb};
+use super::render::Context;
+use arguments::{Arguments, parse_id};
 
 use super::cli;
 use super::cli::{Exit, Failure};
-use super::documents;
+use super::{documents, render};
+use crate::control::{Command, Id};
 
 /// Returns the command line.
 pub fn command() -> clap::Command {
@@ -34,76 +36,122 @@ pub fn command() -> clap::Command {
 /// Runs the program.
 pub fn main() -> ExitCode {
     match cli::parse::<Arguments>() {
-        Ok(arguments) => {
-            let json = arguments.json;
-            cli::end("agent-send", json, || run(arguments))
-        }
+        Ok(arguments) => cli::end("agent-send", arguments.json, || run(&arguments)),
         Err(code) => code,
     }
 }
 
-fn run(arguments: Arguments) -> Result<Exit, Failure> {
+fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (env, home) = arguments.shared.home()?;
-    let (json, quiet) = (arguments.json, arguments.shared.quiet);
-    let shared = arguments.shared.clone();
-    let asker = Asker {
-        shared: &shared,
+    let context = Context {
+        shared: &arguments.shared,
         home: &home,
         env: &env,
-        json,
-        quiet,
+        json: arguments.json,
+        quiet: arguments.shared.quiet,
     };
-    match arguments.verb()? {
-        Verb::Say(message) => submit::say(&home, &message, json, quiet),
-        Verb::Chat(chat) => chat::chat(&home, &chat, quiet),
-        Verb::Result { id, wait } => wait::result(&home, &id, wait, json, quiet),
-        Verb::Stop { session } => submit::stop(&home, session, json),
-        Verb::Reset {
-            target,
-            wait,
-            queue,
-        } => submit::reset(&home, &target, wait, queue, json),
-        Verb::Compact { session, wait } => submit::compact(&home, session, wait, json, quiet),
-        Verb::Decide {
-            request,
-            verdict,
-            why,
-        } => approvals::decide(&home, request, verdict, why, json),
-        Verb::Undo { run, wait } => submit::undo(&home, run, wait, json),
-        Verb::Job(ordered) => job::job(&asker, *ordered),
-        Verb::Heartbeat { dry_run: true } => {
-            Ok(super::render::wake(&asker, &documents::wake(&home, &env)?))
-        }
-        Verb::Heartbeat { dry_run: false } => submit::heartbeat(&home, json),
-        Verb::Pair(words) => pair::pair(&home, &words, json),
-        Verb::Skill(words) => skill::skill(&home, &env, &words, json),
-        Verb::Mcp(words) => mcp::mcp(&home, &env, &words, json),
-        Verb::Status => Ok(super::render::status(
-            &asker,
-            &documents::status(&home, &env)?,
-        )),
-        Verb::Monitor => super::render::monitor(&asker),
-        Verb::Cost { period, by } => Ok(super::render::cost(
-            &asker,
-            &documents::cost(&home, &env, period, by)?,
-        )),
-        Verb::Sessions => Ok(super::render::sessions(
-            &asker,
-            &documents::sessions(&home, &env)?,
-        )),
-        Verb::History { target, full } => {
-            super::render::history(&asker, &documents::history(&home, &env, &target, full)?)
-        }
-        Verb::Explain { id } => Ok(super::render::explain(
-            &asker,
-            &documents::explain(&home, &id)?,
-        )),
-        Verb::Queue => Ok(super::render::queue(&asker, &documents::queue(&home)?)),
-        Verb::Audit { entries } => Ok(super::render::audit(
-            &asker,
-            &documents::audit(&home, entries)?,
-        )),
-        Verb::Verify => Ok(super::render::verify(&asker, &documents::verify(&home)?)),
-        Verb::Log { lines } => Ok(super::render::log(&asker, &documents::log(&home, lines)?)),
+    arguments.check()?;
+    if let Some(words) = &arguments.jobs.job {
+        return job::job(&context, words, arguments);
     }
+    if let Some(exit) = command_of(&context, arguments)? {
+        return Ok(exit);
+    }
+    if let Some(exit) = query(&context, arguments)? {
+        return Ok(exit);
+    }
+    if arguments.message.chat {
+        return chat::chat(&context, &arguments.message);
+    }
+    message::send(&context, arguments)
+}
+
+/// Runs the flag that asks the daemon, or the files it reads, for something to happen; `None` without one.
+fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exit>, Failure> {
+    let (verbs, wait) = (&arguments.verbs, arguments.wait());
+    let home = context.home;
+    let exit = if let Some(id) = &verbs.result {
+        wait::result(context, &parse_id(id)?, wait)
+    } else if let Some(session) = &verbs.stop {
+        submit::stop(home, session.clone(), context.json)
+    } else if let Some(target) = &verbs.reset {
+        if target != "all" {
+            submit::check_session(home, target)?;
+        }
+        let command = Command::Reset {
+            target: target.clone(),
+        };
+        let wait = wait.or(Some(submit::COMMAND_WAIT));
+        submit::send(context, &Id::new(), &command, !arguments.no_queue, wait)
+            .map_err(submit::hint_at_sessions)
+    } else if let Some(session) = verbs.compact.clone() {
+        if let Some(session) = &session {
+            submit::check_session(home, session)?;
+        }
+        submit::send(
+            context,
+            &Id::new(),
+            &Command::Compact { session },
+            false,
+            wait,
+        )
+        .map_err(submit::hint_at_sessions)
+    } else if let Some(run) = verbs.undo.clone() {
+        let wait = wait.or(Some(submit::COMMAND_WAIT));
+        submit::send(context, &Id::new(), &Command::Undo { run }, false, wait)
+    } else if let Some(id) = &verbs.approve {
+        approvals::approve(context, id, arguments.for_session)
+    } else if let Some(words) = &verbs.deny {
+        approvals::deny(context, words)
+    } else if verbs.heartbeat && !arguments.dry_run {
+        let (command, unknown) = (Command::Heartbeat, "nothing is known of a heartbeat");
+        submit::call(home, &command, unknown, submit::COMMAND_WAIT, false)
+            .and_then(|reply| wait::print(&reply, context.json))
+    } else if let Some(words) = &verbs.pair {
+        pair::pair(context, words)
+    } else if let Some(words) = &verbs.skill {
+        skill::skill(context, words)
+    } else if let Some(words) = &verbs.mcp {
+        mcp::mcp(context, words)
+    } else {
+        return Ok(None);
+    };
+    exit.map(Some)
+}
+
+/// Answers the flag that asks for a document; `None` without one.
+fn query(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exit>, Failure> {
+    let verbs = &arguments.verbs;
+    let (home, env) = (context.home, context.env);
+    let exit = if verbs.heartbeat {
+        render::wake(context, &documents::wake(home, env)?)
+    } else if verbs.status {
+        render::status(context, &documents::status(home, env)?)
+    } else if verbs.monitor {
+        render::monitor(context)?
+    } else if let Some(period) = verbs.cost {
+        render::cost(context, &documents::cost(home, env, period, arguments.by)?)
+    } else if verbs.sessions {
+        render::sessions(context, &documents::sessions(home, env)?)
+    } else if let Some(target) = &verbs.history {
+        render::history(
+            context,
+            &documents::history(home, env, target, arguments.full)?,
+        )?
+    } else if let Some(id) = &verbs.explain {
+        render::explain(context, &documents::explain(home, id)?)
+    } else if verbs.queue {
+        render::queue(context, &documents::queue(home)?)
+    } else if let Some(lines) = verbs.log {
+        match arguments.audit {
+            _ if arguments.verify => render::verify(context, &documents::verify(home)?),
+            Some(entries) => {
+                render::audit(context, &documents::audit(home, entries.unwrap_or(lines))?)
+            }
+            None => render::log(context, &documents::log(home, lines)?),
+        }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(exit))
 }

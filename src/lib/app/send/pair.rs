@@ -1,14 +1,17 @@
 //! `--pair`: who may talk in Telegram. Works without a daemon, under the lock of people.json; a
 //! running daemon reads the file again.
 
+use serde_json::json;
+
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
+use crate::app::render::Context;
 use crate::clock;
-use crate::config::Home;
 use crate::logging;
 use crate::people::Store;
 
-pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Failure> {
+pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let home = context.home;
     if words.first().is_some_and(|verb| verb != "list") {
         cli::may_write(home)?;
     }
@@ -21,16 +24,12 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
     let now = clock::now_ms();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["list"] => list(&store, json),
+        ["list"] => list(&store, context.json),
         ["approve", code] => match store.change(|people| people.approve(code, now))? {
-            Some(person) => {
-                done(
-                    json,
-                    &serde_json::json!({"approved": person.id, "name": person.name}),
-                    &format!("{} ({}) may talk now", person.name, person.id),
-                );
-                Ok(Exit::Ok)
-            }
+            Some(person) => Ok(context.done(
+                &json!({"approved": person.id, "name": person.name}),
+                &format!("{} ({}) may talk now", person.name, person.id),
+            )),
             None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}"))
                 .hint("agent-send --pair list; codes live one hour")),
         },
@@ -45,21 +44,20 @@ pub(super) fn pair(home: &Home, words: &[String], json: bool) -> Result<Exit, Fa
                 (false, false) => "is answered again",
             };
             let text = if changed { format!("{number} {state}") } else { format!("nothing changed: {number} {state} already") };
-            done(json, &serde_json::json!({(*verb): number, "changed": changed}), &text);
-            Ok(Exit::Ok)
+            Ok(context.done(&json!({(*verb): number, "changed": changed}), &text))
         }
         ["revoke", id] => {
             let number = numeric(id)?;
             if store.change(|people| people.revoke(number))? {
-                done(json, &serde_json::json!({"revoked": number}), &format!("{number} may not talk any more"));
-                return Ok(Exit::Ok);
+                let words = format!("{number} may not talk any more");
+                return Ok(context.done(&json!({"revoked": number}), &words));
             }
             Err(Failure::new(Exit::Failed, format!("{number} was not let in by pairing"))
                 .hint("agent-send --pair list; people in allow_from or owner are removed in agent.toml"))
         }
         ["owner"] => {
             let code = store.change(|people| people.new_owner_code(now))?;
-            done(json, &serde_json::json!({"owner_code": code}), &code);
+            context.done(&json!({"owner_code": code}), &code);
             cli::err("send this code to your bot within 10 minutes, as a message: it makes you its owner");
             Ok(Exit::Ok)
         }
@@ -76,14 +74,6 @@ fn numeric(id: &str) -> Result<i64, Failure> {
         Failure::new(Exit::Usage, format!("{id} is no numeric user id"))
             .hint("agent-send --pair list")
     })
-}
-
-fn done(json: bool, document: &serde_json::Value, text: &str) {
-    if json {
-        cli::json(document)
-    } else {
-        cli::out(text)
-    }
 }
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {

@@ -11,10 +11,9 @@ use crate::monitor_state;
 use crate::monitor_state::Lane;
 use crate::text;
 
-/// An answer that is quick shows nothing.
-const PATIENCE: Duration = Duration::from_millis(300);
+const DELAY: Duration = Duration::from_millis(300);
 /// The daemon writes its monitor at most ten times a second; a person reads no faster than this.
-const PACE: Duration = Duration::from_millis(250);
+const REFRESH: Duration = Duration::from_millis(250);
 
 /// The spinner; nothing where stderr is no terminal.
 pub(super) struct Progress {
@@ -24,7 +23,6 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins, unseen.
     pub(super) fn begin(quiet: bool) -> Self {
         let bar = ProgressBar::new_spinner();
         // Who wants no escape codes for colours wants none for a spinner.
@@ -39,7 +37,6 @@ impl Progress {
         }
     }
 
-    /// Returns true while there is something to keep up to date.
     pub(super) fn is_shown(&self) -> bool {
         self.bar.is_some()
     }
@@ -47,17 +44,16 @@ impl Progress {
     /// Shows what the agent does for the command that `answer` is about.
     pub(super) fn show(&mut self, home: &Home, answer: Option<&Reply>) {
         let Some(bar) = &self.bar else { return };
-        if self.begun.elapsed() < PATIENCE {
+        if self.begun.elapsed() < DELAY {
             return;
         }
-        if self.read.is_none_or(|read| read.elapsed() >= PACE) {
+        if self.read.is_none_or(|read| read.elapsed() >= REFRESH) {
             self.read = Some(Instant::now());
             bar.set_message(message(home, answer));
         }
         bar.tick();
     }
 
-    /// Says something that stays, above the line.
     pub(super) fn beside(&self, say: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(say),
@@ -65,7 +61,6 @@ impl Progress {
         }
     }
 
-    /// Takes the line away, for good.
     pub(super) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

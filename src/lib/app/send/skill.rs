@@ -9,49 +9,11 @@ use serde_json::json;
 
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
+use crate::app::render::Context;
 use crate::config;
-use crate::config::{Environment, Home};
+use crate::config::Home;
 use crate::skills::{Says, Skills, Standing, Why};
 use crate::{clock, logging, text};
-
-pub(super) fn skill(
-    home: &Home,
-    env: &Environment,
-    words: &[String],
-    json: bool,
-) -> Result<Exit, Failure> {
-    cli::must_be_there(home)?;
-    let skills = Skills::new(home, config::share_dir(env).as_deref());
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["list"] => list(home, &skills, json),
-        [verb @ ("trust" | "distrust"), name] => {
-            let (name, listed) = match name.split_once('@') {
-                Some((name, hash)) if *verb == "trust" => {
-                    (name, Some(hash_begins(hash, "agent-send --skill list")?))
-                }
-                _ => (*name, None),
-            };
-            cli::may_write(home)?;
-            if !home.state().is_dir() {
-                home.create()?;
-            }
-            // A damaged file is set aside; that must be seen.
-            let _guard = logging::init(&logging::Options::stderr_only(0, false));
-            let standing = named(&skills, name)?;
-            if *verb == "trust" {
-                trust(home, &skills, &standing, listed.as_deref(), json)
-            } else {
-                distrust(&skills, &standing, json)
-            }
-        }
-        _ => Err(Failure::new(
-            Exit::Usage,
-            "--skill takes list, trust NAME[@HASH] or distrust NAME",
-        )
-        .hint("agent-send --help")),
-    }
-}
 
 /// Digits of a hash that `list` prints, and the fewest that are taken.
 pub(super) const SHOWN: usize = 16;
@@ -59,13 +21,70 @@ const FEWEST: usize = 8;
 /// Files of a skill that are named when it is trusted.
 const MAX_NAMED: usize = 40;
 
-/// Reads the beginning of a hash; `list` is the command that prints it.
-pub(super) fn hash_begins(word: &str, list: &'static str) -> Result<String, Failure> {
-    if (FEWEST..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(word.to_ascii_lowercase());
+pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let home = context.home;
+    cli::must_be_there(home)?;
+    let skills = Skills::new(home, config::share_dir(context.env).as_deref());
+    let verb = TrustVerb::parse("--skill", words)?;
+    if let TrustVerb::List = verb {
+        return list(context, &skills);
     }
-    let message = format!("after the @ stand {FEWEST} to 64 digits of the hash, 0-9 and a-f");
-    Err(Failure::new(Exit::Usage, message).hint(list))
+    cli::may_write(home)?;
+    if !home.state().is_dir() {
+        home.create()?;
+    }
+    // A damaged file is set aside; that must be seen.
+    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    match verb {
+        TrustVerb::List => list(context, &skills),
+        TrustVerb::Trust(name, hash) => trust(context, &skills, &named(&skills, name)?, hash),
+        TrustVerb::Distrust(name) => {
+            let name = named(&skills, name)?.name;
+            skills.trust().say(&name, Says::Distrust, clock::now_ms())?;
+            distrusted(context, &name)
+        }
+    }
+}
+
+/// What `--skill` and `--mcp` are to do.
+pub(super) enum TrustVerb<'a> {
+    List,
+    /// A name, and how its hash begins when it was named with it.
+    Trust(&'a str, Option<String>),
+    Distrust(&'a str),
+}
+
+impl<'a> TrustVerb<'a> {
+    pub(super) fn parse(flag: &str, words: &'a [String]) -> Result<Self, Failure> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let usage = |what: String, hint: String| Err(Failure::new(Exit::Usage, what).hint(hint));
+        match words.as_slice() {
+            ["list"] => Ok(Self::List),
+            ["distrust", name] => Ok(Self::Distrust(name)),
+            ["trust", name] => match name.split_once('@') {
+                None => Ok(Self::Trust(name, None)),
+                Some((name, hash))
+                    if (FEWEST..=64).contains(&hash.len())
+                        && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+                {
+                    Ok(Self::Trust(name, Some(hash.to_ascii_lowercase())))
+                }
+                Some(_) => usage(
+                    format!("after the @ stand {FEWEST} to 64 digits of the hash, 0-9 and a-f"),
+                    format!("agent-send {flag} list"),
+                ),
+            },
+            _ => usage(
+                format!("{flag} takes list, trust NAME[@HASH] or distrust NAME"),
+                "agent-send --help".to_owned(),
+            ),
+        }
+    }
+}
+
+pub(super) fn distrusted(context: &Context<'_>, name: &str) -> Result<Exit, Failure> {
+    let words = format!("{name} is off from now on");
+    Ok(context.done(&json!({"distrusted": name}), &words))
 }
 
 /// Returns how a skill is called that may only be as it is now.
@@ -74,7 +93,6 @@ fn exactly(standing: &Standing) -> Option<String> {
     Some(format!("{}@{hash}", standing.name))
 }
 
-/// Returns the skill that goes by a name: the first of them is the one that would be used.
 fn named(skills: &Skills, name: &str) -> Result<Standing, Failure> {
     let found = skills
         .standings()
@@ -90,24 +108,24 @@ fn named(skills: &Skills, name: &str) -> Result<Standing, Failure> {
 }
 
 fn trust(
-    home: &Home,
+    context: &Context<'_>,
     skills: &Skills,
     standing: &Standing,
-    listed: Option<&str>,
-    json: bool,
+    listed: Option<String>,
 ) -> Result<Exit, Failure> {
+    let home = context.home;
     let (name, path) = (&standing.name, home.display(&standing.path));
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::new(Exit::Failed, format!("{name} cannot be used: {why}"))
-            .hint(format!("mend {path} first, then agent-send --skill list"))
+            .hint(format!("repair {path} first, then agent-send --skill list"))
     };
     match &standing.off {
         Some(why @ (Why::Wrong(_) | Why::Hidden(_) | Why::Taken(_))) => return Err(cannot(why)),
         Some(Why::Foreign(_) | Why::Changed | Why::Distrusted | Why::Unknown(_)) | None => {}
     }
-    if let Some(listed) = listed {
+    if let Some(listed) = &listed {
         let now = standing.sha256.as_ref().map_err(|why| cannot(why))?;
-        if !now.starts_with(listed) {
+        if !now.starts_with(listed.as_str()) {
             let message = format!(
                 "{name} is another one than you name: now it is {}",
                 exactly(standing).unwrap_or_default()
@@ -143,17 +161,15 @@ fn trust(
     skills.trust().say(name, says, clock::now_ms())?;
     if let Some(sha256) = sha256
         .as_ref()
-        .filter(|_| !json && listed.is_none() && std::io::stdout().is_terminal())
+        .filter(|_| !context.json && listed.is_none() && std::io::stdout().is_terminal())
     {
         over(standing, sha256)
             .iter()
             .for_each(|line| cli::out(line));
     }
-    done(json, &json!({"trusted": name, "sha256": sha256}), &words);
-    Ok(Exit::Ok)
+    Ok(context.done(&json!({"trusted": name, "sha256": sha256}), &words))
 }
 
-/// Says what a hash is over.
 fn over(standing: &Standing, sha256: &str) -> Vec<String> {
     let mut lines: Vec<String> = standing
         .files
@@ -171,29 +187,10 @@ fn over(standing: &Standing, sha256: &str) -> Vec<String> {
     lines
 }
 
-fn distrust(skills: &Skills, standing: &Standing, json: bool) -> Result<Exit, Failure> {
-    skills
-        .trust()
-        .say(&standing.name, Says::Distrust, clock::now_ms())?;
-    done(
-        json,
-        &json!({"distrusted": standing.name}),
-        &format!("{} is off from now on", standing.name),
-    );
-    Ok(Exit::Ok)
-}
-
-fn done(json: bool, document: &serde_json::Value, words: &str) {
-    if json {
-        cli::json(document)
-    } else {
-        cli::out(words)
-    }
-}
-
-fn list(home: &Home, skills: &Skills, json: bool) -> Result<Exit, Failure> {
+fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
+    let home = context.home;
     let standings = skills.standings();
-    if json {
+    if context.json {
         let skills: Vec<serde_json::Value> = standings
             .iter()
             .map(|standing| document(home, standing))

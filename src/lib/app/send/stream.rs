@@ -1,11 +1,10 @@
 //! Reading along: what grows in `replies/<id>.part` goes to stdout as it comes.
 
 use crate::app::cli;
-use crate::app::documents::Part;
+use crate::app::documents::reply::Part;
 use crate::config::Home;
 use crate::control::Id;
 
-/// A reply being written, as far as it is printed.
 pub(super) struct Tail {
     part: Part,
     /// Whether something was printed, and did not end its line.
@@ -45,12 +44,11 @@ impl Tail {
     }
 
     /// Ends without a reply.
-    pub(super) fn break_off(mut self) {
+    pub(super) fn abort(mut self) {
         self.read(|| {});
         self.end_line();
     }
 
-    /// Begins a line of its own for what is said beside the reply.
     pub(super) fn end_line(&mut self) {
         if self.in_line {
             self.print("\n");

@@ -15,58 +15,44 @@ use super::submit;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
+use crate::app::render::Context;
 use crate::config::Home;
 use crate::control::Id;
 use crate::control::replies;
 use crate::control::replies::{Reply, Status};
 use crate::queue;
 
-/// Without news the queue is looked at this often.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A command that is not known after this is none.
 const UNKNOWN: Duration = Duration::from_secs(10);
-/// What is shown while waiting is brought up to date this often.
 const SHOW: Duration = Duration::from_millis(100);
 
-/// What is shown while waiting.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Show {
-    /// The reply as it is written.
     pub stream: bool,
-    /// No spinner.
     pub quiet: bool,
-    /// A person sits there and may give their word where the reply is shown.
     pub person: bool,
 }
 
-/// What a waiting caller hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// Something was written about the command.
     Written,
-    /// The user pressed Ctrl-C.
     Interrupt,
 }
 
-/// How waiting ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// The answer, and whether its words are on the screen already.
     Answered(Box<Reply>, bool),
-    /// The time is over.
     TimedOut,
-    /// The user pressed Ctrl-C.
     Interrupted,
 }
 
-/// Prints the reply to an earlier message.
 pub(super) fn result(
-    home: &Home,
+    context: &Context<'_>,
     id: &Id,
     wait: Option<Duration>,
-    json: bool,
-    quiet: bool,
 ) -> Result<Exit, Failure> {
+    let (home, json) = (context.home, context.json);
     let spooled = home.spool_new().join(format!("{id}.json"));
     if let Some(limit) = wait {
         // A line that was just written to the FIFO is known in a moment; a slip of the pen never is.
@@ -83,16 +69,7 @@ pub(super) fn result(
             is_known = known()?;
         }
         if is_known {
-            return and_print(
-                home,
-                id,
-                limit,
-                json,
-                Show {
-                    quiet,
-                    ..Show::default()
-                },
-            );
+            return and_print(context, id, limit, false);
         }
     }
     match documents::reply(home, id)? {
@@ -120,16 +97,20 @@ pub(super) fn result(
     }
 }
 
-/// Waits for an answer and prints it.
 pub(super) fn and_print(
-    home: &Home,
+    context: &Context<'_>,
     id: &Id,
     limit: Duration,
-    json: bool,
-    show: Show,
+    stream: bool,
 ) -> Result<Exit, Failure> {
+    let json = context.json;
+    let show = Show {
+        stream,
+        quiet: context.quiet,
+        person: false,
+    };
     let (tell, news) = mpsc::channel();
-    match wait(home, id, Some(limit), show, &tell, &news)? {
+    match wait(context.home, id, Some(limit), show, &tell, &news)? {
         Ended::Answered(reply, false) => print(&reply, json),
         Ended::Answered(_, true) => Ok(Exit::Ok),
         Ended::TimedOut | Ended::Interrupted => {
@@ -146,6 +127,24 @@ pub(super) fn and_print(
             }
             Ok(Exit::TryAgain)
         }
+    }
+}
+
+/// Waits for the reply to a command; `None` when the time is over.
+pub(super) fn reply(
+    home: &Home,
+    id: &Id,
+    limit: Duration,
+    quiet: bool,
+) -> Result<Option<Reply>, Failure> {
+    let show = Show {
+        quiet,
+        ..Show::default()
+    };
+    let (tell, news) = mpsc::channel();
+    match wait(home, id, Some(limit), show, &tell, &news)? {
+        Ended::Answered(reply, _) => Ok(Some(*reply)),
+        Ended::TimedOut | Ended::Interrupted => Ok(None),
     }
 }
 
@@ -174,17 +173,17 @@ pub(super) fn wait(
             let shown = tail.is_some() && reply.status == Status::Done;
             match tail {
                 Some(tail) if shown => tail.end(reply.reply.as_deref().unwrap_or_default()),
-                Some(tail) => tail.break_off(),
+                Some(tail) => tail.abort(),
                 None => {}
             }
             return Ok(Ended::Answered(Box::new(reply), shown));
         }
-        let left = deadline.map_or(LOOK, |deadline| {
+        let left = deadline.map_or(POLL_INTERVAL, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
         if left.is_zero() {
             progress.end();
-            tail.into_iter().for_each(Tail::break_off);
+            tail.into_iter().for_each(Tail::abort);
             return Ok(Ended::TimedOut);
         }
         if let Some(reply) = answer.as_ref().filter(|reply| asks.has_news(reply)) {
@@ -201,7 +200,7 @@ pub(super) fn wait(
         let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() {
             SHOW
         } else {
-            LOOK
+            POLL_INTERVAL
         };
         let heard = news.recv_timeout(left.min(pace)).ok();
         if heard == Some(News::Interrupt) {
@@ -211,14 +210,14 @@ pub(super) fn wait(
             tail.read(|| progress.end());
         }
         if listens {
-            approvals::heed(home);
+            approvals::read_typed(home);
         }
         progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {
             answer = replies::read(&home.replies(), id)?;
-        } else if looked.elapsed() >= LOOK {
+        } else if looked.elapsed() >= POLL_INTERVAL {
             looked = Instant::now();
-            if !told && !show.quiet && !submit::listens(home)? {
+            if !told && !show.quiet && !submit::is_running(home)? {
                 told = true;
                 progress.beside(|| {
                     cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"))
@@ -229,7 +228,6 @@ pub(super) fn wait(
     }
 }
 
-/// Tells of everything that is written about the command.
 fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::RecommendedWatcher> {
     let prefix = format!("{id}.");
     let ours = move |path: &std::path::PathBuf| {
@@ -250,11 +248,10 @@ fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::Reco
     Ok(watcher)
 }
 
-/// Prints an answer.
 pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
     if json {
         cli::json(reply);
-        return Ok(if reply.status == Status::Error {
+        return Ok(if reply.status == Status::Error || reply.error.is_some() {
             Exit::Failed
         } else {
             Exit::Ok

@@ -2,7 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
-use crate::auth::Tokens;
+use crate::auth::store::Tokens;
 use crate::config::{HomeFlags, OAuth, ProviderType};
 use crate::sys::atomic;
 

@@ -20,7 +20,7 @@ use crate::{clock, db};
 /// A span of time that ends now, in the agent's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Period {
+pub(crate) enum Period {
     /// Since midnight
     Today,
     /// Today and the six days before
@@ -46,7 +46,7 @@ impl Period {
 /// What the lines of a cost report stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub(crate) enum By {
     /// Configured models
     Model,
     /// Conversations
@@ -59,7 +59,7 @@ pub enum By {
 
 /// `cost`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// The period that was asked for.
     pub period: Period,
     /// When it began, RFC 3339 UTC; `null` = with the first call.
@@ -79,7 +79,7 @@ pub struct Cost {
     /// Calls without a price: they are not in any sum of money.
     pub unpriced_calls: i64,
     /// A line a model, dearest first.
-    pub models: Vec<Model>,
+    pub(crate) models: Vec<Model>,
     /// What the groups stand for, when groups were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
@@ -92,9 +92,9 @@ pub struct Cost {
 
 /// What one model took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Model {
+pub(crate) struct Model {
     /// Its configured name.
-    pub model: String,
+    pub(crate) model: String,
     /// How much.
     #[serde(flatten)]
     pub numbers: Numbers,
@@ -102,7 +102,7 @@ pub struct Model {
 
 /// What one group took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub(crate) struct Group {
     /// The model's configured name, the session's id (empty: calls of no session), the source, or the
     /// local date.
     pub name: String,
@@ -122,7 +122,7 @@ pub struct Group {
 
 /// Calls, tokens and money.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Numbers {
+pub(crate) struct Numbers {
     /// Calls made, failed ones too.
     pub calls: i64,
     /// Calls without a price: `cost_usd` does not know them.
@@ -141,7 +141,7 @@ pub struct Numbers {
 
 /// The limits of agent.toml; 0 = none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Caps {
+pub(crate) struct Caps {
     /// US dollars a local day.
     pub day_usd: f64,
     /// US dollars a local calendar month.
@@ -157,7 +157,7 @@ pub struct Caps {
 /// # Errors
 /// When the ledger or the settings cannot be read: without them a limit would be kept secret, and a
 /// day would be another one.
-pub fn cost(
+pub(crate) fn cost(
     home: &Home,
     env: &Environment,
     period: Period,

@@ -1,222 +1,178 @@
 //! Puts together what is known of a run. Pure: everything has been read.
 
-use super::find::Found;
+use super::steps::input_tokens;
 use super::{Approval, Block, Child, Delivery, Explain, Job, Known, Parent, Waits, steps};
 use crate::clock;
 use crate::cost;
 use crate::cost::Call;
 use crate::message::{Envelope, Role, Usage};
-use crate::queue::{Asking, KEEP, Trace, Traced};
-use crate::session::{Event, Kind, Prompt, PromptBlock, PromptTier, Spoken};
+use crate::queue;
+use crate::queue::{Asking, KEEP, Traced};
+use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken};
 use crate::text;
 
-/// Characters of the words of a message, and of an answer.
+/// Characters of a message and of an answer.
 const WORDS: usize = 200;
-/// What an estimate may be off, a part of this many: the vendor's tokens are not ours.
+/// An estimate may be off by one in so many: the vendor's tokens are not ours.
 const TOLERANCE: u64 = 50;
 
-/// Returns who sent it, when it is a sub-agent.
+/// Returns the run that sent it, when it is a sub-agent.
 pub(super) fn parent(known: &Known) -> Option<Parent> {
-    let task = leader(known).and_then(|input| input.envelope.task.as_deref());
-    let of_task = task.map(|task| Parent {
-        run_id: task.run_id.clone(),
-        label: Some(task.label.clone()),
-        session_key: Some(task.bounds.parent.0.clone()),
-    });
-    let noted = || {
-        prompt(known)?.parent.clone().map(|run_id| Parent {
+    let task = known
+        .input()
+        .and_then(|input| input.envelope.task.as_deref());
+    match task {
+        Some(task) => Some(Parent {
+            run_id: task.run_id.clone(),
+            label: Some(task.label.clone()),
+            session_key: Some(task.bounds.parent.0.clone()),
+        }),
+        None => known.prompt()?.parent.clone().map(|run_id| Parent {
             run_id,
             label: None,
             session_key: None,
-        })
-    };
-    of_task.or_else(noted)
+        }),
+    }
 }
 
-/// Returns the document.
 pub(super) fn assemble(known: &Known) -> Explain {
-    let (input, prompt, found) = (leader(known), prompt(known), known.found.as_ref());
-    let trace = known.trace.as_ref();
-    let events = found
-        .map(|found| found.events.as_slice())
-        .unwrap_or_default();
+    let (input, prompt, found) = (known.input(), known.prompt(), known.found.as_ref());
+    let (trace, events) = (&known.trace, known.events());
+    let envelope = input.map(|input| &input.envelope);
     let parent = parent(known);
-    let own = own_calls(known, parent.as_ref());
-    // What its sub-agents cost is counted for it; what a sub-agent costs is counted for whoever sent it.
+    let own = own_calls(known, parent.is_some());
+    // What its sub-agents cost is counted for it; what a sub-agent costs is counted for its parent.
     let counted: Vec<&Call> = if parent.is_some() {
         own.clone()
     } else {
         known.calls.iter().collect()
     };
-    let first = steps::first_usage(found);
+    let first = known.messages().find_map(|spoken| spoken.usage);
     let (state, reason) = ended(input, events);
     let finished = input.map_or_else(|| last_answer_at(events), |input| input.finished_at);
-    let message = input
-        .map(|input| input.envelope.id.clone())
-        .or_else(|| first_input(prompt, events));
-    let deliveries: Vec<Delivery> = trace
-        .iter()
-        .flat_map(|trace| &trace.deliveries)
-        .map(|part| delivery(part, finished))
-        .collect();
+    let message = envelope
+        .map(|envelope| envelope.id.clone())
+        .or_else(|| prompt?.inputs.first().cloned())
+        .or_else(|| known.messages().find_map(|spoken| spoken.inbox_id.clone()));
     let spent: i64 = match counted.as_slice() {
         // The ledger may be gone.
-        [] => spoken(events)
+        [] => known
+            .messages()
             .filter_map(|spoken| spoken.cost_nano_usd)
             .sum(),
         rows => rows.iter().filter_map(|row| row.cost_nano_usd).sum(),
     };
+    let unpriced = counted.iter().filter(|row| row.cost_nano_usd.is_none());
     Explain {
         run_id: run_id(known),
-        received_at: received_at(input, prompt).map(clock::rfc3339),
+        received_at: received_at(known).map(clock::rfc3339),
         waits: waits(known, &own),
-        prompt_blocks: prompt
-            .map(|prompt| blocks(&prompt.blocks, first))
-            .unwrap_or_default(),
-        memories: prompt
-            .map(|prompt| prompt.memories.clone())
-            .unwrap_or_default(),
+        prompt_blocks: prompt.map_or_else(Vec::new, |prompt| blocks(&prompt.blocks, first)),
+        memories: prompt.map_or_else(Vec::new, |prompt| prompt.memories.clone()),
         steps: steps::steps(known, &own),
         approvals: trace
+            .approvals
             .iter()
-            .flat_map(|trace| &trace.approvals)
             .map(|asked| approval(asked, known.now))
             .collect(),
         cost_usd: cost::usd(spent),
-        deliveries,
+        deliveries: trace
+            .deliveries
+            .iter()
+            .map(|part| delivery(part, finished))
+            .collect(),
         state,
         reason,
-        text: text::shorten(&words(input, trace, events), WORDS),
-        reply: reply(input, events).map(|reply| text::shorten(&reply, WORDS)),
-        inputs: inputs(trace, prompt, message.as_ref()),
-        source: input
-            .map(|input| input.envelope.source.as_str().to_owned())
-            .or_else(|| prompt.map(|prompt| prompt.source.clone())),
+        text: text::shorten(&said(known), WORDS),
+        reply: reply(known).map(|reply| text::shorten(&reply, WORDS)),
+        inputs: inputs(known, message.as_ref()),
+        source: envelope
+            .map(|envelope| envelope.source.as_str().to_owned())
+            .or_else(|| Some(prompt?.source.clone())),
         session_key: found
             .map(|found| found.head.key.clone())
-            .or_else(|| input.map(|input| input.envelope.session_key.0.clone())),
+            .or_else(|| Some(envelope?.session_key.0.clone())),
         session_id: found.map(|found| found.head.session_id.clone()),
         archived: found.is_some_and(|found| found.archived),
         model: prompt
             .map(|prompt| prompt.model.clone())
-            .or_else(|| spoken(events).find_map(|spoken| spoken.model.clone())),
+            .or_else(|| known.messages().find_map(|spoken| spoken.model.clone())),
         started_at: prompt
             .map(|prompt| prompt.started_at.clone())
-            .or_else(|| events.first().map(|event| event.ts.clone())),
+            .or_else(|| Some(events.first()?.ts.clone())),
         finished_at: finished.map(clock::rfc3339),
         attempts: input.map(|input| input.attempts),
         cache_read_ratio: first
             .and_then(|usage| ratio(usage.cache_read_tokens, input_tokens(usage))),
-        unpriced_calls: counted
-            .iter()
-            .filter(|row| row.cost_nano_usd.is_none())
-            .count(),
-        budget_usd: input.and_then(|input| input.envelope.budget_usd),
+        unpriced_calls: unpriced.count(),
+        budget_usd: envelope.and_then(|envelope| envelope.budget_usd),
         receipts: receipts(events),
         tainted: input
             .filter(|input| input.finished_at.is_some())
             .map(|input| input.tainted),
-        job: message
-            .as_deref()
-            .and_then(|id| job(id, input.map(|input| &input.envelope))),
+        job: message.as_deref().and_then(|id| job(id, envelope)),
         parent,
-        children: trace
-            .iter()
-            .flat_map(|trace| &trace.children)
-            .map(|child| of_child(known, child))
-            .collect(),
-        gone: gone(known, message.as_deref()),
+        children: trace.children.iter().map(|one| child(known, one)).collect(),
+        gone: gone(known, message.is_some()),
         message,
     }
 }
 
-fn leader(known: &Known) -> Option<&Traced> {
-    known.trace.as_ref()?.inputs.first()
-}
-
-/// Returns what it began with: the newest, should it have begun twice.
-fn prompt(known: &Known) -> Option<&Prompt> {
-    let events = known.found.iter().flat_map(|found| &found.events);
-    let mut prompts = events.filter_map(|event| match &event.kind {
-        Kind::Prompt(prompt) => Some(prompt),
-        _ => None,
-    });
-    prompts.next_back()
-}
-
 fn run_id(known: &Known) -> Option<String> {
-    let of_transcript = || known.found.as_ref().map(|found| found.run_id.clone());
-    let of_queue = known.trace.as_ref().map(|trace| trace.run_id.clone());
-    match of_queue {
-        Some(run) => run.or_else(of_transcript),
-        None => of_transcript().or_else(|| known.calls.first().map(|call| call.run_id.clone())),
-    }
+    let of_transcript = || Some(known.found.as_ref()?.run_id.clone());
+    let of_ledger = || Some(known.calls.first()?.run_id.clone());
+    let run = known.trace.run_id.clone().or_else(of_transcript);
+    // An input without a run was called nothing for.
+    run.or_else(|| known.input().is_none().then(of_ledger).flatten())
 }
 
 /// Returns the calls that were made in its own conversation.
-fn own_calls<'a>(known: &'a Known, parent: Option<&Parent>) -> Vec<&'a Call> {
-    let session = known
-        .found
-        .as_ref()
-        .map(|found| found.head.session_id.as_str());
+fn own_calls(known: &Known, is_child: bool) -> Vec<&Call> {
+    let session = known.found.as_ref().map(|found| &found.head.session_id);
     let is_own = |call: &&Call| match session {
-        Some(session) => call.session_id == session,
+        Some(session) => call.session_id == *session,
         // Of a sub-agent without a conversation nobody knows which are its.
-        None => parent.is_none(),
+        None => !is_child,
     };
     known.calls.iter().filter(is_own).collect()
-}
-
-fn spoken(events: &[Event]) -> impl Iterator<Item = &Spoken> {
-    events.iter().filter_map(|event| match &event.kind {
-        Kind::Message(spoken) => Some(spoken),
-        _ => None,
-    })
 }
 
 fn is_final(spoken: &Spoken) -> bool {
     spoken.role == Role::Assistant && spoken.tool_calls().next().is_none()
 }
 
+fn is_answer(event: &Event) -> bool {
+    matches!(&event.kind, Kind::Message(spoken) if is_final(spoken))
+}
+
 fn last_answer_at(events: &[Event]) -> Option<i64> {
-    let last = events.iter().rfind(|event| match &event.kind {
-        Kind::Message(spoken) => is_final(spoken),
-        Kind::Error { .. } => true,
-        _ => false,
-    });
-    clock::parse_rfc3339(&last?.ts)
+    let is_end = |event: &&Event| is_answer(event) || matches!(event.kind, Kind::Error { .. });
+    clock::parse_rfc3339(&events.iter().rfind(is_end)?.ts)
 }
 
-fn first_input(prompt: Option<&Prompt>, events: &[Event]) -> Option<String> {
-    let noted = prompt.and_then(|prompt| prompt.inputs.first().cloned());
-    noted.or_else(|| spoken(events).find_map(|spoken| spoken.inbox_id.clone()))
-}
-
-fn inputs(trace: Option<&Trace>, prompt: Option<&Prompt>, message: Option<&String>) -> Vec<String> {
-    let of_queue: Vec<String> = trace
-        .iter()
-        .flat_map(|trace| &trace.inputs)
-        .map(|input| input.envelope.id.clone())
-        .collect();
-    let noted = prompt
-        .map(|prompt| prompt.inputs.clone())
-        .unwrap_or_default();
+fn inputs(known: &Known, message: Option<&String>) -> Vec<String> {
+    let of_queue = known.trace.inputs.iter().map(|input| &input.envelope.id);
+    let of_queue: Vec<String> = of_queue.cloned().collect();
+    let traced = known
+        .prompt()
+        .map_or_else(Vec::new, |prompt| prompt.inputs.clone());
     // The queue may have forgotten some of them.
-    let more = if noted.len() > of_queue.len() {
-        noted
+    let all = if traced.len() > of_queue.len() {
+        traced
     } else {
         of_queue
     };
-    if more.is_empty() {
-        message.cloned().into_iter().collect()
-    } else {
-        more
+    if all.is_empty() {
+        return message.cloned().into_iter().collect();
     }
+    all
 }
 
-fn received_at(input: Option<&Traced>, prompt: Option<&Prompt>) -> Option<i64> {
-    let noted = || clock::parse_rfc3339(&prompt?.received_at);
-    input.map(|input| input.envelope.received_at).or_else(noted)
+fn received_at(known: &Known) -> Option<i64> {
+    match known.input() {
+        Some(input) => Some(input.envelope.received_at),
+        None => clock::parse_rfc3339(&known.prompt()?.received_at),
+    }
 }
 
 /// Returns how it ended, and why when that was no answer.
@@ -230,73 +186,57 @@ pub(super) fn ended(input: Option<&Traced>, events: &[Event]) -> (&'static str, 
             Some(error) if error == "stopped" => ("stopped", None),
             Some(error) if error == "the next message came" => ("interrupted", None),
             Some(error) => ("failed", Some(error)),
-            None if spoken(events).any(is_final) => ("done", None),
+            None if events.iter().any(is_answer) => ("done", None),
             None => ("unknown", None),
         };
     };
-    let told = input.result.as_ref().and_then(|reply| reply.error.clone());
-    match (input.state.as_str(), input.reason.as_deref()) {
+    let replied = || input.result.as_ref()?.error.clone();
+    match (input.state.as_str(), &input.reason) {
         ("pending", _) => ("waiting", None),
         ("running", _) => ("running", None),
-        ("dead", reason) => ("dead", reason.map(str::to_owned)),
-        (_, Some("stopped")) => ("stopped", None),
-        (_, Some("interrupted")) => ("interrupted", None),
-        (_, reason) => match told.or(error).or_else(|| reason.map(str::to_owned)) {
+        ("dead", reason) => ("dead", reason.clone()),
+        (_, Some(reason)) if reason == "stopped" => ("stopped", None),
+        (_, Some(reason)) if reason == "interrupted" => ("interrupted", None),
+        (_, reason) => match replied().or(error).or_else(|| reason.clone()) {
             Some(reason) => ("failed", Some(reason)),
             None => ("done", None),
         },
     }
 }
 
-fn words(input: Option<&Traced>, trace: Option<&Trace>, events: &[Event]) -> String {
-    let heard = |spoken: &&Spoken| spoken.inbox_id.is_some();
-    let said: Vec<String> = spoken(events)
-        .filter(heard)
-        .map(|spoken| spoken.message().plain_text())
-        .collect();
-    let written = || -> Vec<String> {
-        trace
-            .iter()
-            .flat_map(|trace| &trace.inputs)
-            .map(|input| input.envelope.text.clone())
-            .collect()
-    };
-    let all = if said.iter().all(|words| words.trim().is_empty()) {
-        written()
-    } else {
-        said
-    };
-    let words = all
-        .join(" ")
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    let envelope = input.map(|input| &input.envelope);
-    match envelope.and_then(|envelope| envelope.command.as_ref()) {
-        Some(command) if words.is_empty() => format!("/{}", command_name(command)),
-        _ => words,
+/// Returns what was said, on one line.
+fn said(known: &Known) -> String {
+    let heard = known.messages().filter(|spoken| spoken.inbox_id.is_some());
+    let heard: Vec<String> = heard.map(|spoken| spoken.message().plain_text()).collect();
+    let said = one_line(&heard.join(" "));
+    if !said.is_empty() {
+        return said;
+    }
+    let inputs = known.trace.inputs.iter();
+    let texts: Vec<&str> = inputs.map(|input| input.envelope.text.as_str()).collect();
+    let said = one_line(&texts.join(" "));
+    let command = known
+        .input()
+        .and_then(|input| input.envelope.command.as_ref());
+    match command.map(serde_json::to_value) {
+        Some(Ok(command)) if said.is_empty() => {
+            format!("/{}", command["name"].as_str().unwrap_or("command"))
+        }
+        _ => said,
     }
 }
 
-fn command_name(command: &crate::message::Command) -> String {
-    let value = serde_json::to_value(command).unwrap_or_default();
-    value
-        .get("name")
-        .and_then(serde_json::Value::as_str)
-        .unwrap_or("command")
-        .to_owned()
+fn one_line(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn reply(input: Option<&Traced>, events: &[Event]) -> Option<String> {
-    let last = spoken(events)
-        .filter(|spoken| is_final(spoken))
-        .last()
-        .map(|spoken| spoken.message().plain_text());
-    let told = || input?.result.as_ref()?.reply.clone();
-    let one_line = |words: String| words.split_whitespace().collect::<Vec<_>>().join(" ");
-    last.or_else(told)
-        .map(one_line)
-        .filter(|words| !words.is_empty())
+fn reply(known: &Known) -> Option<String> {
+    let last = known.messages().rfind(|spoken| is_final(spoken));
+    let reply = match last {
+        Some(last) => last.message().plain_text(),
+        None => known.input()?.result.as_ref()?.reply.clone()?,
+    };
+    Some(one_line(&reply)).filter(|reply| !reply.is_empty())
 }
 
 fn receipts(events: &[Event]) -> Vec<String> {
@@ -309,8 +249,8 @@ fn receipts(events: &[Event]) -> Vec<String> {
 
 /// Returns the blocks. The vendor says how much it read from its cache; as that is the beginning of the request, the
 /// blocks that fit into it are taken for cached. Our tokens are made the vendor's by their sums.
-pub(super) fn blocks(noted: &[PromptBlock], first: Option<Usage>) -> Vec<Block> {
-    let estimated: u64 = noted.iter().map(|block| block.tokens).sum();
+pub(super) fn blocks(traced: &[PromptBlock], first: Option<Usage>) -> Vec<Block> {
+    let estimated: u64 = traced.iter().map(|block| block.tokens).sum();
     let mut until = 0;
     let block = |block: &PromptBlock| {
         until += block.tokens;
@@ -329,11 +269,7 @@ pub(super) fn blocks(noted: &[PromptBlock], first: Option<Usage>) -> Vec<Block> 
             cut: block.cut,
         }
     };
-    noted.iter().map(block).collect()
-}
-
-fn input_tokens(usage: Usage) -> u64 {
-    usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    traced.iter().map(block).collect()
 }
 
 fn ratio(part: u64, all: u64) -> Option<f64> {
@@ -341,48 +277,33 @@ fn ratio(part: u64, all: u64) -> Option<f64> {
 }
 
 fn waits(known: &Known, own: &[&Call]) -> Waits {
-    let trace = known.trace.as_ref();
-    let (input, prompt) = (leader(known), prompt(known));
-    let of = |text: Option<&String>| text.and_then(|text| clock::parse_rfc3339(text));
-    let started = of(prompt.map(|prompt| &prompt.started_at));
-    let gathered = of(prompt.map(|prompt| &prompt.gathered_at))
-        .or_else(|| trace?.inputs.last().map(|input| input.envelope.received_at));
-    let received = received_at(input, prompt);
-    let events = known
-        .found
-        .as_ref()
-        .map(|found| found.events.as_slice())
-        .unwrap_or_default();
-    let noted = events
-        .iter()
-        .rfind(|event| matches!(event.kind, Kind::Prompt(_)))
-        .map(|event| &event.ts);
+    let (trace, input, prompt) = (&known.trace, known.input(), known.prompt());
+    let started = prompt.and_then(|prompt| clock::parse_rfc3339(&prompt.started_at));
+    let gathered = prompt
+        .and_then(|prompt| clock::parse_rfc3339(&prompt.gathered_at))
+        .or_else(|| Some(trace.inputs.last()?.envelope.received_at));
+    let is_prompt = |event: &&Event| matches!(event.kind, Kind::Prompt(_));
+    let prepared = known.events().iter().rfind(is_prompt);
     let is_open = input.is_some_and(|input| input.finished_at.is_none());
     // What has not begun waits until now.
-    let until = started.or_else(|| (is_open && events.is_empty()).then_some(known.now));
+    let until = started.or_else(|| (is_open && known.events().is_empty()).then_some(known.now));
     let between = |from: Option<i64>, until: Option<i64>| Some((until? - from?).max(0));
-    let asked = trace
-        .iter()
-        .flat_map(|trace| &trace.approvals)
-        .map(|asked| (asked.created_at, decided_at(asked, known.now)));
+    let asked = trace.approvals.iter();
+    let asked = asked.map(|asked| (asked.created_at, decided_at(asked, known.now)));
     let waited_for = |child: &&Traced| child.envelope.task.as_ref().is_some_and(|task| task.waits);
-    let sent = trace
-        .iter()
-        .flat_map(|trace| &trace.children)
-        .filter(waited_for);
-    let sent = sent.map(|child| {
-        (
-            child.envelope.received_at,
-            child.finished_at.unwrap_or(known.now),
-        )
+    let sent = trace.children.iter().filter(waited_for).map(|child| {
+        let end = child.finished_at.unwrap_or(known.now);
+        (child.envelope.received_at, end)
     });
-    let in_queue = input.is_some();
     Waits {
-        gather_ms: between(received, gathered),
+        gather_ms: between(received_at(known), gathered),
         queue_ms: between(gathered, until),
-        prepare_ms: between(started, of(noted)),
-        approvals_ms: in_queue.then(|| together(asked.collect())),
-        subagents_ms: in_queue.then(|| together(sent.collect())),
+        prepare_ms: between(
+            started,
+            prepared.and_then(|event| clock::parse_rfc3339(&event.ts)),
+        ),
+        approvals_ms: input.map(|_| together(asked.collect())),
+        subagents_ms: input.map(|_| together(sent.collect())),
         retries_ms: (!own.is_empty()).then(|| steps::retries_ms(own)),
     }
 }
@@ -392,8 +313,7 @@ pub(super) fn together(mut spans: Vec<(i64, i64)>) -> i64 {
     spans.sort_unstable();
     let (mut sum, mut until) = (0, i64::MIN);
     for (from, to) in spans {
-        let from = from.max(until);
-        sum += (to - from).max(0);
+        sum += (to - from.max(until)).max(0);
         until = until.max(to);
     }
     sum
@@ -408,16 +328,13 @@ fn decided_at(asked: &Asking, now: i64) -> i64 {
 fn approval(asked: &Asking, now: i64) -> Approval {
     // Nobody has written it down yet.
     let is_over = asked.state == "pending" && asked.expires_at <= now;
+    let state = if is_over { "expired" } else { &asked.state };
     Approval {
         id: asked.id.clone(),
         tool: asked.tool.clone(),
         text: asked.question.clone(),
         why: asked.why.clone(),
-        state: if is_over {
-            "expired".to_owned()
-        } else {
-            asked.state.clone()
-        },
+        state: state.to_owned(),
         answer: asked.answer.clone(),
         asked_at: clock::rfc3339(asked.created_at),
         decided_at: asked.decided_at.map(clock::rfc3339),
@@ -425,12 +342,8 @@ fn approval(asked: &Asking, now: i64) -> Approval {
     }
 }
 
-fn delivery(part: &crate::queue::Delivery, finished: Option<i64>) -> Delivery {
-    let took = part
-        .sent_at
-        .zip(finished)
-        .filter(|_| !part.asks)
-        .map(|(sent, finished)| (sent - finished).max(0));
+fn delivery(part: &queue::Delivery, finished: Option<i64>) -> Delivery {
+    let took = part.sent_at.zip(finished).filter(|_| !part.asks);
     Delivery {
         attempt: part.attempts,
         at: clock::rfc3339(part.sent_at.or(part.sending_at).unwrap_or(part.created_at)),
@@ -440,7 +353,7 @@ fn delivery(part: &crate::queue::Delivery, finished: Option<i64>) -> Delivery {
         chat: part.chat.clone(),
         part: part.part.0,
         parts: part.part.1,
-        took_ms: took,
+        took_ms: took.map(|(sent, finished)| (sent - finished).max(0)),
         asks: part.asks,
         reason: part.reason.clone(),
     }
@@ -449,77 +362,65 @@ fn delivery(part: &crate::queue::Delivery, finished: Option<i64>) -> Delivery {
 /// Returns the job whose time an input is: `job:<id>:<time>`.
 fn job(input: &str, envelope: Option<&Envelope>) -> Option<Job> {
     let (id, at) = input.strip_prefix("job:")?.rsplit_once(':')?;
-    let name = envelope.and_then(|envelope| envelope.about.as_ref()?.source.clone());
     Some(Job {
         id: id.to_owned(),
         at: at.parse().ok().map(clock::rfc3339),
-        name,
+        name: envelope.and_then(|envelope| envelope.about.as_ref()?.source.clone()),
     })
 }
 
-fn of_child(known: &Known, child: &Traced) -> Child {
-    let session = child
-        .result
-        .as_ref()
-        .and_then(|reply| reply.session_id.as_deref());
-    let cost = session.map(|session| {
-        let its = known.calls.iter().filter(|call| call.session_id == session);
+fn child(known: &Known, child: &Traced) -> Child {
+    let reply = child.result.as_ref();
+    let cost = reply.and_then(|reply| reply.session_id.as_ref()).map(|id| {
+        let its = known.calls.iter().filter(|call| call.session_id == *id);
         cost::usd(its.filter_map(|call| call.cost_nano_usd).sum())
     });
-    let sent = child.envelope.received_at;
+    let envelope = &child.envelope;
+    let label = envelope.task.as_ref().map(|task| task.label.clone());
     Child {
-        message: child.envelope.id.clone(),
+        message: envelope.id.clone(),
         run_id: child.run_id.clone(),
-        label: child
-            .envelope
-            .task
-            .as_ref()
-            .map(|task| task.label.clone())
-            .unwrap_or_default(),
+        label: label.unwrap_or_default(),
         state: ended(Some(child), &[]).0,
-        sent_at: clock::rfc3339(sent),
-        duration_ms: (child.finished_at.unwrap_or(known.now) - sent).max(0),
+        sent_at: clock::rfc3339(envelope.received_at),
+        duration_ms: (child.finished_at.unwrap_or(known.now) - envelope.received_at).max(0),
         cost_usd: cost,
     }
 }
 
-fn gone(known: &Known, message: Option<&str>) -> Vec<String> {
-    let mut gone = Vec::new();
-    let events = known
-        .found
-        .as_ref()
-        .map(|found: &Found| found.events.as_slice())
-        .unwrap_or_default();
-    if leader(known).is_none() {
-        let days = KEEP.as_secs() / 86_400;
-        gone.push(format!(
-            "its row in the queue, which is kept {days} days after its end: attempts, approvals, sub-agents and deliveries"
-        ));
-    }
-    let is_over = leader(known).is_none_or(|input| input.finished_at.is_some());
-    let is_turn =
-        leader(known).is_none_or(|input| input.attempts > 0 && input.envelope.command.is_none());
-    let is_begun = spoken(events).any(|spoken| spoken.inbox_id.is_some());
-    match (&known.found, prompt(known)) {
-        (None, _) if is_over && is_turn => {
-            gone.push("its conversation: there is no line of it in any transcript".to_owned())
-        }
-        (Some(_), None) if is_begun => {
-            gone.push("what its prompt was made of: an older release did not note it".to_owned())
-        }
-        _ => {}
-    }
-    if events
-        .iter()
-        .any(|event| matches!(event.kind, Kind::Forgotten { .. }))
-    {
-        gone.push("words that were erased: agent-consolidate forget --hard".to_owned());
-    }
-    if known.calls.is_empty() && spoken(events).any(|spoken| spoken.usage.is_some()) {
-        gone.push("its calls in cost.db: how long each took, and which failed".to_owned());
-    }
-    if message.is_none() {
-        gone.push("which message it answers".to_owned());
-    }
-    gone
+/// Names what is not known any more.
+fn gone(known: &Known, has_message: bool) -> Vec<String> {
+    let input = known.input();
+    let is_over = input.is_none_or(|input| input.finished_at.is_some());
+    let is_turn = input.is_none_or(|input| input.attempts > 0 && input.envelope.command.is_none());
+    let is_begun = known.messages().any(|spoken| spoken.inbox_id.is_some());
+    let is_forgotten = |event: &Event| matches!(event.kind, Kind::Forgotten { .. });
+    let days = KEEP.as_secs() / 86_400;
+    let parts = [
+        (
+            input.is_none(),
+            format!(
+                "its row in the queue, which is kept {days} days after its end: attempts, approvals, sub-agents and deliveries"
+            ),
+        ),
+        (
+            known.found.is_none() && is_over && is_turn,
+            "its conversation: there is no line of it in any transcript".to_owned(),
+        ),
+        (
+            known.found.is_some() && known.prompt().is_none() && is_begun,
+            "what its prompt was made of: an older release did not trace it".to_owned(),
+        ),
+        (
+            known.events().iter().any(is_forgotten),
+            "words that were erased: agent-consolidate forget --hard".to_owned(),
+        ),
+        (
+            known.calls.is_empty() && known.messages().any(|spoken| spoken.usage.is_some()),
+            "its calls in cost.db: how long each took, and which failed".to_owned(),
+        ),
+        (!has_message, "which message it answers".to_owned()),
+    ];
+    let gone = parts.into_iter().filter(|(is_gone, _)| *is_gone);
+    gone.map(|(_, what)| what).collect()
 }

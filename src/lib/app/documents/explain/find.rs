@@ -1,7 +1,6 @@
 //! Finds what a transcript says of a run, in whichever conversation it stands.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::Known;
@@ -11,14 +10,10 @@ use crate::session::{Event, Head, Index, Kind};
 use crate::sys;
 use crate::sys::jsonl;
 
-/// What stands of a run in its transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
-    /// The run.
     pub run_id: String,
-    /// Whose conversation it is.
     pub head: Head,
-    /// Whether it is archived.
     pub archived: bool,
     /// What happened in the run, in order.
     pub events: Vec<Event>,
@@ -35,11 +30,7 @@ pub(super) fn find(home: &Home, known: &Known, run: &str) -> Result<Option<Found
         tried.insert(session);
     }
     // Where its input stands in the queue its conversation is known: it has left no line there.
-    if known
-        .trace
-        .as_ref()
-        .is_some_and(|trace| !trace.inputs.is_empty())
-    {
+    if known.input().is_some() {
         return Ok(None);
     }
     // Ids sort by time, and who asks asks for the newest, mostly.
@@ -59,24 +50,16 @@ pub(super) fn find(home: &Home, known: &Known, run: &str) -> Result<Option<Found
 /// Returns the sessions where it probably stands: those that were paid for it, then those of its key, the newest first.
 fn likely(home: &Home, known: &Known) -> Result<Vec<String>, sys::Error> {
     let mut sessions: Vec<String> = Vec::new();
-    let inputs = known.trace.iter().flat_map(|trace| &trace.inputs);
+    let inputs = &known.trace.inputs;
     let mut keys: Vec<&str> = inputs
+        .iter()
         .map(|input| input.envelope.session_key.0.as_str())
         .collect();
     keys.dedup();
-    let replies = known
-        .trace
-        .iter()
-        .flat_map(|trace| &trace.inputs)
-        .filter_map(|input| input.result.as_ref());
+    let replies = inputs.iter().filter_map(|input| input.result.as_ref());
     sessions.extend(replies.filter_map(|reply| reply.session_id.clone()));
-    sessions.extend(
-        known
-            .calls
-            .iter()
-            .map(|call| call.session_id.clone())
-            .filter(|id| !id.is_empty()),
-    );
+    let paid = known.calls.iter().map(|call| &call.session_id);
+    sessions.extend(paid.filter(|id| !id.is_empty()).cloned());
     if !keys.is_empty() {
         let index = Index::read(&home.sessions_index(), &home.sessions())?;
         sessions.extend(
@@ -96,26 +79,6 @@ fn likely(home: &Home, known: &Known) -> Result<Vec<String>, sys::Error> {
     Ok(sessions)
 }
 
-/// Returns true when one of `ids` stands in the files: most conversations need not be understood.
-fn is_named(files: &[PathBuf], ids: [&str; 2]) -> Result<bool, sys::Error> {
-    for file in files {
-        let names = |line: &[u8]| {
-            std::str::from_utf8(line).is_ok_and(|line| ids.iter().any(|id| line.contains(id)))
-        };
-        let each = |line: &[u8], _| {
-            if names(line) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        if jsonl::try_for_each_line(file, 0, each)?.is_break() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 fn in_session(
     home: &Home,
     session: &str,
@@ -124,42 +87,27 @@ fn in_session(
 ) -> Result<Option<Found>, sys::Error> {
     let list = || session::transcript_files(&home.sessions(), &home.archive(), session);
     let mut files = list()?;
-    let named = |files: &[PathBuf]| {
-        if is_named(files, [id, run])? {
-            read(files, id, run)
-        } else {
-            Ok(None)
-        }
-    };
-    let mut events = named(&files)?;
+    let mut events = read(&files, id, run)?;
     if !files.iter().all(|file| file.exists()) {
         // It was archived meanwhile.
         files = list()?;
-        events = named(&files)?;
+        events = read(&files, id, run)?;
     }
     let Some((run_id, events)) = events else {
         return Ok(None);
     };
-    let line = files
-        .first()
-        .map(|file| jsonl::first_line(file))
-        .transpose()?
-        .flatten();
-    let event = line.and_then(|line| serde_json::from_slice::<Event>(&line).ok());
-    let Some(Event {
-        kind: Kind::Session(head),
-        ..
-    }) = event
-    else {
+    let (Some(first), Some(last)) = (files.first(), files.last()) else {
         return Ok(None);
     };
-    let archived = files
-        .last()
-        .is_some_and(|file| file.starts_with(home.archive()));
+    let line = jsonl::first_line(first)?;
+    let kind = line.and_then(|line| Some(serde_json::from_slice::<Event>(&line).ok()?.kind));
+    let Some(Kind::Session(head)) = kind else {
+        return Ok(None);
+    };
     Ok(Some(Found {
         run_id,
         head,
-        archived,
+        archived: last.starts_with(home.archive()),
         events,
     }))
 }
@@ -170,44 +118,48 @@ fn read(
     id: &str,
     run: &str,
 ) -> Result<Option<(String, Vec<Event>)>, sys::Error> {
-    let mut run = run.to_owned();
-    each(files, |event| {
-        let answers = match &event.kind {
-            Kind::Message(spoken) if spoken.inbox_id.as_deref() == Some(id) => Some(&spoken.run_id),
-            Kind::Prompt(prompt) if prompt.inputs.iter().any(|input| input == id) => {
-                Some(&prompt.run_id)
-            }
-            _ => None,
-        };
-        if let Some(answers) = answers {
-            run.clone_from(answers);
-        }
-    })?;
-    let mut events = Vec::new();
-    let mut began = false;
-    each(files, |event| {
-        let is_its = of_run(&event.kind) == Some(run.as_str());
-        if matches!(&event.kind, Kind::Message(spoken) if spoken.inbox_id.is_some()) {
-            began = is_its;
-        }
-        // A turn that died with the daemon is ended by another run.
-        if is_its || (began && matches!(event.kind, Kind::Error { .. })) {
-            events.push(event);
-        }
-    })?;
-    Ok((!events.is_empty()).then_some((run, events)))
-}
-
-fn each(files: &[PathBuf], mut each: impl FnMut(Event)) -> Result<(), sys::Error> {
+    let (mut run, mut is_named) = (run.to_owned(), false);
     for file in files {
         jsonl::for_each_line(file, 0, |line, _| {
-            // A damaged line says nothing.
-            if let Ok(event) = serde_json::from_slice::<Event>(line) {
-                each(event);
+            // Most conversations need not be parsed.
+            let names = |line: &str| line.contains(id) || line.contains(&run);
+            if !std::str::from_utf8(line).is_ok_and(names) {
+                return;
+            }
+            is_named = true;
+            match serde_json::from_slice(line).map(|event: Event| event.kind) {
+                Ok(Kind::Message(spoken)) if spoken.inbox_id.as_deref() == Some(id) => {
+                    run = spoken.run_id;
+                }
+                Ok(Kind::Prompt(prompt)) if prompt.inputs.iter().any(|input| input == id) => {
+                    run = prompt.run_id;
+                }
+                _ => {}
             }
         })?;
     }
-    Ok(())
+    if !is_named {
+        return Ok(None);
+    }
+    let mut events = Vec::new();
+    let mut began = false;
+    for file in files {
+        jsonl::for_each_line(file, 0, |line, _| {
+            // A damaged line says nothing.
+            let Ok(event) = serde_json::from_slice::<Event>(line) else {
+                return;
+            };
+            let is_its = of_run(&event.kind) == Some(run.as_str());
+            if matches!(&event.kind, Kind::Message(spoken) if spoken.inbox_id.is_some()) {
+                began = is_its;
+            }
+            // A turn that died with the daemon is ended by another run.
+            if is_its || (began && matches!(event.kind, Kind::Error { .. })) {
+                events.push(event);
+            }
+        })?;
+    }
+    Ok((!events.is_empty()).then_some((run, events)))
 }
 
 fn of_run(kind: &Kind) -> Option<&str> {

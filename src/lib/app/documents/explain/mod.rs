@@ -15,60 +15,47 @@ use crate::control::spool;
 use crate::cost;
 use crate::cost::Call;
 use crate::queue;
-use crate::queue::{Meant, Trace};
-use crate::session::{PromptTier, Recollection};
+use crate::queue::{Meant, Trace, Traced};
+use crate::session::{Event, Kind, Prompt, PromptTier, Recollection, Spoken};
 use crate::{clock, sys, text};
 use find::Found;
 
 /// `explain`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Explain {
+pub(crate) struct Explain {
     /// The run; `null` for an input that has none yet.
     pub run_id: Option<String>,
     /// The input that it answers; of several the first.
     pub message: Option<String>,
     /// When that was taken, RFC 3339 UTC.
     pub received_at: Option<String>,
-    /// What was waited for.
     pub waits: Waits,
     /// What stood in the first request, in its order.
     pub prompt_blocks: Vec<Block>,
-    /// What was remembered, then what there was no room for.
     pub memories: Vec<Recollection>,
     /// Calls of models and tools, in the order in which they began.
     pub steps: Vec<Step>,
-    /// What the owner was asked.
     pub approvals: Vec<Approval>,
-    /// What it cost, its sub-agents too, without calls that have no price.
+    /// With its sub-agents, without calls that have no price.
     pub cost_usd: f64,
-    /// The parts that went out, or are to.
     pub deliveries: Vec<Delivery>,
     /// `queued` (in the spool), `waiting`, `running`, `done`, `failed`, `stopped`, `interrupted`, `dead`, or
     /// `unknown` when nothing says how it ended.
     pub state: &'static str,
-    /// Why it failed or was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The beginning of the words that were said.
     pub text: String,
-    /// The beginning of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
-    /// All inputs that it answers.
     pub inputs: Vec<String>,
-    /// The door they came through: `telegram`, `cli`, `job` …
+    /// Where they came from: `telegram`, `cli`, `job` …
     pub source: Option<String>,
-    /// The conversation.
     pub session_key: Option<String>,
-    /// Its session.
     pub session_id: Option<String>,
-    /// Whether that is archived.
     pub archived: bool,
-    /// The model that was meant to answer.
     pub model: Option<String>,
     /// When its turn began, RFC 3339 UTC.
     pub started_at: Option<String>,
-    /// When it ended.
     pub finished_at: Option<String>,
     /// How often its turn was begun: more than once after a restart. `null` when it is no longer known.
     pub attempts: Option<i64>,
@@ -79,17 +66,14 @@ pub struct Explain {
     /// The most its run may cost, when somebody said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
-    /// What its tools did in the world.
     pub receipts: Vec<String>,
-    /// Whether words of others may be in its answer; `null` when it is not known.
+    /// Whether untrusted words may be in its answer; `null` when it is not known.
     pub tainted: Option<bool>,
-    /// The job whose time it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
     /// Who sent it, when it is a sub-agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The sub-agents that it sent, or of which it is told.
     pub children: Vec<Child>,
     /// What is no longer known, or never was, in words.
     pub gone: Vec<String>,
@@ -97,180 +81,123 @@ pub struct Explain {
 
 /// What was waited for, milliseconds; `null` where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Waits {
-    /// For more messages that belong to the first.
+pub(crate) struct Waits {
     pub gather_ms: Option<i64>,
-    /// For its turn: others of its conversation, or a free place.
     pub queue_ms: Option<i64>,
-    /// Until the first request was ready: files, recordings, memories.
     pub prepare_ms: Option<i64>,
-    /// For the owner's word.
     pub approvals_ms: Option<i64>,
-    /// For sub-agents.
     pub subagents_ms: Option<i64>,
-    /// Between a call that failed and the next try.
     pub retries_ms: Option<i64>,
 }
 
-/// A piece of the prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Block {
+pub(crate) struct Block {
     /// A file, `Skills`, or what it is.
     pub name: String,
-    /// How long it stays the same.
     pub tier: PromptTier,
-    /// Its estimated tokens.
     pub tokens: u64,
     /// Whether it was read from the vendor's cache, by an estimate; `null` before a call was answered.
     pub cached: Option<bool>,
-    /// Whether there was no room for all of it.
     pub cut: bool,
 }
 
-/// A call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Step {
-    /// Of a model.
+pub(crate) enum Step {
     Model(ModelCall),
-    /// Of a tool.
     Tool(ToolCall),
 }
 
-/// A call of a model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ModelCall {
-    /// The model's configured name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct ModelCall {
     pub model_call: String,
     /// What it was for, when it was not the answer: `recall`, `compaction`, `stt` …
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
     /// When it began, RFC 3339 UTC.
     pub at: String,
-    /// How long it took.
     pub duration_ms: Option<i64>,
     /// Whether it answered; `null` while it runs, or when it was lost.
     pub ok: Option<bool>,
-    /// Input tokens, cached ones too.
     pub input_tokens: u64,
-    /// Those read from the vendor's cache.
     pub cache_read_tokens: u64,
-    /// Those written to it.
     pub cache_write_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
-    /// Whether the tokens are an estimate.
     pub estimated: bool,
     /// US dollars; `null` = unpriced.
     pub cost_usd: Option<f64>,
 }
 
-/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ToolCall {
-    /// The tool.
+pub(crate) struct ToolCall {
     pub tool: String,
-    /// The beginning of what it was given.
     pub input: String,
     /// When it began, RFC 3339 UTC; `null` when it did not.
     pub at: Option<String>,
-    /// How long it took.
     pub duration_ms: Option<u64>,
     /// `done`, `failed`, `running` (or cut off by a restart), `not_run` (refused), `waiting`.
     pub state: &'static str,
-    /// What it did in the world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
 }
 
-/// Something that the owner was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Approval {
-    /// By what it is approved or denied.
+pub(crate) struct Approval {
     pub id: String,
-    /// The tool.
     pub tool: String,
-    /// What would be done.
     pub text: String,
-    /// Why it was asked.
     pub why: String,
     /// `pending`, `approved`, `used`, `denied`, `expired` or `withdrawn`.
     pub state: String,
-    /// The owner's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// When it was asked, RFC 3339 UTC.
     pub asked_at: String,
-    /// When it was decided.
     pub decided_at: Option<String>,
-    /// How long it was waited for.
     pub waited_ms: i64,
 }
 
-/// A part on its way out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Delivery {
-    /// How often it was tried.
+pub(crate) struct Delivery {
     pub attempt: i64,
     /// When it arrived, or was tried last, or stored, RFC 3339 UTC.
     pub at: String,
     /// `pending`, `sending`, `sent`, `unknown` or `dead`.
     pub state: String,
-    /// The channel's id of it.
     pub message_id: Option<String>,
-    /// The channel.
     pub channel: String,
-    /// The chat.
     pub chat: String,
-    /// Its number among the parts of one answer, and how many those are.
     pub part: i64,
-    /// See `part`.
     pub parts: i64,
-    /// How long it took from the end of the turn.
     pub took_ms: Option<i64>,
-    /// Whether it asked the owner, and answered nothing.
     pub asks: bool,
-    /// Why it was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A time of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Job {
-    /// The job.
+pub(crate) struct Job {
     pub id: String,
     /// Its time, RFC 3339 UTC.
     pub at: Option<String>,
-    /// What it is called.
     pub name: Option<String>,
 }
 
-/// Who sent a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Parent {
-    /// Its run, which pays.
+pub(crate) struct Parent {
     pub run_id: String,
-    /// What the sub-agent is called.
     pub label: Option<String>,
-    /// The conversation that sent it.
     pub session_key: Option<String>,
 }
 
-/// A sub-agent that was sent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Child {
-    /// Its input.
+pub(crate) struct Child {
     pub message: String,
-    /// Its run.
     pub run_id: Option<String>,
-    /// What it is called.
     pub label: String,
-    /// As `state` of the whole.
     pub state: &'static str,
     /// When it was sent, RFC 3339 UTC.
     pub sent_at: String,
-    /// How long it took, or has taken.
     pub duration_ms: i64,
     /// US dollars, when its conversation is known.
     pub cost_usd: Option<f64>,
@@ -280,52 +207,74 @@ pub struct Child {
 #[derive(Debug, Default)]
 struct Known {
     now: i64,
-    /// What was asked for.
     id: String,
-    trace: Option<Trace>,
+    /// What `queue.db` has; empty when it knows nothing.
+    trace: Trace,
+    /// What the transcript has.
     found: Option<Found>,
-    /// The calls that count for it, or for whoever sent it.
+    /// The calls of `cost.db` that count for it, or for its parent.
     calls: Vec<Call>,
 }
 
-/// Explains the run, the input or the sent message `target`: see agent-send(1). A daemon need not run.
-///
-/// # Errors
-/// When nothing is known of it ([`Exit::Failed`]), it may mean several ([`Exit::Usage`]), or files cannot be read.
-pub fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
+impl Known {
+    fn events(&self) -> &[Event] {
+        self.found.as_ref().map_or(&[], |found| &found.events)
+    }
+
+    fn messages(&self) -> impl DoubleEndedIterator<Item = &Spoken> {
+        self.events().iter().filter_map(|event| match &event.kind {
+            Kind::Message(spoken) => Some(spoken),
+            _ => None,
+        })
+    }
+
+    /// Returns the first of its inputs.
+    fn input(&self) -> Option<&Traced> {
+        self.trace.inputs.first()
+    }
+
+    /// Returns the trace in the transcript: the newest, should it have begun twice.
+    fn prompt(&self) -> Option<&Prompt> {
+        self.events()
+            .iter()
+            .rev()
+            .find_map(|event| match &event.kind {
+                Kind::Prompt(prompt) => Some(prompt),
+                _ => None,
+            })
+    }
+}
+
+/// Explains the run, the input or the sent message `target`: see agent-send(1). A daemon need not run. Fails when
+/// nothing is known of it ([`Exit::Failed`]) or it may mean several ([`Exit::Usage`]).
+pub(crate) fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
     let target = target.trim();
     if target.is_empty() {
         return Err(unknown("an empty name"));
     }
-    let id = match meant(home, target)? {
-        Some(id) => id,
-        None => target.to_owned(),
-    };
+    let id = meant(home, target)?.unwrap_or_else(|| target.to_owned());
+    let trace = queue::trace(&home.queue_db(), &id)?.unwrap_or_default();
+    let run = trace.run_id.clone().unwrap_or_else(|| id.clone());
+    let calls_of = |run: &str| cost::calls(&home.cost_db(), &[run]);
     let mut known = Known {
         now: clock::now_ms(),
-        trace: queue::trace(&home.queue_db(), &id)?,
+        calls: calls_of(&run)?,
         id,
-        ..Known::default()
+        trace,
+        found: None,
     };
-    let run = known
-        .trace
-        .as_ref()
-        .and_then(|trace| trace.run_id.clone())
-        .unwrap_or_else(|| known.id.clone());
-    known.calls = cost::calls(&home.cost_db(), &[&run])?;
     known.found = find::find(home, &known, &run)?;
     // Of an input that the queue forgot the transcript alone knows the run.
-    if let Some(found) = known.found.as_ref().filter(|found| found.run_id != run) {
-        known
-            .calls
-            .extend(cost::calls(&home.cost_db(), &[&found.run_id])?);
+    let of_transcript = known.found.as_ref().map(|found| found.run_id.clone());
+    let parent = assemble::parent(&known).map(|parent| parent.run_id);
+    for other in of_transcript
+        .into_iter()
+        .filter(|of| *of != run)
+        .chain(parent)
+    {
+        known.calls.extend(calls_of(&other)?);
     }
-    if let Some(parent) = assemble::parent(&known) {
-        known
-            .calls
-            .extend(cost::calls(&home.cost_db(), &[&parent.run_id])?);
-    }
-    if known.trace.is_none() && known.found.is_none() && known.calls.is_empty() {
+    if known.trace == Trace::default() && known.found.is_none() && known.calls.is_empty() {
         return queued(home, &known.id)?.ok_or_else(|| unknown(target));
     }
     Ok(assemble::assemble(&known))
@@ -379,7 +328,6 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Returns what is known of a message that no daemon has taken yet.
 fn queued(home: &Home, id: &str) -> Result<Option<Explain>, Failure> {
     let spooled = if home.spool_new().is_dir() {
         spool::scan(&home.spool_new())?

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::find::Found;
 use super::{Known, ModelCall, Step, ToolCall};
 use crate::cost;
 use crate::cost::Call;
@@ -10,60 +9,41 @@ use crate::message::Usage;
 use crate::session::{Event, Kind, Spoken};
 use crate::{clock, text};
 
-/// Characters of what a tool was given.
 const INPUT: usize = 120;
 
 /// Returns the calls; `own` are those of the ledger that were made in its conversation.
 pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
     let mut rows: Vec<Option<&Call>> = own.iter().copied().map(Some).collect();
-    let events = known
-        .found
-        .as_ref()
-        .map(|found| found.events.as_slice())
-        .unwrap_or_default();
     let mut steps: Vec<(i64, Step)> = Vec::new();
-    for event in events {
-        let at = at(event);
+    for event in known.events() {
+        let at = clock::parse_rfc3339(&event.ts).unwrap_or(0);
         match &event.kind {
             Kind::Message(spoken) => {
                 if let (Some(usage), Some(model)) = (spoken.usage, &spoken.model) {
                     let row = take(&mut rows, model, usage);
-                    let call = said(event, spoken, model, usage, row);
+                    let call = answer(event, spoken, model, usage, row);
                     steps.push((row.map_or(at, |row| row.at), Step::Model(call)));
                 }
-                steps.extend(spoken.tool_calls().map(|call| {
-                    let (input, tool) = (given(&call.input), call.name.clone());
-                    (at, Step::Tool(tool_step(known, &call.id, tool, input)))
+                let calls = spoken.tool_calls();
+                steps.extend(calls.map(|call| {
+                    let step = tool_step(known, &call.id, &call.name, &call.input);
+                    (at, Step::Tool(step))
                 }));
             }
-            // Its answer was erased, but not what came of it.
-            Kind::ToolResult { name, result, .. } if !is_asked(events, &result.id) => {
-                steps.push((
-                    at,
-                    Step::Tool(tool_step(known, &result.id, name.clone(), String::new())),
-                ));
+            // Its call was erased, but not its result.
+            Kind::ToolResult { name, result, .. } if !is_asked(known, &result.id) => {
+                let step = tool_step(known, &result.id, name, &Value::Null);
+                steps.push((at, Step::Tool(step)));
             }
             _ => {}
         }
     }
     // What failed, what is under way, what was asked beside the answer.
-    steps.extend(
-        rows.into_iter()
-            .flatten()
-            .map(|row| (row.at, Step::Model(beside(row)))),
-    );
+    let others = rows.into_iter().flatten();
+    steps.extend(others.map(|row| (row.at, Step::Model(beside(row)))));
     // A tool begins when its call does, never before the answer that asks for it.
     steps.sort_by_key(|(at, _)| *at);
     steps.into_iter().map(|(_, step)| step).collect()
-}
-
-/// Returns the first usage that a vendor counted for an answer.
-pub(super) fn first_usage(found: Option<&Found>) -> Option<Usage> {
-    let events = found.iter().flat_map(|found| &found.events);
-    events.into_iter().find_map(|event| match &event.kind {
-        Kind::Message(spoken) => spoken.usage,
-        _ => None,
-    })
 }
 
 /// Returns the pauses between calls that failed and the next tries, milliseconds.
@@ -77,14 +57,11 @@ pub(super) fn retries_ms(own: &[&Call]) -> i64 {
     own.windows(2).map(pause).sum()
 }
 
-fn is_asked(events: &[Event], id: &str) -> bool {
-    events.iter().any(|event| match &event.kind {
-        Kind::Message(spoken) => spoken.tool_calls().any(|call| call.id == id),
-        _ => false,
-    })
+fn is_asked(known: &Known, id: &str) -> bool {
+    let mut calls = known.messages().flat_map(Spoken::tool_calls);
+    calls.any(|call| call.id == id)
 }
 
-/// Takes the row of an answer out of the ledger's.
 fn take<'a>(rows: &mut [Option<&'a Call>], model: &str, usage: Usage) -> Option<&'a Call> {
     let is_its = |row: &Call| {
         row.ok == Some(true) && row.model == model && row.kind == "chat" && row.usage == usage
@@ -94,7 +71,7 @@ fn take<'a>(rows: &mut [Option<&'a Call>], model: &str, usage: Usage) -> Option<
         .and_then(Option::take)
 }
 
-fn said(
+fn answer(
     event: &Event,
     spoken: &Spoken,
     model: &str,
@@ -102,17 +79,11 @@ fn said(
     row: Option<&Call>,
 ) -> ModelCall {
     ModelCall {
-        model_call: model.to_owned(),
-        purpose: None,
         at: row.map_or_else(|| event.ts.clone(), |row| clock::rfc3339(row.at)),
         duration_ms: row.and_then(|row| row.duration_ms),
         ok: Some(true),
-        input_tokens: input(usage),
-        cache_read_tokens: usage.cache_read_tokens,
-        cache_write_tokens: usage.cache_write_tokens,
-        output_tokens: usage.output_tokens,
-        estimated: usage.estimated,
         cost_usd: spoken.cost_nano_usd.map(cost::usd),
+        ..model_call(model, usage)
     }
 }
 
@@ -123,32 +94,38 @@ fn beside(row: &Call) -> ModelCall {
         (kind, _) => Some(kind.to_owned()),
     };
     ModelCall {
-        model_call: row.model.clone(),
         purpose,
         at: clock::rfc3339(row.at),
         duration_ms: row.duration_ms,
         ok: row.ok,
-        input_tokens: input(row.usage),
-        cache_read_tokens: row.usage.cache_read_tokens,
-        cache_write_tokens: row.usage.cache_write_tokens,
-        output_tokens: row.usage.output_tokens,
-        estimated: row.usage.estimated,
         cost_usd: row.cost_nano_usd.map(cost::usd),
+        ..model_call(&row.model, row.usage)
+    }
+}
+
+fn model_call(model: &str, usage: Usage) -> ModelCall {
+    ModelCall {
+        model_call: model.to_owned(),
+        input_tokens: input_tokens(usage),
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+        output_tokens: usage.output_tokens,
+        estimated: usage.estimated,
+        ..ModelCall::default()
     }
 }
 
 /// Returns what became of the call `id`.
-fn tool_step(known: &Known, id: &str, tool: String, input: String) -> ToolCall {
-    let events = known.found.iter().flat_map(|found| &found.events);
+fn tool_step(known: &Known, id: &str, tool: &str, input: &Value) -> ToolCall {
     let mut step = ToolCall {
-        tool,
-        input,
+        tool: tool.to_owned(),
+        input: shown_input(input),
         at: None,
         duration_ms: None,
         state: "waiting",
         receipt: None,
     };
-    for event in events {
+    for event in known.events() {
         match &event.kind {
             Kind::ToolCall { id: of, .. } if of == id => {
                 (step.at, step.state) = (Some(event.ts.clone()), "running");
@@ -173,12 +150,17 @@ fn tool_step(known: &Known, id: &str, tool: String, input: String) -> ToolCall {
     step
 }
 
-fn input(usage: Usage) -> u64 {
+pub(super) fn input_tokens(usage: Usage) -> u64 {
     usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
 }
 
-fn given(input: &Value) -> String {
+fn shown_input(input: &Value) -> String {
+    let plain = |value: &Value| {
+        let text = value.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| value.to_string())
+    };
     let words = match input {
+        Value::Null => String::new(),
         Value::Object(fields) if fields.is_empty() => String::new(),
         // `exec` with a command and nothing else is that command.
         Value::Object(fields) if fields.len() == 1 => {
@@ -186,18 +168,6 @@ fn given(input: &Value) -> String {
         }
         other => other.to_string(),
     };
-    text::shorten(
-        &words.split_whitespace().collect::<Vec<_>>().join(" "),
-        INPUT,
-    )
-}
-
-fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn at(event: &Event) -> i64 {
-    clock::parse_rfc3339(&event.ts).unwrap_or(0)
+    let words: Vec<&str> = words.split_whitespace().collect();
+    text::shorten(&words.join(" "), INPUT)
 }

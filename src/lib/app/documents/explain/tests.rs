@@ -113,7 +113,7 @@ fn known(trace: Option<Trace>, events: Vec<Event>, calls: Vec<Call>) -> Known {
     Known {
         now: START + 60_000,
         id: "r".into(),
-        trace,
+        trace: trace.unwrap_or_default(),
         found: found(events),
         calls,
     }

@@ -19,12 +19,11 @@ use crate::sys;
 use crate::sys::jsonl;
 use crate::text;
 
-/// Characters of somebody's words, and of what a tool was given or gave back, in the short form.
 const SHORT: (usize, usize) = (2000, 300);
 
 /// `history`.
 #[derive(Debug, Serialize)]
-pub struct History {
+pub(crate) struct History {
     /// The session; what was asked for when there is none.
     pub session_id: String,
     /// Its key, when it is known.
@@ -40,7 +39,7 @@ pub struct History {
 
 /// The events of a transcript; as JSON a list.
 #[derive(Debug)]
-pub struct Events {
+pub(crate) struct Events {
     files: Vec<PathBuf>,
     /// Where they go when the conversation begins anew.
     archive: PathBuf,
@@ -50,10 +49,7 @@ pub struct Events {
 
 /// Returns the history of the session that `target` means: its id or key, a contact, an @username. No
 /// events when there is no such session.
-///
-/// # Errors
-/// When `target` may mean several sessions ([`Exit::Usage`]), or files cannot be read.
-pub fn history(
+pub(crate) fn history(
     home: &Home,
     env: &Environment,
     target: &str,
@@ -129,31 +125,25 @@ fn head(file: &std::path::Path) -> Option<Head> {
     }
 }
 
-/// An event for a reader.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
-    /// One we know.
+pub(crate) enum Shown {
     Known(Box<Event>),
-    /// A line of a newer version, as it stands there.
     Unknown(Map<String, Value>),
 }
 
 impl Events {
     /// Returns true when there is no transcript.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
     /// Returns true when everything is shown, and not only the conversation.
-    pub fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.full
     }
 
     /// Calls `each` with every event, in order, until it breaks off. Damaged lines are passed over.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn each<B>(
+    pub(crate) fn each<B>(
         &self,
         mut each: impl FnMut(Shown) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, sys::Error> {
@@ -203,7 +193,6 @@ impl Events {
         .map(|event| Shown::Known(Box::new(event)))
     }
 
-    /// Adds a line to a list of JSON values, in full as it stands there.
     fn add<S: SerializeSeq>(&self, list: &mut S, line: &[u8]) -> Result<(), S::Error> {
         if self.full {
             return match serde_json::from_slice::<Map<String, Value>>(line) {

@@ -20,7 +20,7 @@ use hyper::header::{
 use serde::Deserialize;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::app::documents;
 use crate::clock;
 use crate::config::{Environment, Home};
@@ -51,9 +51,9 @@ pub(super) struct Asked {
 pub(super) async fn page(
     State(api): State<Arc<Api>>,
     asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let question = asked
-        .map_err(|error| Refusal::bad(error.body_text()))?
+        .map_err(|error| ApiError::bad(error.body_text()))?
         .0
         .q
         .unwrap_or_default();
@@ -220,7 +220,7 @@ fn hits(page: &mut Html, found: &Found) {
 
 fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
     page.raw("<section><h2>Costs</h2>");
-    let month = documents::cost(home, env, documents::Period::Month, None);
+    let month = documents::cost(home, env, documents::cost::Period::Month, None);
     let since = clock::start_of_day(clock::local_date(now - (DAYS - 1) * 86_400_000, zone), zone);
     let days = cost::report(&home.cost_db(), since, cost::Group::Day(zone));
     match (month, days) {

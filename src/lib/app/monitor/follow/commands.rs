@@ -14,18 +14,13 @@ use crate::text;
 /// An order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Stop what runs in a conversation.
     Stop {
-        /// Its key.
         session: String,
-        /// Whom we talk to there.
         contact: String,
     },
     /// Do what was asked for, or do not.
     Decide {
-        /// The request.
         id: String,
-        /// Yes or no.
         verdict: Approval,
         /// Why not, for the model.
         why: Option<String>,
@@ -35,7 +30,6 @@ pub(super) enum Order {
 /// What came of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Whether the daemon did it.
     pub(super) done: bool,
     /// In its words, or why it did not.
     pub(super) words: String,
@@ -55,7 +49,6 @@ impl Order {
         }
     }
 
-    /// Gives it to the daemon, beside the screen, and tells what came of it.
     pub(super) fn give(self, home: &Home, tell: &Sender<News>) -> JoinHandle<()> {
         let home = home.clone();
         events::spawn("what gives orders", tell, move |tell| {
@@ -81,7 +74,7 @@ impl Order {
                 "nothing is known to be decided",
             ),
         };
-        match submit::silent_order(home, &command, unknown) {
+        match submit::call(home, &command, unknown, submit::COMMAND_WAIT, true) {
             Ok(reply) => match reply.error {
                 Some(error) => Outcome {
                     done: false,

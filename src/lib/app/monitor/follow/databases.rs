@@ -8,7 +8,7 @@ use super::events::{Stamp, stamp};
 use super::snapshot::{Books, Costs, Memory, Part};
 use crate::app::cli::Failure;
 use crate::app::documents;
-use crate::app::documents::Period;
+use crate::app::documents::cost::Period;
 use crate::app::monitor::next_job;
 use crate::config::{Environment, Home};
 use crate::memory::{facts, index};
@@ -17,7 +17,6 @@ use crate::secret;
 /// What did not change is read again after this all the same: a new day begins, a question expires.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Reads them, and knows what it read.
 pub(super) struct Reader {
     home: Home,
     env: Environment,
@@ -26,7 +25,6 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns a reader that has read nothing.
     pub(super) fn new(home: Home, env: Environment) -> Self {
         Self {
             home,
@@ -36,7 +34,6 @@ impl Reader {
         }
     }
 
-    /// Returns what was read last.
     pub(super) fn books(&self) -> &Books {
         &self.books
     }

@@ -4,25 +4,20 @@ use super::keymap::{Mode, Ui};
 use super::layout::Area;
 use super::snapshot;
 use super::snapshot::Seen;
-use crate::app::documents::Waiting;
+use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::app::monitor::numbers::{some, span};
 use crate::app::monitor::styled_line::{Ink, Line, chop, clean, cut_front, wrap};
 use crate::clock;
 
-/// Wider than this nobody reads.
 const WIDEST: usize = 100;
-/// With less room than this the box is the screen.
 const SMALL: Frame = Frame {
     columns: 30,
     rows: 10,
 };
-/// Before each line of words that others chose.
 const QUOTE: &str = "| ";
-/// What cannot be left out of a question.
 const FRAMEWORK: usize = 3;
 
-/// A box: what it says, and how much room it takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Dialog {
     pub(super) title: &'static str,
@@ -86,7 +81,6 @@ fn has_border(size: Frame) -> bool {
     size.columns >= SMALL.columns && size.rows >= SMALL.rows
 }
 
-/// Returns the room inside a box.
 fn room(size: Frame) -> Frame {
     if !has_border(size) {
         return size;

@@ -22,12 +22,10 @@ const HEADER: usize = 8;
 /// With so many panes only those are left out that are empty.
 const LARGE: usize = 3;
 
-/// All that is drawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) seen: &'a Seen,
     pub(super) ui: &'a Ui,
-    /// Whether there is colour.
     pub(super) color: bool,
 }
 
@@ -82,7 +80,6 @@ pub(super) fn hidden(ui: &Ui, seen: &Seen, size: Frame, pane: Pane) -> usize {
     })
 }
 
-/// Returns who stands where, and the lines of the header.
 fn plan(scene: &Scene<'_>, size: Frame) -> (Plan, Vec<Line>) {
     let lines = |pane: Pane, columns: usize| panes::height(scene, pane, columns);
     let header = panes::header(scene, size.columns, (size.rows / 3).clamp(1, HEADER));
@@ -96,7 +93,6 @@ fn plan(scene: &Scene<'_>, size: Frame) -> (Plan, Vec<Line>) {
     (Plan::of(&wish), header)
 }
 
-/// What is below the title.
 fn inside(area: Area) -> Area {
     Area {
         y: area.y + area.rows.min(1),
@@ -105,7 +101,6 @@ fn inside(area: Area) -> Area {
     }
 }
 
-/// Returns the lines that are to be seen.
 fn window(content: Content, scroll: usize, rows: usize, pane: Pane) -> Vec<Line> {
     let Content {
         mut lines,
@@ -186,7 +181,6 @@ fn footer(scene: &Scene<'_>) -> Line {
     line
 }
 
-/// Lays a box upon what is there.
 fn lay(buffer: &mut Buffer, dialog: &Dialog, color: bool) {
     let rect = rect(dialog.area, buffer.area);
     Clear.render(rect, buffer);
@@ -234,7 +228,6 @@ fn put(buffer: &mut Buffer, area: Area, lines: &[Line], color: bool) {
     }
 }
 
-/// Returns the rectangle as far as it is on the screen.
 fn rect(area: Area, screen: Rect) -> Rect {
     let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let rect = Rect {

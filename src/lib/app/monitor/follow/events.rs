@@ -25,31 +25,21 @@ use crate::config::{Environment, Home};
 const PULSE: Duration = Duration::from_secs(1);
 /// It is written at most ten times a second, and read no more often.
 const CALM: Duration = Duration::from_millis(100);
-/// The databases are looked at this often.
 const BOOKS: Duration = Duration::from_secs(2);
-/// Lines of the log that can be scrolled through.
 const LOG_LINES: usize = 500;
 
-/// Something new.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A key.
     Key(Key),
-    /// The screen has another size.
     Resized,
-    /// It is to stop for a while.
     Suspend,
-    /// It goes on after a while.
     Continued,
-    /// It is to end.
     End,
     /// Something without which it cannot go on.
     Broken(Failure),
-    /// The lock and monitor.json, or why they cannot be read.
     Pulse(Result<Box<Pulse>, String>),
     /// The newest lines of the log.
     Log(Vec<Entry>),
-    /// The databases.
     Books(Box<Books>),
     /// What came of an order.
     Outcome(Outcome),
@@ -69,7 +59,6 @@ fn signals() -> SigSet {
         .collect()
 }
 
-/// Begins to tell. What is sent to the returned end makes the databases be looked at now.
 pub(super) fn begin(home: &Home, env: &Environment, tell: &Sender<News>) -> Sender<()> {
     let (nudge, nudged) = mpsc::channel();
     let (place, variables) = (home.clone(), env.clone());

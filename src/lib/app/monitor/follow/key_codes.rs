@@ -2,11 +2,9 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// A key that was pressed, or a text that was pasted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
-    /// With the control key.
     Ctrl(char),
     Enter,
     Esc,

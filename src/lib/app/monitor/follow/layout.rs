@@ -3,7 +3,6 @@
 
 use crate::app::monitor::frame::Frame;
 
-/// From this size on all panes are there at once.
 const LARGE: Frame = Frame {
     columns: 100,
     rows: 20,
@@ -13,25 +12,16 @@ const USUAL: Frame = Frame {
     columns: 40,
     rows: 12,
 };
-/// Between two columns of panes.
 const GAP: usize = 2;
-/// A title, and something below it.
 const LEAST: usize = 2;
-/// A title, and a little more below it.
 const GLIMPSE: usize = 4;
 
-/// A part of the screen with a title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
-    /// Turns that run.
     Lanes,
-    /// What waits for the owner's word.
     Questions,
-    /// What waits, is on its way, or was given up.
     Queue,
-    /// What was spent.
     Costs,
-    /// What is remembered.
     Memory,
     /// The newest lines of the log.
     Log,
@@ -48,7 +38,6 @@ impl Pane {
         Self::Log,
     ];
 
-    /// Returns its title.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lanes => "lanes",
@@ -71,7 +60,6 @@ impl Pane {
     }
 }
 
-/// A rectangle of the screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: usize,
@@ -80,31 +68,23 @@ pub(super) struct Area {
     pub(super) rows: usize,
 }
 
-/// What the screen is divided by.
 pub(super) struct Wish<'a> {
     pub(super) size: Frame,
-    /// The pane that was chosen.
     pub(super) focus: Pane,
     /// The pane beside the turns where there is room for one only.
     pub(super) below: Pane,
-    /// Lines of the header.
     pub(super) header: usize,
-    /// Lines that a pane has to show.
     pub(super) lines: &'a dyn Fn(Pane, usize) -> usize,
 }
 
-/// Who stands where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) header: Area,
-    /// Each with its title.
     pub(super) panes: Vec<(Pane, Area)>,
-    /// The last line, where there is room for one.
     pub(super) footer: Option<Area>,
 }
 
 impl Plan {
-    /// Returns the plan of a screen.
     pub(super) fn of(wish: &Wish<'_>) -> Self {
         let Frame { columns, rows } = wish.size;
         if columns == 0 || rows == 0 {
@@ -144,7 +124,6 @@ impl Plan {
     }
 }
 
-/// On the left what moves, on the right what stands.
 fn large(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
     let left = Area {
         columns: body.columns * 3 / 5 - GAP,
@@ -164,7 +143,6 @@ fn large(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
     panes
 }
 
-/// The turns, and below them the other pane that was chosen last.
 fn usual(wish: &Wish<'_>, body: Area) -> Vec<(Pane, Area)> {
     let wanted = 1 + (wish.lines)(Pane::Lanes, body.columns).max(1);
     // What was chosen leaves the other a glimpse.

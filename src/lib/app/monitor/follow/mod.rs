@@ -133,7 +133,6 @@ fn wait_for_orders(orders: Vec<JoinHandle<()>>, news: &mpsc::Receiver<News>) {
     }
 }
 
-/// The screen, and what keeps it up to date.
 struct Following<'a> {
     shared: &'a Shared,
     env: &'a Environment,
@@ -143,13 +142,11 @@ struct Following<'a> {
     ui: Ui,
     color: bool,
     tell: Sender<News>,
-    /// Makes the databases be looked at now.
     nudge: Sender<()>,
     orders: Vec<JoinHandle<()>>,
     is_broken: Option<Failure>,
 }
 
-/// Whether it goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     GoOn,
@@ -248,7 +245,6 @@ fn suspend_all() {
     );
 }
 
-/// Spans are shown in whole seconds: between two of them nothing moves by itself.
 fn until_next_second(now: i64) -> Duration {
     Duration::from_millis(u64::try_from(1000 - now.rem_euclid(1000)).unwrap_or(1000))
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::draw::Scene;
 use super::layout::Pane;
 use super::snapshot::{Costs, Memory, Part};
-use crate::app::documents::{Cost, Open, Queue};
+use crate::app::documents::cost::Cost;
+use crate::app::documents::queue::{Open, Queue};
 use crate::app::monitor::frame::{Detail, Page};
 use crate::app::monitor::lane_table;
 use crate::app::monitor::lane_table::Wanted;
@@ -16,24 +17,17 @@ use crate::app::monitor::styled_line::{Ink, Line, clean, cut, width, wrap};
 use crate::clock;
 use crate::memory::index;
 
-/// Before what can be chosen: this, or as much space.
 const MARK: &str = "▸ ";
 /// A reason why something was given up takes so many lines at most.
 const REASON_ROWS: usize = 3;
-/// Nobody scrolls through more, and the screen is drawn every second.
 const MANY: usize = 100;
-/// A name at the left of a line of facts is so wide.
 const NAME: usize = 9;
-/// The same of a line of the queue.
 const WHAT: usize = 11;
 
-/// The lines of a pane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) lines: Vec<Line>,
-    /// Lines at the top that stay there.
     pub(super) head: usize,
-    /// The lines of what is chosen: they are to be seen.
     pub(super) chosen: Option<Range<usize>>,
 }
 
@@ -50,7 +44,6 @@ impl Content {
     }
 }
 
-/// Returns the title of a pane: its name, and how much is in it.
 pub(super) fn title(scene: &Scene<'_>, pane: Pane) -> (Ink, String) {
     let seen = scene.seen;
     let counted = |n: usize| {
@@ -125,7 +118,6 @@ pub(super) fn height(scene: &Scene<'_>, pane: Pane, columns: usize) -> usize {
     }
 }
 
-/// Returns the lines above all panes: how the daemon is, what to do about it, what is wrong.
 pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line> {
     let status = scene.seen.status();
     let view = scene.seen.view(&status);
@@ -191,7 +183,6 @@ fn turns(scene: &Scene<'_>, columns: usize) -> Content {
     chosen(lane_table::rows(&lanes, at, wanted), scene.ui.lane(seen))
 }
 
-/// Marks the lines of the chosen one.
 fn chosen(rows: Vec<(Option<usize>, Line)>, chosen: Option<usize>) -> Content {
     let head = rows.iter().take_while(|(at, _)| at.is_none()).count();
     let is_chosen = |at: &Option<usize>| at.is_some() && *at == chosen;

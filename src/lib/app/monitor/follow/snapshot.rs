@@ -4,7 +4,9 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use crate::app::documents;
-use crate::app::documents::{Cost, Queue, Status, Waiting};
+use crate::app::documents::cost::Cost;
+use crate::app::documents::queue::{Queue, Waiting};
+use crate::app::documents::status::Status;
 use crate::app::monitor::advice::Advice;
 use crate::app::monitor::health::Pulse;
 use crate::app::monitor::liveness::Life;
@@ -16,10 +18,8 @@ use crate::memory::index;
 use crate::monitor_state;
 use crate::monitor_state::Lane;
 
-/// No terminal has more room for a line of the log.
 const WIDEST: usize = 500;
 
-/// All that is shown.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     pub(super) now: i64,
@@ -34,20 +34,15 @@ pub(super) struct Seen {
     pub(super) advice: Advice,
 }
 
-/// Something in a database.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Part<T> {
-    /// Not looked at yet.
     #[default]
     Unread,
-    /// As it was.
     Read(T),
-    /// Why it cannot be read.
     Failed(String),
 }
 
 impl<T> Part<T> {
-    /// Returns what was read.
     pub(super) fn read(&self) -> Option<&T> {
         match self {
             Self::Read(part) => Some(part),
@@ -56,7 +51,6 @@ impl<T> Part<T> {
     }
 }
 
-/// What stands in the databases.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Books {
     pub(super) queue: Part<Queue>,
@@ -65,46 +59,39 @@ pub(super) struct Books {
     pub(super) next_job: Option<NextJob>,
 }
 
-/// What was spent.
 #[derive(Debug, Clone)]
 pub(super) struct Costs {
     pub(super) today: Cost,
     pub(super) month: Cost,
 }
 
-/// What is remembered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     pub(super) facts: usize,
     pub(super) episodes: usize,
-    /// The open ones, the nearest deadline first.
     pub(super) commitments: Vec<Commitment>,
     pub(super) index: index::Status,
 }
 
-/// A line of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Milliseconds since 1970 UTC.
     pub(super) at: Option<i64>,
     /// `ERROR`, `WARN` …
     pub(super) level: String,
-    /// On one line.
     pub(super) words: String,
 }
 
 impl Entry {
-    /// Returns the entry as it is shown.
     pub(super) fn of(entry: &Map<String, Value>) -> Self {
         let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         Self {
             at: clock::parse_rfc3339(word("timestamp")),
             level: word("level").to_owned(),
-            words: documents::log_words(entry),
+            words: documents::log::log_words(entry),
         }
     }
 
-    /// Returns the line of the screen. It is made once: the screen is drawn again every second.
     pub(super) fn line(&self, zone: Tz) -> Line {
         let ink = match self.level.as_str() {
             "ERROR" => Ink::Red,
@@ -125,7 +112,6 @@ impl Entry {
     }
 }
 
-/// Returns by what a lane is known: its run, or where none runs and sub-agents still work its conversation.
 pub(super) fn id(lane: &Lane) -> &str {
     if lane.run_id.is_empty() {
         &lane.session
@@ -135,7 +121,6 @@ pub(super) fn id(lane: &Lane) -> &str {
 }
 
 impl Seen {
-    /// Returns how the daemon is.
     pub(super) fn life(&self) -> Life {
         self.pulse.life(self.now)
     }
@@ -150,7 +135,6 @@ impl Seen {
         }
     }
 
-    /// Returns what waits for the owner's word and still may have it.
     pub(super) fn asks(&self) -> Vec<&Waiting> {
         let is_open =
             |ask: &&Waiting| clock::parse_rfc3339(&ask.expires_at).is_none_or(|at| at > self.now);
@@ -159,7 +143,6 @@ impl Seen {
         })
     }
 
-    /// Returns the status document, as far as it is known by now.
     pub(super) fn status(&self) -> Status {
         let own = self
             .pulse
@@ -198,7 +181,6 @@ impl Seen {
         }
     }
 
-    /// Returns what one frame would be drawn from.
     pub(super) fn view<'a>(&'a self, status: &'a Status) -> View<'a> {
         View {
             life: self.life(),

@@ -15,13 +15,11 @@ use ratatui::crossterm::{cursor, execute};
 use super::draw::{Scene, draw};
 use crate::app::monitor::frame::Frame;
 
-/// The terminal. Dropping it gives it back.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal. From now on a panic gives it back before it says what happened.
     pub(super) fn open() -> io::Result<Self> {
         let say = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -39,7 +37,6 @@ impl Screen {
         }
     }
 
-    /// Returns its size.
     pub(super) fn size(&self) -> Frame {
         self.terminal.size().map_or(
             Frame {
@@ -53,7 +50,6 @@ impl Screen {
         )
     }
 
-    /// Draws a scene.
     pub(super) fn draw(&mut self, scene: &Scene<'_>) -> io::Result<()> {
         self.terminal.draw(|frame| draw(frame, scene)).map(drop)
     }
@@ -85,7 +81,6 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the terminal is ours: given back twice, it would put what was said in between elsewhere.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
 fn take() -> io::Result<()> {
@@ -100,7 +95,6 @@ fn take() -> io::Result<()> {
     )
 }
 
-/// A terminal that is gone takes nothing, and needs nothing.
 fn give_back() {
     if !IS_OURS.swap(false, Ordering::SeqCst) {
         return;

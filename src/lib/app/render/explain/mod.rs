@@ -3,10 +3,10 @@
 
 use chrono_tz::Tz;
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::{
+use crate::app::documents::explain::{
     Approval, Block, Child, Delivery, Explain, ModelCall, Step, ToolCall, Waits,
 };
 use crate::app::table;
@@ -17,22 +17,19 @@ use crate::{clock, text};
 
 /// Lines of each list; the rest is counted.
 const MOST: usize = 14;
-/// Characters of words that somebody chose.
 const WORDS: usize = 100;
-/// The width of what stands before a line.
 const LABEL: usize = 10;
 
-/// Shows it.
-pub(crate) fn explain(asker: &Asker<'_>, explain: &Explain) -> Exit {
-    asker.answer(explain, |explain| {
-        let zone = asker.zone();
+pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
+    context.answer(explain, |explain| {
+        let zone = context.zone();
         lines(explain, zone, table::room())
             .iter()
             .for_each(|line| cli::out(&cli::harmless(line)));
         // What somebody works on goes on by itself.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
-        if is_open && matches!(lock::holder(&asker.home.lock()), Ok(None)) {
-            asker.note("no daemon runs; it goes on when one starts");
+        if is_open && matches!(lock::holder(&context.home.lock()), Ok(None)) {
+            context.note("no daemon runs; it goes on when one starts");
         }
     })
 }
@@ -391,7 +388,6 @@ impl Page {
             .map_or_else(|| text::visible(at), |at| clock::local_stamp(at, self.zone))
     }
 
-    /// Returns the time of day alone: its date stands above.
     fn clock(&self, at: Option<&str>) -> String {
         at.map_or_else(
             || "-".to_owned(),
@@ -449,7 +445,6 @@ fn words(text: &str) -> String {
     text::visible(&text::shorten(text, WORDS))
 }
 
-/// Returns a span of time in one unit, or two.
 fn span(ms: i64) -> String {
     match ms {
         ..1_000 => format!("{} ms", ms.max(0)),

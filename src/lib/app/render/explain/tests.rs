@@ -1,5 +1,5 @@
 use super::*;
-use crate::app::documents::ExplainedJob;
+use crate::app::documents::explain::Job as ExplainedJob;
 use crate::session::Recollection;
 
 fn whole() -> Explain {

@@ -5,32 +5,27 @@ use std::ops::ControlFlow;
 
 use chrono_tz::Tz;
 
-use super::Asker;
+use super::Context;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
-use crate::app::documents::{History, Shown};
+use crate::app::documents::history::{History, Shown};
 use crate::config;
 use crate::message::{Block, Role, Trust};
 use crate::session::{Compaction, Event, Kind, Spoken};
 use crate::{clock, cost, text};
 
-/// Characters of a tool's line in the short form.
 const LINE: usize = 160;
 
-/// Shows a conversation.
-///
-/// # Errors
-/// When its transcript cannot be read to the end.
-pub(crate) fn history(asker: &Asker<'_>, history: &History) -> Result<Exit, Failure> {
-    if asker.json {
+pub(crate) fn history(context: &Context<'_>, history: &History) -> Result<Exit, Failure> {
+    if context.json {
         cli::json(history);
     } else {
-        print(asker, history)?;
+        print(context, history)?;
     }
     if !history.archived.is_empty() {
-        asker.note(&archived(history));
+        context.note(&archived(history));
     } else if history.events.is_empty() {
-        asker.note_nothing(&format!(
+        context.note_nothing(&format!(
             "no conversation is called {}; agent-send --sessions",
             text::visible(&history.session_id)
         ));
@@ -59,15 +54,15 @@ fn archived(history: &History) -> String {
 
 /// Prints piece by piece: a long transcript is not held in memory, and a reader that has seen enough
 /// ends it.
-fn print(asker: &Asker<'_>, history: &History) -> Result<(), Failure> {
+fn print(context: &Context<'_>, history: &History) -> Result<(), Failure> {
     if history.events.is_empty() {
         return Ok(());
     }
-    let agent = config::load_config(asker.home, asker.env)
+    let agent = config::load_config(context.home, context.env)
         .map_or_else(|_| "agent".to_owned(), |config| config.agent.name);
     let person = history.contact.clone().unwrap_or_default();
     let mut page = Page {
-        zone: asker.zone(),
+        zone: context.zone(),
         person,
         agent,
         full: history.events.full(),
@@ -92,20 +87,16 @@ fn print(asker: &Asker<'_>, history: &History) -> Result<(), Failure> {
     Ok(read?)
 }
 
-/// What is known while events are turned into text.
 struct Page {
     zone: Tz,
     person: String,
     agent: String,
     full: bool,
-    /// Whether something was drawn.
     began: bool,
-    /// Who speaks, in which run: they are named once.
     speaking: Option<(String, String)>,
 }
 
 impl Page {
-    /// Returns the text of one event, with its newlines.
     fn piece(&mut self, shown: Shown) -> String {
         let event = match shown {
             Shown::Known(event) => event,

@@ -13,7 +13,7 @@ mod commands;
 mod job_input;
 mod wake;
 
-pub use wake::{Waking, heartbeat, waking};
+pub use wake::{heartbeat, waking};
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

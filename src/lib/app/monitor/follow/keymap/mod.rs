@@ -8,40 +8,29 @@ use super::key_codes::Key;
 use super::layout::Pane;
 use super::snapshot;
 use super::snapshot::Seen;
-use crate::app::documents::Waiting;
+use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::message::Approval;
 use crate::text;
 
-/// Of a reason the model reads no more.
 const MAX_WHY: usize = 500;
 
-/// What a person at the screen is about.
 #[derive(Debug, Clone)]
 pub(super) struct Ui {
-    /// The chosen pane.
     pub(super) focus: Pane,
     /// The pane beside the turns, where only one fits.
     pub(super) below: Pane,
-    /// The chosen run, by its id: lanes come and go.
     lane: Option<String>,
-    /// The chosen question.
     ask: Option<String>,
-    /// Lines that each pane was moved by.
     scroll: [usize; Pane::ALL.len()],
     pub(super) mode: Mode,
-    /// What came of the last key.
     pub(super) note: Option<Outcome>,
 }
 
-/// What keys are for now.
 #[derive(Debug, Clone)]
 pub(super) enum Mode {
-    /// Looking around.
     Look,
-    /// The keys are explained.
     Help,
-    /// Whether to stop this run is asked.
     Stop {
         run_id: String,
         session: String,
@@ -51,21 +40,16 @@ pub(super) enum Mode {
     Verdict {
         ask: Box<Waiting>,
         scroll: usize,
-        /// Whether its last line was on the screen.
         is_read: bool,
         /// The reason as far as it is typed, of a no; `None` of a yes.
         why: Option<String>,
     },
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
-    /// End.
     Quit,
-    /// Let the shell have the terminal for a while.
     Suspend,
-    /// Draw everything anew.
     Redraw,
     /// Give an order to the daemon.
     Order(Order),
@@ -86,7 +70,6 @@ impl Default for Ui {
 }
 
 impl Ui {
-    /// Returns the number of the chosen lane.
     pub(super) fn lane(&self, seen: &Seen) -> Option<usize> {
         let lanes = seen.lanes();
         let chosen = self
@@ -96,7 +79,6 @@ impl Ui {
         chosen.or_else(|| (!lanes.is_empty()).then_some(0))
     }
 
-    /// Returns the number of the chosen question.
     pub(super) fn ask(&self, seen: &Seen) -> Option<usize> {
         let asks = seen.asks();
         let chosen = self
@@ -106,7 +88,6 @@ impl Ui {
         chosen.or_else(|| (!asks.is_empty()).then_some(0))
     }
 
-    /// Returns by how many lines a pane was moved.
     pub(super) fn scroll(&self, pane: Pane) -> usize {
         Pane::ALL
             .iter()
@@ -123,7 +104,6 @@ impl Ui {
             .and_then(|at| self.scroll.get_mut(at))
     }
 
-    /// Takes a key in.
     pub(super) fn press(&mut self, key: &Key, seen: &Seen, size: Frame) -> Option<Act> {
         match key {
             Key::Ctrl('c') => return Some(Act::Quit),
@@ -195,7 +175,6 @@ impl Ui {
         }
     }
 
-    /// Moves the choice in a list, or what is seen of a text.
     fn go(&mut self, by: isize, seen: &Seen, size: Frame) {
         let moved =
             |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
@@ -324,7 +303,6 @@ impl Ui {
         None
     }
 
-    /// Says something on the last line.
     pub(super) fn say(&mut self, done: bool, words: impl Into<String>) {
         self.note = Some(Outcome {
             done,

@@ -1,7 +1,7 @@
 //! Keys, one after another.
 
 use super::*;
-use crate::app::documents::Queue;
+use crate::app::documents::queue::Queue;
 use crate::app::monitor::follow::snapshot::Part;
 use crate::app::monitor::follow::tests::{LARGE, TINY, USUAL, ask, busy, lane, living};
 
