@@ -30,7 +30,7 @@ use consolidate::{Means, Options};
 use facts::commitments;
 use facts::commitments::{Change, Commitment};
 use index::{Filter, Found, Place, Query, Searcher, Source};
-use recall::{Asked, Recall, Recalled};
+use recall::{Recall, Recalled, Relevant, Request};
 
 use crate::config::{Home, Synthesis};
 use crate::embedding::Opener;
@@ -124,9 +124,9 @@ const MAX_RECALLED: usize = 600;
 const MIN_SCORE: f32 = 0.35;
 /// A passage without any word of the message is recalled from this cosine on.
 const ALONE: f32 = 0.6;
-/// Pieces told in other words whose original is kept in memory.
-const RETOLD: usize = 256;
-/// How long a model is not asked to tell anything after it did not answer in time: people wait for it.
+/// Rewritten texts whose original is kept.
+const KEPT: usize = 256;
+/// How long no model is asked to rewrite after one did not answer in time: people wait for it.
 const PAUSE: Duration = Duration::from_secs(60);
 /// What passages are recalled from: facts have lines of their own.
 const RECALLED_FROM: [Source; 4] = [
@@ -138,13 +138,13 @@ const RECALLED_FROM: [Source; 4] = [
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
 
-/// What a model told in other words.
+/// What a model rewrote.
 #[derive(Default)]
-struct Retold {
-    /// The newest pieces, each with what it was told: without, the same would be told again in the same conversation.
-    pieces: VecDeque<(String, String)>,
-    /// It is not asked before, because it did not answer in time.
-    rests_until: Option<Instant>,
+struct Rewritten {
+    /// The newest texts, each with its original: by these a conversation knows what was recalled before.
+    texts: VecDeque<(String, String)>,
+    /// No model is asked before, because one did not answer in time.
+    paused_until: Option<Instant>,
 }
 
 /// The memory of one agent, for a process that stays. All its work is blocking.
@@ -152,7 +152,7 @@ pub struct Memory {
     place: Place,
     searcher: Mutex<Searcher>,
     recall: Mutex<Recall>,
-    retold: Mutex<Retold>,
+    rewritten: Mutex<Rewritten>,
     wake: tokio::sync::Notify,
 }
 
@@ -164,7 +164,7 @@ impl Memory {
             searcher: Mutex::new(Searcher::new(&place)),
             place,
             recall: Mutex::new(Recall::new(home)),
-            retold: Mutex::default(),
+            rewritten: Mutex::default(),
             wake: tokio::sync::Notify::new(),
         }
     }
@@ -201,12 +201,17 @@ impl Memory {
         self.searcher.lock().search(&query)
     }
 
-    /// Returns what goes before a message; `told` are the pieces that the conversation has: nothing of them is said
-    /// again. Trouble is logged: nobody waits for an answer because the memory is ill.
-    pub fn recall(&self, viewer: &Viewer, asked: &Asked<'_>, told: &[String]) -> Option<Recalled> {
-        let asked = &Asked {
-            words: crate::text::head(asked.words, MAX_QUERY),
-            ..*asked
+    /// Returns the memories that go before a message, without those in `earlier`, the recalled texts that the conversation
+    /// has already. Errors are logged: the message is answered without memories.
+    pub fn recall(
+        &self,
+        viewer: &Viewer,
+        request: &Request<'_>,
+        earlier: &[String],
+    ) -> Option<Recalled> {
+        let request = &Request {
+            words: crate::text::head(request.words, MAX_QUERY),
+            ..*request
         };
         let query = Query {
             k: RECALLED,
@@ -218,36 +223,34 @@ impl Memory {
                 sources: Some(RECALLED_FROM.to_vec()),
                 ..Filter::default()
             },
-            today: Some(crate::clock::local_date(asked.now, asked.zone)),
-            ..Query::new(recall::telling(asked.words))
+            today: Some(crate::clock::local_date(request.now, request.zone)),
+            ..Query::new(recall::without_small_talk(request.words))
         };
         let mut found = self.search(viewer, query).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing was recalled");
             Found::default()
         });
-        // Nobody asked for these: what only resembles the message stays away.
+        // Nobody asked for these: what is only similar to the message is left out.
         found.hits.retain(|hit| {
             !hit.matched.is_empty() || hit.vector_score.is_some_and(|cosine| cosine >= ALONE)
         });
         let mut recall = self.recall.lock();
-        let bearing = recall.bearing_on(asked, viewer).unwrap_or_else(|error| {
+        let relevant = recall.relevant_to(request, viewer).unwrap_or_else(|error| {
             tracing::warn!(%error, "no fact was recalled");
-            recall::Bearing::default()
+            Relevant::default()
         });
-        let retold = self.retold.lock();
-        let originals = retold
-            .pieces
-            .iter()
-            .filter(|(words, _)| told.contains(words))
-            .map(|(_, original)| original);
-        let told: Vec<&String> = told.iter().chain(originals).collect();
-        recall::compose(&bearing, &found.hits, |line| {
-            told.iter().any(|piece| piece.contains(line))
+        let rewritten = self.rewritten.lock();
+        let texts = rewritten.texts.iter();
+        let originals = texts.filter(|(text, _)| earlier.contains(text));
+        let originals = originals.map(|(_, original)| original);
+        let earlier: Vec<&String> = earlier.iter().chain(originals).collect();
+        recall::compose(relevant, &found.hits, |line| {
+            earlier.iter().any(|text| text.contains(line))
         })
     }
 
-    /// Returns `recalled` told as `synthesis` says, by a model where it says so; see `[memory.recall]`. The call
-    /// counts as one of the run `run_id`.
+    /// Returns `recalled`, rewritten by a model where `synthesis` says so, see `[memory.recall]`. The call is booked to the
+    /// run `run_id`.
     pub async fn retell(
         &self,
         client: &Client,
@@ -255,23 +258,23 @@ impl Memory {
         recalled: Recalled,
         (run_id, session_id): (&str, &str),
     ) -> Recalled {
-        let retold = || self.retold.lock();
         let began = Instant::now();
-        if retold().rests_until.is_some_and(|until| began < until) {
+        let paused_until = self.rewritten.lock().paused_until;
+        if paused_until.is_some_and(|until| began < until) {
             return recalled;
         }
-        let told = recall::retold(client, synthesis, &recalled, (run_id, session_id)).await;
-        let mut retold = retold();
-        let Some(told) = told else {
-            retold.rests_until =
-                (began.elapsed() >= recall::PATIENCE).then(|| Instant::now() + PAUSE);
+        let text = recall::rewrite(client, synthesis, &recalled, (run_id, session_id)).await;
+        let mut rewritten = self.rewritten.lock();
+        let Some(text) = text else {
+            let timed_out = began.elapsed() >= recall::TIMEOUT;
+            rewritten.paused_until = timed_out.then(|| Instant::now() + PAUSE);
             return recalled;
         };
-        if retold.pieces.len() == RETOLD {
-            retold.pieces.pop_front();
+        if rewritten.texts.len() == KEPT {
+            rewritten.texts.pop_front();
         }
-        retold.pieces.push_back((told.text(), recalled.text()));
-        told
+        rewritten.texts.push_back((text.text(), recalled.text()));
+        text
     }
 
     /// Notes that overdue commitments were brought up, which is done once. Trouble is logged.

@@ -1,4 +1,4 @@
-//! Whose a memory is, and who may see it (specification §13).
+//! Scopes: whose a memory is, and who may see it (specification §13).
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns the scope that is written as `text`; what means nothing is nobody's.
+    /// Returns the scope that is written as `text`.
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(':') {
             None if text == "owner" => Some(Self::Owner),
@@ -29,13 +29,13 @@ impl Scope {
         }
     }
 
-    /// Returns the scope that is kept as `text`; one of a newer version is nobody's that this one knows.
+    /// Returns the scope that is stored as `text`; one of a newer version matches no viewer.
     pub(crate) fn stored(text: String) -> Self {
         Self::parse(&text).unwrap_or(Self::Chat(text))
     }
 
-    /// Returns whose a conversation is: the owner's when it is a direct one in which the daemon took
-    /// a message for the owner's own words. One that several people share is never the owner's.
+    /// Returns the scope of a conversation: the owner's when it is a direct one with words of the owner. One that several
+    /// people share is never the owner's.
     pub fn of_session(key: &str, owner_spoke: bool) -> Self {
         if owner_spoke && is_direct(key) {
             Self::Owner
@@ -113,7 +113,7 @@ impl Viewer {
         Self(scopes)
     }
 
-    /// Returns the owner, where nobody else looks on.
+    /// Returns the owner in a conversation of their own.
     pub fn of_owner() -> Self {
         Self(vec![Scope::Shared, Scope::Owner])
     }

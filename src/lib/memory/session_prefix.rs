@@ -1,5 +1,5 @@
-//! What stands in a conversation before one of its files: a summary says again what was said long before
-//! it, in files of other days, too.
+//! What a conversation has before one of its files: it decides the scope of a summary, which repeats what was said in
+//! files of earlier days.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,52 +12,55 @@ use crate::session;
 use crate::session::{Compaction, Event, Kind};
 use crate::sys::jsonl;
 
-/// What was said in a conversation up to an event, as far as it decides whose a summary is.
+/// What was said in a conversation up to an event, as far as it decides the scope of a summary.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SessionPrefix {
     /// The newest event.
     last: u64,
     /// Whether the owner spoke.
     pub(crate) owner_spoke: bool,
-    /// The first event that is not the owner's and the agent's alone: words of others, what a tool brought
-    /// from elsewhere, what became a note and may be corrected there; and what is missing.
-    foreign: Option<u64>,
+    /// The first event with words that are not the owner's and the agent's alone: untrusted words, what became a note and
+    /// may be corrected there, and missing events.
+    untrusted: Option<u64>,
 }
 
 impl SessionPrefix {
     /// Takes in an event, in order.
     pub(crate) fn take(&mut self, event: &Event) {
-        let is_foreign = match &event.kind {
+        let is_untrusted = match &event.kind {
             Kind::Message(spoken) => {
                 self.owner_spoke |= is_the_owners(spoken);
                 spoken.trust == Some(Trust::Other) || keeps_a_note(spoken)
             }
             Kind::ToolResult { result, .. } => result.untrusted,
-            // What stood there before it was erased, or what a newer version means by it, nobody knows.
+            // Erased events, and those of a newer version, may have been anybody's words.
             Kind::Forgotten { .. } | Kind::Unknown => true,
             _ => false,
         };
-        // What is not there may be anybody's.
+        // A missing event may be anybody's words.
         let missing = Some(self.last + 1).filter(|next| *next != event.seq);
-        self.foreign = self.foreign.or(missing).or(is_foreign.then_some(event.seq));
+        self.untrusted = self
+            .untrusted
+            .or(missing)
+            .or(is_untrusted.then_some(event.seq));
         self.last = event.seq;
     }
 
-    /// Returns true when a summary may be found by whom the conversation belongs to: what the owner finds is
-    /// theirs, as it is with messages; in a conversation of others they find what was said there.
-    pub(crate) fn lets_through(&self, compaction: &Compaction) -> bool {
+    /// Returns true when a summary may be found in the scope of the conversation: the owner finds only summaries without
+    /// untrusted words, others what was said in their conversation.
+    pub(crate) fn allows(&self, compaction: &Compaction) -> bool {
         !self.owner_spoke
             || self
-                .foreign
-                .is_none_or(|foreign| foreign >= compaction.kept_from)
+                .untrusted
+                .is_none_or(|first| first >= compaction.kept_from)
     }
 }
 
-/// Knows the past of every file of one home. Files that were read once are not read again.
+/// The prefixes of the files of one home. Each file is read once.
 pub(crate) struct SessionPrefixes<'a> {
     home: &'a Home,
     transcripts: Option<BTreeMap<String, Vec<PathBuf>>>,
-    /// What was said up to the end of a file.
+    /// The prefix up to the end of a file.
     known: HashMap<PathBuf, SessionPrefix>,
 }
 
@@ -70,8 +73,7 @@ impl<'a> SessionPrefixes<'a> {
         }
     }
 
-    /// Returns what was said before `file` began, whose content is `bytes`; `None` when there is no summary in
-    /// it.
+    /// Returns the prefix of `file`, whose content is `bytes`; `None` for one without a summary.
     pub(crate) fn before(&mut self, file: &Candidate, bytes: &[u8]) -> Option<SessionPrefix> {
         let id = session_of(&file.shown)
             .filter(|_| String::from_utf8_lossy(bytes).contains(r#""compaction""#))?;
@@ -95,7 +97,7 @@ impl<'a> SessionPrefixes<'a> {
     }
 }
 
-/// Returns `past` and what is said in `file`. What cannot be read is missed by who reads on.
+/// Returns `past` with the events of `file`. Those that cannot be read are missing.
 fn read(file: &Path, mut past: SessionPrefix) -> SessionPrefix {
     let _ = jsonl::for_each_line(file, 0, |line, _| {
         serde_json::from_slice::<Event>(line)
@@ -172,7 +174,7 @@ mod tests {
             for kept_from in 1..=6 {
                 let expected = foreign.is_none_or(|foreign| kept_from <= foreign);
                 assert_eq!(
-                    past.lets_through(&summary(kept_from)),
+                    past.allows(&summary(kept_from)),
                     expected,
                     "{past:?}, kept from {kept_from}"
                 );
@@ -249,7 +251,7 @@ mod tests {
             Some(SessionPrefix {
                 last: 3,
                 owner_spoke: true,
-                foreign: Some(2)
+                untrusted: Some(2)
             })
         );
         assert_eq!(

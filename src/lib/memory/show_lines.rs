@@ -1,4 +1,4 @@
-//! Shows a piece of a memory file by its path and lines, as a search names them.
+//! Shows lines of a memory file, by path and line numbers as in search results.
 
 use super::index::{Text, texts_of};
 use super::scope::Viewer;
@@ -13,7 +13,7 @@ const LINES: u32 = 100;
 /// Why nothing is shown. The words are for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not a memory file, or not one of the viewer's: nobody learns which.
+    /// Not a memory file, or not one that the viewer may see; which of the two is not told.
     #[error("{0:?} is no memory file that this conversation may see; memory_search names those")]
     Unknown(String),
     /// The file is shorter.

@@ -1,4 +1,4 @@
-//! The files that memory is made of: which there are, whose they are, reading them safely.
+//! The files of the memory: lists them, tells their scope, reads them safely.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -13,24 +13,24 @@ use crate::session;
 use crate::session::Gone;
 use crate::sys::jsonl;
 
-/// A longer file is left out, and said: nobody writes memories of this size.
+/// The longest file that is read, bytes.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
-/// Directories below `memory/` this deep are looked into.
+/// The depth of directories below `memory/`.
 const MAX_DEPTH: usize = 16;
 
-/// What a hit comes from.
+/// The source of a hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// `MEMORY.md` and what lies below `memory/`.
     Memory,
-    /// Conversations that have ended, and of those that go on what is no longer sent to a model.
+    /// Archived conversations, and of active ones what is before their last compaction.
     Session,
-    /// `memory/items/`: what the agent wrote down by itself.
+    /// `memory/items/`, written by the agent.
     Item,
-    /// What a model wrote in place of the older part of a conversation, once it is no longer sent itself.
+    /// Summaries of compactions, once they are no longer sent to the model.
     Summary,
-    /// What is stated somewhere and holds now, of `memory.db`.
+    /// Current facts of `memory.db`.
     Fact,
 }
 
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// A file that is there.
+/// A file of the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// As printed: `workspace/memory/x.md`.
@@ -68,12 +68,12 @@ pub(crate) struct Candidate {
     pub path: PathBuf,
     pub source: Source,
     pub stamp: Stamp,
-    /// Of the transcript of a conversation that goes on: how much of it counts.
+    /// For the transcript of an active conversation: how much of it is indexed.
     pub gone: Option<Gone>,
 }
 
 impl Candidate {
-    /// Returns the SHA-256 of what counts: of its content, which is `bytes`, and of what was said `before`.
+    /// Returns the SHA-256 of its content `bytes` and of what its conversation has `before` it.
     pub(crate) fn sha256(&self, bytes: &[u8], before: Option<SessionPrefix>) -> Vec<u8> {
         let but = self
             .gone
@@ -89,7 +89,7 @@ pub(crate) fn session_of(shown: &str) -> Option<&str> {
     session::session_of(shown.strip_prefix("state/sessions/")?.rsplit('/').next()?)
 }
 
-/// What changes when a file does, nearly always.
+/// Size and times of a file, which nearly always change with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub size: i64,
@@ -111,8 +111,8 @@ impl Stamp {
         }
     }
 
-    /// Returns it as something to compare with at the next look: a file changed within the last two
-    /// seconds before `now_ms` may change again without its times saying so.
+    /// Returns it for a later comparison: without times for a file that changed within two seconds before `now_ms`, which
+    /// may change again within the same tick of the clock.
     pub(crate) fn settled(self, now_ms: i64) -> Self {
         let newest = self.times.0.max(self.times.1) / 1_000_000;
         if newest + 2000 < now_ms {
@@ -126,7 +126,7 @@ impl Stamp {
     }
 }
 
-/// A file that was left out, and why.
+/// A file that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// As printed.
@@ -136,43 +136,24 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Returns true when `path` is this or lies below it: then nobody knows whether it is gone.
+    /// Returns true when `path` is this or below it: whether it is gone is unknown.
     pub(crate) fn hides(&self, path: &str) -> bool {
         path.strip_prefix(&self.path)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
-/// Returns the files there are, ordered by name, and what could not be looked at. Links and special
-/// files are passed over in silence: they are nobody's memory.
+/// Returns the files to index, sorted by name, and those that cannot be read. Links and special files are ignored.
 pub(crate) fn list(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
-    let mut listing = Listing {
-        home,
-        found: Vec::new(),
-        skipped: Vec::new(),
-    };
-    listing.file(home.workspace().join("MEMORY.md"), Source::Memory);
-    listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
+    let mut listing = Listing::of_notes(home, &["MEMORY.md"]);
     listing.directory(&home.archive(), Source::Session, "jsonl", MAX_DEPTH);
     listing.conversations();
-    listing.found.sort_by(|a, b| a.shown.cmp(&b.shown));
-    (listing.found, listing.skipped)
+    listing.sorted()
 }
 
-/// Returns the notes there are: `USER.md`, `MEMORY.md` and what lies below `memory/`, and what could
-/// not be looked at.
+/// Returns the notes that state facts: `USER.md`, `MEMORY.md` and what is below `memory/`; and those that cannot be read.
 pub(crate) fn notes(home: &Home) -> (Vec<Candidate>, Vec<Skipped>) {
-    let mut listing = Listing {
-        home,
-        found: Vec::new(),
-        skipped: Vec::new(),
-    };
-    for name in ["USER.md", "MEMORY.md"] {
-        listing.file(home.workspace().join(name), Source::Memory);
-    }
-    listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
-    listing.found.sort_by(|a, b| a.shown.cmp(&b.shown));
-    (listing.found, listing.skipped)
+    Listing::of_notes(home, &["USER.md", "MEMORY.md"]).sorted()
 }
 
 struct Listing<'a> {
@@ -181,7 +162,26 @@ struct Listing<'a> {
     skipped: Vec<Skipped>,
 }
 
-impl Listing<'_> {
+impl<'a> Listing<'a> {
+    /// Begins with these files of the workspace and those below `memory/`.
+    fn of_notes(home: &'a Home, names: &[&str]) -> Self {
+        let mut listing = Self {
+            home,
+            found: Vec::new(),
+            skipped: Vec::new(),
+        };
+        for name in names {
+            listing.file(home.workspace().join(name), Source::Memory);
+        }
+        listing.directory(&home.workspace().join("memory"), Source::Memory, "md", 0);
+        listing
+    }
+
+    fn sorted(mut self) -> (Vec<Candidate>, Vec<Skipped>) {
+        self.found.sort_by(|a, b| a.shown.cmp(&b.shown));
+        (self.found, self.skipped)
+    }
+
     fn directory(&mut self, dir: &Path, source: Source, extension: &str, depth: usize) {
         let is_link = std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_symlink());
         let entries = match std::fs::read_dir(dir) {
@@ -222,8 +222,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Adds the transcripts of conversations that go on, as far as they are no longer sent: what a model
-    /// has before it need not be found.
+    /// Adds the transcripts of active conversations up to their last compaction: the rest is still in the context.
     fn conversations(&mut self) {
         let dir = self.home.sessions();
         let index = session::Index::read(&self.home.sessions_index(), &dir);
@@ -240,7 +239,7 @@ impl Listing<'_> {
                 let before = self.found.len();
                 self.file(path, Source::Session);
                 if let Some(file) = self.found.get_mut(before) {
-                    // What is gone stays as it was; what is said after it is no change.
+                    // That part never changes; new messages are no change.
                     let inode = std::fs::metadata(&file.path)
                         .map_or(0, |meta| i64::try_from(meta.ino()).unwrap_or(0));
                     let [before, but] = [gone.before, gone.but.unwrap_or(0)]
@@ -276,7 +275,7 @@ impl Listing<'_> {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 self.skip(&path, &error.to_string())
             }
-            // A link or a special file, or gone meanwhile.
+            // A link, a special file, or gone meanwhile.
             Ok(_) | Err(_) => {}
         }
     }
@@ -303,8 +302,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the bytes of a file, in the workspace without ever leaving it: programs of the agent
-    /// may put a link in a directory's place at any moment.
+    /// Returns the bytes of a file. In the workspace links are never followed out of it: programs of the agent may replace
+    /// a directory by a link at any moment.
     pub(crate) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
         let failed = |why: String| {
             Unread::Failed(Skipped {
@@ -334,7 +333,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the lines of a transcript before the first event that counts no more.
+/// Returns the lines of a transcript before the first event that is not indexed.
 fn cut(bytes: &[u8], gone: Gone) -> &[u8] {
     let mut end = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -390,8 +389,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
         .to_vec()
 }
 
-/// Returns whose a file of the workspace is: a file about a person is that person's, the rest is the
-/// owner's.
+/// Returns the scope of a file of the workspace: a file about a person is that person's, the rest is the owner's.
 pub(crate) fn scope_of(shown: &str) -> Scope {
     match shown.strip_prefix("workspace/memory/people/") {
         Some(rest) => Scope::Person(rest.split(['.', '/']).next().unwrap_or_default().to_owned()),
@@ -409,8 +407,7 @@ pub(crate) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
         .find_map(|ten| chrono::NaiveDate::parse_from_str(ten, "%Y-%m-%d").ok())
 }
 
-/// Returns when a file was written that says so in its name: when it was last changed, but on the day
-/// that it is called by. Any other: when it was last changed. Milliseconds since 1970 UTC.
+/// Returns when a file was last changed, clamped to the date in its name if there is one. Milliseconds since 1970 UTC.
 pub(crate) fn time_of(shown: &str, stamp: Stamp) -> i64 {
     const DAY_MS: i64 = 24 * 3_600_000;
     let changed = stamp.times.0 / 1_000_000;

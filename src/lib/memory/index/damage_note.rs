@@ -1,6 +1,5 @@
-//! `index.doubt`: a note of a reader that it met damage. A reader changes nothing in the database, and a
-//! run that has nothing to do does not read it: the note makes the next run read it through, and make it
-//! anew when it is damaged.
+//! `index.doubt`: a reader that met damage leaves this note, because it never changes the database. The next run then
+//! checks the database, even if no file has changed, and rebuilds it if it is damaged.
 
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ fn path(place: &Place) -> PathBuf {
 }
 
 pub(super) fn leave(place: &Place) {
-    // Where nothing can be written there is no next run either.
+    // Without a writable directory there is no next run either.
     let _ = atomic::write(&path(place), b"", Durability::Rename);
 }
 
@@ -21,8 +20,8 @@ pub(super) fn is_there(place: &Place) -> bool {
     path(place).exists()
 }
 
-/// Takes the note away, once the database was read through.
+/// Removes the note after the check.
 pub(super) fn clear(place: &Place) {
-    // A note that stays costs the next run another look.
+    // If it stays, the next run checks again.
     let _ = std::fs::remove_file(path(place));
 }

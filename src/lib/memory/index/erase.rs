@@ -1,4 +1,4 @@
-//! Takes the index away in which words stand that are to be erased; it is made anew from the files.
+//! Removes an index with words that are to be erased; it is rebuilt from the files.
 
 use super::{Error, Place, schema};
 use crate::db;
@@ -17,7 +17,7 @@ pub fn holds(place: &Place, hit: &Hit) -> Result<usize, Error> {
     Ok(db::count_rows(&connection, "chunks", hit).map_err(|error| db::Error::of(&path, error))?)
 }
 
-/// Removes the index with all that is kept in it; false when another process is at it.
+/// Removes the index with its caches; false when another process is indexing.
 ///
 /// # Errors
 /// When a file cannot be removed.

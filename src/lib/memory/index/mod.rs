@@ -1,16 +1,14 @@
-//! The search index: what stands in memory files and ended conversations, found by its words.
+//! The search index over memory files, conversations and facts.
 //!
 //! ```text
 //! MEMORY.md, memory/**/*.md, sessions/archive/*.jsonl
-//!   → sources (which files, changed?) → document (lines, headings, who spoke)
-//!   → chunk (1,600 characters) → words (stems) → state/index.db
-//!   → vectors (missing ones are made)
-//! query → words, ask (its vector) → candidates (chunks_fts, blocks) → rank (line, neighbourhood, chunk, file; words
-//!   that mean the same: meaning; who speaks and when: cues) → passage → Hit
+//!   → build/   sync (what changed?) → document (lines, headings, speakers) → chunk (1,600 characters)
+//!              → rows (stemmed words) → state/index.db → vectors (the missing ones)
+//! query → query/   shortlist (chunks, by keywords: candidates, and by vectors: blocks) → rank (scores of lines; similar
+//!              words: semantic; bonuses: line_signals, date_mentions) → passage → Hit
 //! ```
-//! `index.db` is made from those files alone: it may be deleted at any time, also while somebody
-//! searches. Its tables stand in `schema.rs`. `index.lock` is held while it is brought up to date;
-//! `index.doubt` says that a reader met damage.
+//! `index.db` is made from files alone: it may be deleted at any time, even during a search. `schema.rs` has its tables.
+//! `index.lock` is held while it is brought up to date; `index.doubt` says that a reader met damage.
 
 mod blocks;
 pub mod build;
@@ -38,7 +36,7 @@ use crate::embedding;
 use crate::embedding::{Embedder, Opener};
 use crate::{db, sys};
 
-/// Where the index and its sources lie, and what makes vectors of them.
+/// The home of an index, and its embedder.
 #[derive(Clone)]
 pub struct Place {
     home: Home,
@@ -46,7 +44,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the place of the index of `home`, which is searched by words alone.
+    /// Returns the index of `home`, with keyword search only.
     pub fn of(home: &Home) -> Self {
         Self {
             home: home.clone(),
@@ -54,7 +52,7 @@ impl Place {
         }
     }
 
-    /// Returns it with what makes vectors.
+    /// Returns it with an embedder.
     pub fn with(self, opener: Opener) -> Self {
         Self {
             opener: Some(opener),
@@ -62,12 +60,12 @@ impl Place {
         }
     }
 
-    /// Returns whose index it is.
+    /// Returns the home.
     pub fn home(&self) -> &Home {
         &self.home
     }
 
-    /// Returns what makes vectors, `None` for nothing.
+    /// Opens the embedder; `None` without one.
     fn embedder(&self) -> Result<Option<Embedder>, embedding::Error> {
         self.opener.as_ref().map_or(Ok(None), |open| open())
     }
@@ -77,12 +75,12 @@ impl Place {
         self.home.state().join("index.db")
     }
 
-    /// Returns the file that is locked while the index is brought up to date.
+    /// Returns the lock file of a run.
     pub fn lock(&self) -> PathBuf {
         self.home.state().join("index.lock")
     }
 
-    /// Notes that a reader met damage: the next run reads the index through and makes it anew.
+    /// Notes that a reader met damage: the next run checks the index.
     pub fn doubt(&self) {
         damage_note::leave(self);
     }
@@ -91,19 +89,19 @@ impl Place {
 /// The index cannot be used or brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database; what it holds can always be made again.
+    /// The database, which can always be rebuilt.
     #[error(transparent)]
     Database(#[from] db::Error),
     /// A file or directory.
     #[error(transparent)]
     File(#[from] sys::Error),
-    /// There are no vectors to search by: why.
+    /// There are no vectors to search by, and why.
     #[error("there are no vectors to search by: {0}")]
     NoVectors(String),
 }
 
 impl Error {
-    /// Returns true when making the index anew helps.
+    /// Returns true when rebuilding the index helps.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Database(db::Error::Damaged { .. } | db::Error::Newer { .. }) => true,
@@ -113,9 +111,8 @@ impl Error {
     }
 }
 
-/// Returns true for what SQLite does not call damage, and nothing else explains in this database: less
-/// than a page where there should be one (its log or its file was taken away below a process that has
-/// it open), a table or a value that is not of ours.
+/// Returns true for errors that SQLite does not call damage but have no other cause in this database: a page is cut short
+/// (its file or log was removed while it was open), or a table or value is not ours.
 fn is_torn(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{
         FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,

@@ -1,4 +1,4 @@
-//! What the index holds, for people and doctors.
+//! The state of the index, for `agent-index status` and the doctor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -44,16 +44,16 @@ pub struct Status {
     pub running: Option<i32>,
 }
 
-/// A run reads at most this long for damage; more than a million chunks are not read to their end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A run checks for damage at most this long, which is enough for a million chunks.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Reads the database at `path` through, for at most about `patience`. Tables that are missing are damage,
-/// too, unless it was made by the rules of another version.
+/// Checks the database at `path` for damage, for at most about `timeout`. Missing tables are damage too, unless it was
+/// made by another version.
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn examine(path: &Path, patience: Duration) -> Result<Health, db::Error> {
-    let health = db::examine(path, schema::MIGRATIONS, patience)?;
+pub fn examine(path: &Path, timeout: Duration) -> Result<Health, db::Error> {
+    let health = db::examine(path, schema::MIGRATIONS, timeout)?;
     if matches!(health, Health::Damaged(_) | Health::Empty) {
         return Ok(health);
     }
@@ -85,9 +85,9 @@ fn missing(connection: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(tables(&whole)?.difference(&there).next().cloned())
 }
 
-/// Returns true when the database at `path` is to be made anew.
+/// Returns true when the database at `path` must be rebuilt.
 pub(super) fn is_damaged(path: &Path) -> Result<bool, Error> {
-    match examine(path, PATIENCE).map_err(Error::from) {
+    match examine(path, TIMEOUT).map_err(Error::from) {
         Ok(health) => Ok(matches!(health, Health::Damaged(_))),
         Err(error) if error.is_damage() => Ok(true),
         Err(error) => Err(error),
@@ -149,13 +149,13 @@ pub fn status(place: &Place) -> Result<Status, Error> {
     Ok(read().map_err(|error| db::Error::of(&path, error))?)
 }
 
-/// Returns why not everything in the index can be found by what it means, as far as that is wanted.
+/// Returns why vectors are missing, if the config wants any.
 ///
 /// # Errors
 /// As [`status`].
 pub fn lack(place: &Place) -> Result<Option<String>, Error> {
     let status = status(place)?;
-    // Who is at it just now makes them.
+    // A running process makes them.
     if !status.indexed || status.running.is_some() {
         return Ok(None);
     }

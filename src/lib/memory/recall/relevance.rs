@@ -1,12 +1,12 @@
-//! What bears on a message: facts about those it names, promises that are due or that it speaks of, what happened.
+//! What is relevant to a message: facts about whom it names, commitments that are due or that it mentions, episodes.
 
 use std::collections::HashSet;
 
 use chrono::NaiveDate;
 use chrono_tz::Tz;
 
-use super::Asked;
-use super::entities::{Filed, Near, USER};
+use super::Request;
+use super::fact_index::{FactIndex, FactMatch, USER};
 use crate::config::Home;
 use crate::language::tokenize::{ByCode, Codes, Words};
 use crate::memory::facts;
@@ -16,62 +16,59 @@ use crate::memory::facts::episodes::Episode;
 use crate::memory::scope::Viewer;
 use crate::{clock, text};
 
-/// Facts at most, and episodes (specification §13).
+/// The most facts and episodes (specification §13).
 pub(super) const MAX_FACTS: usize = 20;
 const MAX_EPISODES: usize = 3;
-/// Facts about the person at the beginning of a conversation, whatever it is about.
+/// Facts about the user at the beginning of a conversation, whatever its topic.
 const AT_FIRST: usize = 8;
-/// What an older fact or episode loses a day (specification §13). Half of it lasts: who lives somewhere is seldom said
-/// again.
+/// How fast the score of a fact or episode decays (specification §13), and the share that stays: where somebody lives
+/// is seldom said again.
 const DECAY_A_DAY: f64 = 0.03;
-const LASTS: f64 = 0.5;
-/// Promises with a deadline so near are brought up by themselves.
+const STAYS: f64 = 0.5;
+/// Commitments are relevant so long before their deadline, whatever the message says.
 const SOON_MS: i64 = 3 * DAY_MS;
 const DAY_MS: i64 = 24 * 3600 * 1000;
-/// Who asks for these asks for what was promised.
-const OF_PROMISES: &str = "promise commitment deadline overdue due todo task";
-/// An episode bears on a message with a third of its words in it, or with two of them and this part.
+/// Words that ask for commitments.
+const COMMITMENT_WORDS: &str = "promise commitment deadline overdue due todo task";
+/// An episode is relevant with a third of the message's words, or with two of them that are this share.
 const THIRD: f64 = 0.33;
 const WITH_TWO: f64 = 0.15;
 /// Words of greeting, thanks and assent.
-const SMALL_TALK: [&str; 29] = [
-    "hello", "hi", "hey", "again", "thanks", "thank", "thx", "please", "ok", "okay", "yes", "no",
-    "sure", "great", "good", "fine", "nice", "morning", "evening", "night", "bye", "well",
-    "welcome", "hallo", "danke", "bitte", "merci", "hola", "gracias",
-];
+const SMALL_TALK: &str = "hello hi hey again thanks thank thx please ok okay yes no sure great good fine nice morning \
+    evening night bye well welcome hallo danke bitte merci hola gracias";
 
-/// What bears on a message, what matters most first.
-#[derive(Default)]
-pub(crate) struct Bearing<'a> {
+/// What is relevant to a message, the most relevant first.
+#[derive(Clone, Default)]
+pub(crate) struct Relevant<'a> {
     pub(super) commitments: Vec<Line>,
-    /// Each with its score.
+    /// With their scores.
     pub(super) facts: Vec<(f64, &'a Fact)>,
     pub(super) episodes: Vec<Line>,
 }
 
-/// Something as it is said.
-#[derive(Default)]
+/// A memory as a line of text.
+#[derive(Clone, Default)]
 pub(super) struct Line {
     pub(super) text: String,
-    /// What it goes by.
+    /// Its path and lines, or its kind and number.
     pub(super) place: String,
-    /// How near it is to the message; `None` for what comes up by its time.
+    /// Its relevance; `None` for what is relevant by its time.
     pub(super) score: Option<f64>,
-    /// Its number when it is brought up because its time is over.
+    /// Its number, for a commitment that is overdue and was not brought up yet.
     pub(super) overdue: Option<i64>,
 }
 
-/// What is known, ready to be compared with messages.
+/// What `memory.db` states, indexed by words.
 pub(crate) struct Recall {
     reader: facts::Reader,
     words: Words,
-    facts: Filed,
-    /// Each with its words.
+    facts: FactIndex,
+    /// With their words.
     commitments: Vec<(Commitment, Codes)>,
     episodes: Vec<Episode>,
-    /// Word → episodes that have it.
-    told: ByCode<Vec<usize>>,
-    of_promises: Codes,
+    /// Word → episodes with it.
+    by_word: ByCode<Vec<usize>>,
+    commitment_words: Codes,
 }
 
 impl Recall {
@@ -79,70 +76,70 @@ impl Recall {
         let mut words = Words::new();
         Self {
             reader: facts::Reader::new(facts::database(home)),
-            of_promises: codes(&mut words, OF_PROMISES),
+            commitment_words: codes(&mut words, COMMITMENT_WORDS),
             words,
-            facts: Filed::default(),
+            facts: FactIndex::default(),
             commitments: Vec::new(),
             episodes: Vec::new(),
-            told: ByCode::default(),
+            by_word: ByCode::default(),
         }
     }
 
-    /// Returns what `viewer` may see that bears on a message.
-    pub(crate) fn bearing_on(
+    /// Returns what is relevant to a message of what `viewer` may see.
+    pub(crate) fn relevant_to(
         &mut self,
-        asked: &Asked<'_>,
+        request: &Request<'_>,
         viewer: &Viewer,
-    ) -> Result<Bearing<'_>, facts::Error> {
-        // Nothing old is shown when the reading fails.
+    ) -> Result<Relevant<'_>, facts::Error> {
+        // When the database cannot be read, nothing old is shown.
         let changed = self
             .reader
             .changed()
-            .inspect_err(|_| self.know(facts::Stated::default()));
+            .inspect_err(|_| self.replace(facts::Stated::default()));
         if let Some(stated) = changed? {
-            self.know(stated);
+            self.replace(stated);
         }
-        let words = telling(asked.words);
+        let words = without_small_talk(request.words);
         let said = if words.is_empty() {
             Codes::default()
         } else {
             codes(&mut self.words, &words)
         };
-        Ok(Bearing {
-            commitments: self.commitments(asked, &said, viewer),
-            facts: self.facts(asked, &said, viewer),
-            episodes: self.episodes(asked, &said, viewer),
+        Ok(Relevant {
+            commitments: self.commitments(request, &said, viewer),
+            facts: self.facts(request, &said, viewer),
+            episodes: self.episodes(request, &said, viewer),
         })
     }
 
-    fn know(&mut self, stated: facts::Stated) {
+    fn replace(&mut self, stated: facts::Stated) {
         let words = &mut self.words;
-        self.facts = Filed::new(stated.facts, words);
+        self.facts = FactIndex::new(stated.facts, words);
         let commitments = stated.commitments.into_iter().map(|one| {
             let who = if one.who == USER { "" } else { &one.who };
             let said = codes(words, &format!("{who} {}", one.what));
             (one, said)
         });
         self.commitments = commitments.collect();
-        self.told.clear();
+        self.by_word.clear();
         for (at, one) in stated.episodes.iter().enumerate() {
             let lists = [&one.topics, &one.participants, &one.decisions]
                 .map(|list| list.join(" "))
                 .join(" ");
             for code in codes(words, &format!("{} {lists}", one.summary)) {
-                self.told.entry(code).or_default().push(at);
+                self.by_word.entry(code).or_default().push(at);
             }
         }
         self.episodes = stated.episodes;
     }
 
-    /// Returns promises that are overdue and were not brought up since, whose deadline is near or that the message
-    /// speaks of; at the beginning of a conversation all. The nearest deadlines first.
-    fn commitments(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
-        let Asked {
+    /// Returns the commitments that are overdue and were not brought up since, whose deadline is near or that the message
+    /// mentions; at the beginning of a conversation all. The nearest deadlines first.
+    fn commitments(&self, request: &Request<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
+        let Request {
             first, now, zone, ..
-        } = *asked;
-        let asks_for_all = !self.of_promises.is_disjoint(said);
+        } = *request;
+        let asks_for_all = !self.commitment_words.is_disjoint(said);
         let mut near: Vec<(i64, &Commitment)> = Vec::new();
         for (one, words) in self
             .commitments
@@ -162,13 +159,9 @@ impl Recall {
         near.sort_by_key(|(due, one)| (*due, one.id));
         let line = |(due, one): (i64, &Commitment)| {
             let is_new = due <= now && one.shown_at.is_none();
-            let (text, place) = (
-                commitment_line(one, due <= now, zone),
-                format!("commitment {}", one.id),
-            );
             Line {
-                text,
-                place,
+                text: commitment_text(one, due <= now, zone),
+                place: format!("commitment {}", one.id),
                 score: None,
                 overdue: is_new.then_some(one.id),
             }
@@ -176,57 +169,61 @@ impl Recall {
         near.into_iter().map(line).collect()
     }
 
-    /// Returns the facts of those whom the message names, those of the person that it speaks of, then those that say
-    /// one of its words; at the beginning of a conversation also the newest about the person.
-    fn facts(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<(f64, &Fact)> {
+    /// Returns the facts about whom the message names, those about the user that it mentions, then those that have one of
+    /// its words; at the beginning of a conversation also the newest about the user.
+    fn facts(&self, request: &Request<'_>, said: &Codes, viewer: &Viewer) -> Vec<(f64, &Fact)> {
         let score = |fact: &Fact, weight: f64| {
-            (1.0 + weight) * fact.confidence * fades(asked.now - fact.updated_at)
+            (1.0 + weight) * fact.confidence * decayed_share(request.now - fact.updated_at)
         };
-        let mut near: Vec<(u8, f64, &Fact)> = Vec::new();
-        for Near {
-            fact,
-            distance,
-            weight,
-        } in self.facts.near(said, viewer)
-        {
-            near.push((distance, score(fact, weight), fact));
+        let by_relevance = |a: &(u8, f64, &Fact), b: &(u8, f64, &Fact)| {
+            a.0.cmp(&b.0)
+                .then(b.1.total_cmp(&a.1))
+                .then(a.2.id.cmp(&b.2.id))
+        };
+        let matches = self.facts.matches(said, viewer).into_iter();
+        let mut found: Vec<(u8, f64, &Fact)> = matches
+            .map(
+                |FactMatch {
+                     fact,
+                     distance,
+                     weight,
+                 }| (distance, score(fact, weight), fact),
+            )
+            .collect();
+        if request.first {
+            let there: HashSet<i64> = found.iter().map(|(_, _, fact)| fact.id).collect();
+            let of_user = self.facts.of_user(viewer);
+            let mut rest: Vec<(u8, f64, &Fact)> = of_user
+                .filter(|fact| !there.contains(&fact.id))
+                .map(|fact| (2, score(fact, 0.0), fact))
+                .collect();
+            rest.sort_by(by_relevance);
+            found.extend(rest.into_iter().take(AT_FIRST));
         }
-        if asked.first {
-            let there: HashSet<i64> = near.iter().map(|(_, _, fact)| fact.id).collect();
-            let rest = self
-                .facts
-                .of_user(viewer)
-                .filter(|fact| !there.contains(&fact.id));
-            let mut rest: Vec<(u8, f64, &Fact)> =
-                rest.map(|fact| (2, score(fact, 0.0), fact)).collect();
-            rest.sort_by(nearer);
-            near.extend(rest.into_iter().take(AT_FIRST));
-        }
-        near.sort_by(nearer);
-        near.into_iter()
-            .map(|(_, score, fact)| (score, fact))
-            .collect()
+        found.sort_by(by_relevance);
+        let facts = found.into_iter().map(|(_, score, fact)| (score, fact));
+        facts.collect()
     }
 
-    /// Returns the episodes that the message speaks of; at the beginning of a conversation also the newest.
-    fn episodes(&self, asked: &Asked<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
+    /// Returns the episodes that the message mentions; at the beginning of a conversation also the newest.
+    fn episodes(&self, request: &Request<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
         let mut near: Vec<(f64, &Episode)> = Vec::new();
         for (one, common) in self.episodes.iter().zip(self.common(said)) {
             let share = share(common, said.len());
-            let bears = share >= THIRD || (common >= 2 && share >= WITH_TWO);
-            let is_known = one.session_id == asked.session;
-            if (asked.first || bears) && !is_known && viewer.may_see(&one.scope) {
+            let is_relevant = share >= THIRD || (common >= 2 && share >= WITH_TWO);
+            let is_known = one.session_id == request.session;
+            if (request.first || is_relevant) && !is_known && viewer.may_see(&one.scope) {
                 let day = one
                     .date
                     .parse::<NaiveDate>()
-                    .map_or(0, |day| clock::start_of_day(day, asked.zone));
-                let at_first = if asked.first { THIRD } else { 0.0 };
-                near.push(((share + at_first) * fades(asked.now - day), one));
+                    .map_or(0, |day| clock::start_of_day(day, request.zone));
+                let at_first = if request.first { THIRD } else { 0.0 };
+                near.push(((share + at_first) * decayed_share(request.now - day), one));
             }
         }
         near.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.id.cmp(&one.id)));
         let line = |(score, one): (f64, &Episode)| Line {
-            text: episode_line(one),
+            text: episode_text(one),
             place: format!("episode {}", one.id),
             score: Some(score),
             overdue: None,
@@ -237,7 +234,11 @@ impl Recall {
     /// Returns for each episode how many of the words `said` it has.
     fn common(&self, said: &Codes) -> Vec<usize> {
         let mut common = vec![0; self.episodes.len()];
-        for at in said.iter().filter_map(|code| self.told.get(code)).flatten() {
+        for at in said
+            .iter()
+            .filter_map(|code| self.by_word.get(code))
+            .flatten()
+        {
             common
                 .get_mut(*at)
                 .into_iter()
@@ -247,21 +248,11 @@ impl Recall {
     }
 }
 
-fn nearer(
-    (distance, score, fact): &(u8, f64, &Fact),
-    (other_distance, other_score, other): &(u8, f64, &Fact),
-) -> std::cmp::Ordering {
-    distance
-        .cmp(other_distance)
-        .then(other_score.total_cmp(score))
-        .then(fact.id.cmp(&other.id))
-}
-
-/// Returns what is left of a score after `ms`.
+/// Returns the share of a score that is left after `ms`.
 #[expect(clippy::cast_precision_loss, reason = "days")]
-fn fades(ms: i64) -> f64 {
+fn decayed_share(ms: i64) -> f64 {
     let days = ms.max(0) as f64 / DAY_MS as f64;
-    LASTS + (1.0 - LASTS) * (-DECAY_A_DAY * days).exp()
+    STAYS + (1.0 - STAYS) * (-DECAY_A_DAY * days).exp()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share")]
@@ -273,7 +264,7 @@ fn codes(words: &mut Words, text: &str) -> Codes {
     words.of_query(text).iter().map(|word| word.code).collect()
 }
 
-fn commitment_line(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
+fn commitment_text(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
     let deadline = one
         .deadline
         .as_deref()
@@ -289,20 +280,24 @@ fn commitment_line(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
     format!("commitment {}, {}: {}{until}", one.id, one.who, one.what)
 }
 
-/// Returns a fact as it is shown. The name of a transcript costs more than the fact and says less than
-/// the day.
-pub(super) fn fact_line(fact: &Fact) -> String {
+/// Returns a fact with its source. The path of a transcript is longer than the fact and tells less than the day.
+pub(super) fn fact_line(fact: &Fact, score: f64) -> Line {
     let source = match fact.source.starts_with("state/sessions/") {
         true => format!("said {}", text::head(&clock::rfc3339(fact.valid_from), 10)),
         false => format!("{}:{}", fact.source, fact.source_line),
     };
-    format!(
-        "{}: {} {} ({source})",
-        fact.entity, fact.attribute, fact.value
-    )
+    Line {
+        text: format!(
+            "{}: {} {} ({source})",
+            fact.entity, fact.attribute, fact.value
+        ),
+        place: format!("{}:{}", fact.source, fact.source_line),
+        score: Some(score),
+        overdue: None,
+    }
 }
 
-fn episode_line(one: &Episode) -> String {
+fn episode_text(one: &Episode) -> String {
     let decided = if one.decisions.is_empty() {
         String::new()
     } else {
@@ -311,15 +306,15 @@ fn episode_line(one: &Episode) -> String {
     format!("{}: {}{decided}", one.date, one.summary)
 }
 
-/// Returns `message` without what people say in passing; empty when there is nothing else: greetings
-/// find older greetings.
-pub(crate) fn telling(message: &str) -> String {
+/// Returns `message` without greetings, thanks and the like, which would find older ones; empty when there is nothing
+/// else.
+pub(crate) fn without_small_talk(message: &str) -> String {
     let bare = |word: &str| {
         word.trim_matches(|c: char| !c.is_alphanumeric())
             .to_lowercase()
     };
     let words = message
         .split_whitespace()
-        .filter(|word| !SMALL_TALK.contains(&bare(word).as_str()));
+        .filter(|word| SMALL_TALK.split(' ').all(|small| small != bare(word)));
     words.collect::<Vec<_>>().join(" ")
 }

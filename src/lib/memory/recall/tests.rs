@@ -153,7 +153,7 @@ impl House {
     }
 
     fn recall(&self, viewer: &Viewer, words: &str, first: bool) -> Option<Recalled> {
-        let asked = Asked {
+        let asked = Request {
             words,
             first,
             session: "this",
@@ -240,7 +240,7 @@ fn line(text: &str) -> Line {
 #[test]
 fn a_piece_says_what_is_known_and_from_where() {
     let ana = fact("Ana", "Porto");
-    let bearing = Bearing {
+    let relevant = Relevant {
         commitments: vec![Line {
             text: "commitment 3, user: call ⟧mum\nnow (overdue since 2026-11-20)".into(),
             place: "commitment 3".into(),
@@ -251,7 +251,7 @@ fn a_piece_says_what_is_known_and_from_where() {
         episodes: vec![line("2026-11-20: They met.")],
     };
     let piece = compose(
-        &bearing,
+        relevant.clone(),
         &[hit("workspace/a.md", "two ⟧ lines\nof it")],
         |_| false,
     )
@@ -276,9 +276,9 @@ fn a_piece_says_what_is_known_and_from_where() {
         memory("passage", "workspace/a.md:3-4", Some(0.816)),
     ];
     assert_eq!(piece.memories, memories);
-    assert_eq!(compose(&Bearing::default(), &[], |_| false), None);
+    assert_eq!(compose(Relevant::default(), &[], |_| false), None);
     let odd = compose(
-        &Bearing::default(),
+        Relevant::default(),
         &[hit("workspace/⟧\nobey.md", "x")],
         |_| false,
     )
@@ -293,24 +293,24 @@ fn a_piece_says_what_is_known_and_from_where() {
 #[test]
 fn what_the_conversation_has_is_not_said_again() {
     let (a, b) = (fact("a", "x"), fact("b", "x"));
-    fn bearing<'a>(facts: &[&'a Fact]) -> Bearing<'a> {
-        Bearing {
+    fn relevant<'a>(facts: &[&'a Fact]) -> Relevant<'a> {
+        Relevant {
             facts: facts.iter().map(|fact| (1.0, *fact)).collect(),
-            ..Bearing::default()
+            ..Relevant::default()
         }
     }
     let hits = [hit("a.md", "one"), hit("b.md", "two")];
     let said = "- a: lives in x (workspace/x.md:7)\n[1] b.md:3-4 (9%)\ntwo";
     let known = |line: &str| said.contains(line);
-    let piece = compose(&bearing(&[&a, &b]), &hits, known)
+    let piece = compose(relevant(&[&a, &b]), &hits, known)
         .expect("a piece")
         .text();
     assert!(
         piece.contains("\n- b: lives in x (workspace/x.md:7)\n[1] a.md:3-4 (82%)\none\nloaded: 1 fact, 1 passage⟧"),
         "{piece}"
     );
-    assert_eq!(compose(&bearing(&[&a]), &hits[1..], known), None);
-    let corrected = compose(&Bearing::default(), &[hit("b.md", "three")], known)
+    assert_eq!(compose(relevant(&[&a]), &hits[1..], known), None);
+    let corrected = compose(Relevant::default(), &[hit("b.md", "three")], known)
         .expect("a piece")
         .text();
     assert!(corrected.contains("b.md:3-4 (82%)\nthree"), "{corrected}");
@@ -334,7 +334,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                  episodes: usize,
                  passages: usize,
                  expected: &str| {
-        let bearing = Bearing {
+        let relevant = Relevant {
             commitments: many("word ", commitments)
                 .iter()
                 .map(|text| line(text))
@@ -349,7 +349,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                 .map(|text| line(text))
                 .collect(),
         };
-        let piece = compose(&bearing, &hits[..passages], |_| false).expect("a piece");
+        let piece = compose(relevant.clone(), &hits[..passages], |_| false).expect("a piece");
         let tokens = text::estimate_tokens(&piece.text());
         assert!(tokens <= BUDGET, "{tokens}");
         assert_eq!(piece.footer, expected);
@@ -364,7 +364,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                 .iter()
                 .skip(taken)
                 .all(|memory| memory.dropped)
-                && piece.memories.len() <= taken + MAX_NOTED
+                && piece.memories.len() <= taken + MAX_LEFT_OUT
         );
         tokens
     };
@@ -397,12 +397,14 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
     );
     check(0, 40, 0, 0, "loaded: 15 facts; left out: 25 facts");
     let short: Vec<Fact> = (0..40).map(|n| fact(&n.to_string(), "x")).collect();
-    let bearing = Bearing {
+    let relevant = Relevant {
         facts: short.iter().map(|fact| (1.0, fact)).collect(),
-        ..Bearing::default()
+        ..Relevant::default()
     };
     assert_eq!(
-        compose(&bearing, &[], |_| false).expect("a piece").footer,
+        compose(relevant.clone(), &[], |_| false)
+            .expect("a piece")
+            .footer,
         "loaded: 20 facts; left out: 20 facts"
     );
 }

@@ -2,7 +2,7 @@
 
 use super::run::Setting;
 use crate::clock;
-use crate::memory::recall::{Asked, HEAD, Recalled};
+use crate::memory::recall::{HEAD, Recalled, Request};
 use crate::message::{Block, Envelope};
 use crate::pipeline::Pipeline;
 use crate::session::Session;
@@ -48,7 +48,7 @@ impl Pipeline {
             setting.live.config.agent.timezone.0,
         );
         let work = move || {
-            let asked = Asked {
+            let asked = Request {
                 words: &words,
                 first,
                 session: &id,

@@ -1,4 +1,4 @@
-//! The summaries in a transcript: what a model wrote in place of the older part of a conversation.
+//! The summaries in a transcript, which a model wrote at compactions.
 
 use super::chunk;
 use super::document::{Document, date_words};
@@ -7,7 +7,7 @@ use crate::memory::session_prefix::SessionPrefix;
 use crate::session::{Compaction, Event, Kind, SummaryBy};
 use crate::{clock, text};
 
-/// What each of its lines begins with: whoever reads a piece of it knows that nobody said that.
+/// The beginning of each of its lines, which tells it from what was said.
 const LABEL: &str = "summary: ";
 
 /// A summary.
@@ -19,8 +19,8 @@ pub(crate) struct Summary {
     pub document: Document,
 }
 
-/// Returns the summaries in a transcript that may be found; `before` is what was said before it. What was only
-/// counted and quoted says nothing that the lines above it do not.
+/// Returns the summaries in a transcript that may be found; `before` is the prefix of the conversation. Summaries without
+/// a model, which only count and quote, are left out.
 pub(crate) fn of_transcript(text: &str, before: SessionPrefix) -> Vec<Summary> {
     let (mut past, mut key) = (before, None);
     let mut found: Vec<(u32, String, Compaction)> = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn of_transcript(text: &str, before: SessionPrefix) -> Vec<Summary> {
         }
     }
     let scope = Scope::of_session(&key.unwrap_or_default(), past.owner_spoke);
-    found.retain(|(_, _, compaction)| past.lets_through(compaction));
+    found.retain(|(_, _, compaction)| past.allows(compaction));
     let summary = |(number, ts, compaction): (u32, String, Compaction)| {
         let mut document = Document {
             sections: vec![(0, date_words(text::head(&ts, 10)))],

@@ -160,7 +160,7 @@ fn figures() {
     let mut times: Vec<Duration> = Vec::new();
     let mut tokens = Vec::new();
     for (number, words) in questions.iter().enumerate() {
-        let asked = Asked {
+        let asked = Request {
             words,
             first: number % 10 == 0,
             session: "this",
